@@ -23,20 +23,20 @@ import (
 
 // ClientsConfig configures clients.
 type ClientsConfig struct {
-	Name string       // of their objects: each group of clients has its own
-	API  *rest.Config // what they reach, and as whom
+	Name string       // of their objects: each group of clients uses its own
+	API  *rest.Config // their server and credentials
 	// Keep and New are how many clients keep one HTTP/2 connection, and how many dial for
 	// each request.
 	Keep, New int
-	Watches   int           // how many more clients have a watch open all the time
+	Watches   int           // how many more clients keep a watch open all the time
 	Pause     time.Duration // between two requests of a client, until SetPause
 	// Dial connects to a kube-apiserver; nil: to the address of API.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Counts is what clients have seen.
+// Counts are the results of clients.
 type Counts struct {
-	Requests int // that have ended
+	Requests int // that ended
 	Failed   int // without a response, or with 5xx
 	Unknown  int // of Failed: writes that may have taken effect
 	Retried  int // times that a 429 asked to try again
@@ -49,7 +49,7 @@ type Counts struct {
 
 const maxErrors = 12
 
-// Since returns what was counted after before.
+// Since returns the results after before.
 func (n Counts) Since(before Counts) Counts {
 	n.Requests -= before.Requests
 	n.Failed -= before.Failed
@@ -84,9 +84,9 @@ type Clients struct {
 	all    sync.WaitGroup
 	pause  atomic.Int64 // a time.Duration
 
-	mu     sync.Mutex // mu guards what follows
+	mu     sync.Mutex // mu guards the fields below
 	counts Counts
-	room   int // how many errors counts may have
+	room   int // how many errors counts may hold
 }
 
 const (
@@ -131,7 +131,7 @@ func (c *Clients) rest(ctx context.Context) {
 	}
 }
 
-// Counts returns what the clients have seen until now.
+// Counts returns the results of the clients until now.
 func (c *Clients) Counts() Counts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,7 +146,7 @@ func (c *Clients) Begin() Counts {
 	return c.counts
 }
 
-// Stop ends the clients, and returns what they have seen.
+// Stop ends the clients, and returns their results.
 func (c *Clients) Stop() Counts {
 	c.cancel()
 	c.all.Wait()
@@ -279,8 +279,8 @@ func (w *worker) send(ctx context.Context, r request) (resp response, ok bool) {
 	return resp, false
 }
 
-// read reads the object of the bundle, which contains what the kube-apiserver has to be
-// compatible with.
+// read reads the object of the bundle, which contains the releases that the kube-apiserver must
+// be compatible with.
 func (w *worker) read(ctx context.Context) {
 	resp, ok := w.send(ctx, request{method: http.MethodGet, path: readPath})
 	if !ok {
@@ -301,8 +301,8 @@ func (w *worker) read(ctx context.Context) {
 	}
 }
 
-// write counts up in this client's object. The response has what was there before: the
-// last write that was acknowledged, or one after it whose outcome is not known.
+// write counts up in this client's object. The response contains the number of the last
+// acknowledged write, or of one after it whose outcome is not known.
 func (w *worker) write(ctx context.Context) {
 	own := writePath + w.name
 	before, ok := w.send(ctx, request{method: http.MethodGet, path: own})
@@ -326,7 +326,7 @@ func (w *worker) write(ctx context.Context) {
 	}
 }
 
-// watch has a watch open until ctx ends. kube-apiserver ends a watch with the end of its
+// watch keeps a watch open until ctx ends. kube-apiserver ends a watch with the end of its
 // response, also when it stops.
 func (c *Clients) watch(ctx context.Context) {
 	client := c.client(true)

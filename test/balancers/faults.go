@@ -12,7 +12,7 @@ import (
 )
 
 // Outage kills the whole node, or only its kube-apiserver, and calls during. Then it starts
-// with a release what it killed, and returns when the node is ready.
+// the same part with a release, and returns when the node is ready.
 func (n *Node) Outage(ctx context.Context, whole bool, release string, during func() error) error {
 	kill, start := n.API.Kill, n.StartAPI
 	if whole {

@@ -26,10 +26,10 @@ const (
 	sidecarPort = "8086"
 )
 
-// LeaseTTL is that of the sidecars, unless a FleetConfig has another.
+// LeaseTTL is the lease TTL of the sidecars, unless a FleetConfig sets another.
 const LeaseTTL = 5 * time.Second
 
-// patience bounds what nodes and clients need. Only something broken takes longer.
+// patience is the limit for nodes and clients. Only something broken takes longer.
 const patience = 2 * time.Minute
 
 // Fleet is the nodes of one control plane.
@@ -37,7 +37,7 @@ type Fleet struct {
 	Nodes []*Node
 	// SidecarDelay is how long a sidecar that starts from now on goes on serving after SIGTERM.
 	SidecarDelay time.Duration
-	// LeaseTTL is that of a sidecar that starts from now on.
+	// LeaseTTL is the lease TTL of a sidecar that starts from now on.
 	LeaseTTL time.Duration
 
 	cluster *cluster.Cluster
@@ -69,16 +69,16 @@ type FleetConfig struct {
 	Addresses []string
 	// Delay is how long a kube-apiserver and a sidecar go on serving after SIGTERM.
 	Delay time.Duration
-	// Prefix is that of the keys of the sidecars and of the kube-apiservers, such as /x/;
+	// Prefix begins the keys of the sidecars and of the kube-apiservers, such as /x/;
 	// empty: the defaults.
 	Prefix string
 	// Service lets the sidecars write the Service kubernetes, or, without them, the
-	// kube-apiservers. Addresses must not be those of loopback then.
+	// kube-apiservers. Addresses must not be loopback addresses then.
 	Service bool
-	// LeaseTTL is that of the sidecars; 0: the constant LeaseTTL.
+	// LeaseTTL is the lease TTL of the sidecars; 0: the constant LeaseTTL.
 	LeaseTTL time.Duration
-	// WithoutLockstep runs no sidecars: each node applies its own objects when it starts, as
-	// releases did that know nothing of each other.
+	// WithoutLockstep runs no sidecars: each node applies its own objects when it starts, like
+	// releases that know nothing of each other.
 	WithoutLockstep bool
 	// Objects are more objects of each release, as YAML. nil: none.
 	Objects map[string]string
@@ -168,7 +168,7 @@ func (n *Node) StartSidecar(release string) error {
 }
 
 // Stop stops both at the same moment, as a kubelet stops the containers of a pod, and
-// returns when both have ended.
+// returns when both ended.
 func (n *Node) Stop() error {
 	if n.Sidecar == nil {
 		return n.API.Stop()
@@ -201,9 +201,9 @@ func (n *Node) AwaitReady(ctx context.Context) error {
 	return nil
 }
 
-// Times are what restarts took, part by part.
+// Times are the durations of restarts, part by part.
 type Times struct {
-	Stop time.Duration // from SIGTERM until kube-apiserver and sidecar have ended
+	Stop time.Duration // from SIGTERM until kube-apiserver and sidecar ended
 	API  time.Duration // from there until the new kube-apiserver is ready
 	Gate time.Duration // from there until the gate of the new sidecar is open
 }
@@ -242,7 +242,7 @@ func (n *Node) restart(ctx context.Context, release string) (took Times, err err
 }
 
 // RollBack takes nodes back to an older release, one after another. It does not wait until
-// they are ready: their gates may be closed for as long as other nodes have the newer one.
+// they are ready: their gates may be closed for as long as other nodes run the newer one.
 func RollBack(release string, nodes ...*Node) error {
 	for _, n := range nodes {
 		if err := errors.Join(n.Stop(), n.Start(release)); err != nil {
@@ -286,7 +286,7 @@ var constraints = map[string][2]string{
 }
 
 // bundle writes the bundle of a release, unless it was written before: other sidecars may
-// be reading it. Its ConfigMap contains what Fits needs.
+// be reading it. Its ConfigMap contains the input of Fits.
 func (f *Fleet) bundle(release string) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

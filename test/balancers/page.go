@@ -7,8 +7,8 @@ import (
 )
 
 // Block returns the first fenced block of a page that is marked with a word, such as
-// haproxy, with replacements: pairs of what the page has and what to use in its place.
-// Each must be in the block.
+// haproxy, with replacements: pairs of a text of the page and the text to use in its place.
+// The first of each pair must be in the block.
 func Block(page, mark string, replacements ...string) (string, error) {
 	text, err := os.ReadFile(page)
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 type Program struct {
 	cmd  *exec.Cmd
 	log  string
-	done chan struct{} // closed when it has ended
+	done chan struct{} // closed when it ended
 }
 
 // Start starts a program, whose output goes to the file log.
@@ -32,7 +32,7 @@ func Start(log string, line ...string) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer out.Close() // the child has its own
+	defer out.Close() // the child keeps its own
 	p := &Program{cmd: exec.Command(line[0], line[1:]...), log: log, done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	if err := cluster.StartCommand(p.cmd); err != nil {
@@ -40,12 +40,12 @@ func Start(log string, line ...string) (*Program, error) {
 	}
 	go func() {
 		defer close(p.done)
-		_ = p.cmd.Wait() // its exit code is that of a signal
+		_ = p.cmd.Wait() // it reports the signal that ended it
 	}()
 	return p, nil
 }
 
-// Stop ends the program, and returns when it has ended.
+// Stop ends the program, and returns when it ended.
 func (p *Program) Stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return nil //nolint:nilerr // it has ended
@@ -60,7 +60,7 @@ func (p *Program) Stop() error {
 	return err
 }
 
-// Log returns what the program has written.
+// Log returns the output of the program.
 func (p *Program) Log() string {
 	text, err := os.ReadFile(p.log)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Proxy does for clients of the Service kubernetes what kube-proxy does on their node. It
+// Proxy acts for clients of the Service kubernetes like kube-proxy on their node. It
 // watches the EndpointSlices, and connects each client to one of the ready addresses. A
 // connection stays when its address leaves the Service. As with kube-proxy, a change takes
 // effect at once, unless there was another one in the second before.
@@ -29,15 +29,15 @@ type Proxy struct {
 	all    sync.WaitGroup
 	slices dynamic.ResourceInterface
 
-	mu        sync.Mutex          // mu guards what follows
+	mu        sync.Mutex          // mu guards the fields below
 	seen      map[string][]string // by slice: host:port of the ready endpoints
-	addresses []string            // those in force
+	addresses []string            // the addresses in force
 }
 
 const (
-	// minSync is kube-proxy's default for --iptables-min-sync-period, and that of nftables.
+	// minSync is kube-proxy's default for --iptables-min-sync-period, and for nftables.
 	minSync = time.Second
-	// watchPause is that of client-go after the first failure.
+	// watchPause is client-go's pause after the first failure.
 	watchPause = 800 * time.Millisecond
 	proxyPoll  = 10 * time.Millisecond
 )
@@ -62,7 +62,7 @@ func StartProxy(ctx context.Context, api *rest.Config) (*Proxy, error) {
 	return p, nil
 }
 
-// Stop ends the watch. What was connected stays.
+// Stop ends the watch. Connections stay.
 func (p *Proxy) Stop() {
 	p.cancel()
 	p.all.Wait()
@@ -79,7 +79,7 @@ func (p *Proxy) Dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	return dialer.DialContext(ctx, network, addresses[rand.IntN(len(addresses))])
 }
 
-// Addresses returns those in force, each with its port.
+// Addresses returns the addresses in force, each with its port.
 func (p *Proxy) Addresses() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,7 +131,7 @@ func (p *Proxy) listAndWatch(ctx context.Context, changed chan<- struct{}) error
 	return nil
 }
 
-// replace keeps what was observed last. The map must not be changed afterwards.
+// replace keeps the last observation. The map must not be changed afterwards.
 func (p *Proxy) replace(seen map[string][]string, changed chan<- struct{}) {
 	p.mu.Lock()
 	p.seen = seen
@@ -203,7 +203,7 @@ func (p *Proxy) awaitAddress(ctx context.Context) error {
 	}
 }
 
-// AnyOf connects to the first of these addresses that accepts, as clients do that know
+// AnyOf connects to the first of these addresses that accepts, like clients that know
 // all kube-apiservers.
 func AnyOf(addresses ...string) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, _ string) (net.Conn, error) {

@@ -15,10 +15,10 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// Ways are those in which clients reach a kube-apiserver.
+// Ways are the ways in which clients reach a kube-apiserver.
 var Ways = [2]string{"HAProxy", "the Service"}
 
-// statsPort is where HAProxy answers what it knows of its servers, at its own address.
+// statsPort is the port at which HAProxy reports its servers, at its own address.
 const statsPort = "8404"
 
 // statsTimeout bounds one question to HAProxy.
@@ -26,13 +26,13 @@ const statsTimeout = 10 * time.Second
 
 // TrafficConfig configures clients that use both ways at once.
 type TrafficConfig struct {
-	Page    string // docs/load-balancers.md, which has the configuration of HAProxy
+	Page    string // docs/load-balancers.md, which contains the configuration of HAProxy
 	HAProxy string // its IP
-	Service string // the IP to which clients of the Service connect; nothing has it
-	// Keep, New, Watches and Pause are those of ClientsConfig, for each way.
+	Service string // the IP to which clients of the Service connect; no machine uses it
+	// Keep, New, Watches and Pause are as in ClientsConfig, for each way.
 	Keep, New, Watches int
 	Pause              time.Duration
-	// Watch connects what follows the Service; nil: through HAProxy, as kubeadm configures
+	// Watch connects the Proxy that follows the Service; nil: through HAProxy, as kubeadm configures
 	// kube-proxy.
 	Watch func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -46,7 +46,7 @@ type Traffic struct {
 	stats   string // address of HAProxy's answers
 }
 
-// StartTraffic starts HAProxy, what follows the Service, and the clients of both.
+// StartTraffic starts HAProxy, the Proxy that follows the Service, and the clients of both.
 func (f *Fleet) StartTraffic(ctx context.Context, cfg TrafficConfig) (t *Traffic, err error) {
 	t = &Traffic{stats: net.JoinHostPort(cfg.HAProxy, statsPort)}
 	defer func() {
@@ -78,7 +78,7 @@ func (f *Fleet) StartTraffic(ctx context.Context, cfg TrafficConfig) (t *Traffic
 	return t, nil
 }
 
-// haproxyConfig is the configuration of the page. Without Lockstep, the check is that of
+// haproxyConfig is the configuration of the page. Without Lockstep, HAProxy checks
 // the kube-apiserver itself.
 func (f *Fleet) haproxyConfig(page, bind string) (string, error) {
 	replacements := []string{"bind :6443", "bind " + bind}
@@ -91,7 +91,7 @@ func (f *Fleet) haproxyConfig(page, bind string) (string, error) {
 	return Block(page, "haproxy", replacements...)
 }
 
-// Stop stops the clients, what follows the Service, and HAProxy.
+// Stop stops the clients, the Proxy that follows the Service, and HAProxy.
 func (t *Traffic) Stop() error {
 	for _, c := range t.Clients {
 		if c != nil {
@@ -114,11 +114,11 @@ func (t *Traffic) SetPause(d time.Duration) {
 	}
 }
 
-// HAProxyLog is what HAProxy has written.
+// HAProxyLog returns the output of HAProxy.
 func (t *Traffic) HAProxyLog() string { return t.haproxy.Log() }
 
-// Begin begins a phase: it returns what the clients have seen until now, and the first
-// errors from now on are kept.
+// Begin begins a phase: it returns the results of the clients until now, and keeps the first
+// errors from now on.
 func (t *Traffic) Begin() (seen [2]Counts) {
 	for way, c := range t.Clients {
 		seen[way] = c.Begin()
@@ -126,7 +126,7 @@ func (t *Traffic) Begin() (seen [2]Counts) {
 	return seen
 }
 
-// Since returns what the clients have seen after before.
+// Since returns the results of the clients after before.
 func (t *Traffic) Since(before [2]Counts) (seen [2]Counts) {
 	for way, c := range t.Clients {
 		seen[way] = c.Counts().Since(before[way])
@@ -134,7 +134,7 @@ func (t *Traffic) Since(before [2]Counts) (seen [2]Counts) {
 	return seen
 }
 
-// More returns when n more requests have ended in each way.
+// More returns when n more requests ended in each way.
 func (t *Traffic) More(ctx context.Context, n int) error {
 	before := t.Since([2]Counts{})
 	return t.poll(ctx, func() error {
@@ -168,7 +168,7 @@ func (t *Traffic) AwaitNodes(ctx context.Context, nodes ...*Node) error {
 	})
 }
 
-// AwaitSuccess returns when n requests in a row have succeeded in each way.
+// AwaitSuccess returns when n requests in a row succeeded in each way.
 func (t *Traffic) AwaitSuccess(ctx context.Context, n int) error {
 	before := t.Since([2]Counts{})
 	return t.poll(ctx, func() error {
