@@ -2,17 +2,17 @@ package service
 
 import "slices"
 
-// The values of restart in the file of a service. RestartImmediately is the default: it is
-// started again as soon as its file has changed, on all nodes at once if all files change. With
-// RestartInTurn, the nodes start it again one after another.
+// The values of restart in a service file. RestartImmediately is the default: the service is
+// restarted as soon as its file changes, on all nodes at once if all files change. With
+// RestartInTurn, the nodes restart it one after another.
 const (
 	RestartImmediately = "immediately"
 	RestartInTurn      = "in-turn"
 )
 
-// Held are the services to run while those that have changed wait for a turn of their node, and the
-// names of these. None waits if names is empty: then held is found. Only services of the role wait,
-// that of controllers: clients use those.
+// Held returns the services to run while changed ones wait for a turn of their node, and the names
+// of the waiting ones. If names is empty, none waits, and held is found. Only services of role
+// wait. The caller passes the controller role: clients use its services.
 func Held(role string, now, found []Service) (held []Service, names []string) {
 	waits := func(s Service) bool {
 		i := slices.IndexFunc(found, func(f Service) bool { return f.Name == s.Name })
@@ -39,7 +39,7 @@ func Held(role string, now, found []Service) (held []Service, names []string) {
 	}
 	for _, f := range found {
 		isNew := !slices.ContainsFunc(now, func(s Service) bool { return s.Name == f.Name })
-		// What is new may need what waits: its port, for example.
+		// A new service may need something of a waiting one: its port, for example.
 		if isNew && (f.Role != role || f.Restart != RestartInTurn) {
 			held = append(held, f)
 		}
@@ -47,7 +47,7 @@ func Held(role string, now, found []Service) (held []Service, names []string) {
 	return held, names
 }
 
-// Used reports whether one of these services may be in use: it runs, and has been ready.
+// Used reports whether one of these services may be in use: it runs, and was ready.
 func (s State) Used(names []string) bool {
 	return slices.ContainsFunc(s.Services, func(st Status) bool {
 		return slices.Contains(names, st.Name) && st.wasReady && (st.Phase == Running || st.Phase == Stopping)

@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 )
 
-// Digest returns "sha256:" and a sum of services as their files have them, before Expand; empty:
-// there are none. So nodes with the same files have the same digest, whatever their own
-// addresses are. Comments do not count. What is zero is left out, so that a program that
-// knows more optional fields finds the same digest.
+// Digest returns "sha256:" and a checksum of the services before Expand; empty: there are none. So
+// nodes with the same files get the same digest, although their addresses differ. Comments do not
+// count. Zero fields are left out, so that a program that knows more optional fields computes the
+// same digest.
 func Digest(all []Service) string {
 	if len(all) == 0 {
 		return ""
@@ -29,7 +29,7 @@ func Digest(all []Service) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// withoutZeros returns a decoded value without the fields that are zero.
+// withoutZeros returns a decoded value without its zero fields.
 func withoutZeros(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -12,7 +12,7 @@ import (
 	"github.com/lockstep-dev/lockstep/role/service/systemd"
 )
 
-// newDriver returns the driver that a service names.
+// newDriver returns the driver that the service's file names.
 func (s *Supervisor) newDriver(svc Service) driver.Driver {
 	log := s.log.With("service", svc.Name)
 	free := func(ctx context.Context) error { return s.awaitFree(ctx, svc) }
@@ -34,7 +34,8 @@ func (s *Supervisor) newDriver(svc Service) driver.Driver {
 	}
 }
 
-// awaitFree returns when nothing is in the way of a service that is about to start.
+// awaitFree returns when no program answers where a service that is about to start is to be probed.
+// If the probe is a program, it records whether that program already succeeds.
 func (s *Supervisor) awaitFree(ctx context.Context, svc Service) error {
 	if svc.Readiness != nil && svc.Readiness.Exec != nil {
 		s.unproven.Store(svc.Name, readiness.New(*svc.Readiness, s.starter.Exec)(ctx) == nil)
@@ -50,7 +51,7 @@ func (s *Supervisor) newProbe(svc Service) readiness.Probe {
 	return probe
 }
 
-// clean removes the manifests that an earlier sidecar placed for services other than these.
+// clean removes manifests that an earlier sidecar placed for other services.
 func (s *Supervisor) clean(ctx context.Context, services []Service) {
 	keep := map[string][]string{}
 	var directories []string
@@ -73,8 +74,8 @@ func (s *Supervisor) clean(ctx context.Context, services []Service) {
 	}
 }
 
-// StopAll makes sure that no instance of these services runs: one that an earlier sidecar started
-// for a role that this node no longer has. It starts nothing.
+// StopAll stops any running instance of these services, such as one that an earlier sidecar started
+// for a role that this node lost since. It starts nothing.
 func StopAll(ctx context.Context, cfg Config, services []Service) error {
 	s := New(cfg)
 	ended, cancel := context.WithCancel(ctx)

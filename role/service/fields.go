@@ -10,10 +10,10 @@ import (
 	"github.com/lockstep-dev/lockstep/strict"
 )
 
-// reader reads one file, and adds what is wrong with it.
+// reader reads one file, and adds its problems to the loader's.
 type reader struct {
 	*loader
-	at strict.Place // the document
+	at strict.Place // the place of the document
 }
 
 // add adds a problem at a line.
@@ -21,15 +21,15 @@ func (r *reader) add(line int, format string, args ...any) {
 	r.problems.Add(r.at.At(line), format, args...)
 }
 
-// fields is a mapping of the file: its fields, and how messages name it.
+// fields is a mapping in the file: its fields, and its path for messages.
 type fields struct {
 	r    *reader
 	node *strict.Node
-	path string // with a dot at its end; empty: the file
+	path string // ends with a dot; empty: the file itself
 }
 
-// fields checks that a node is a mapping with no other fields than known. It reports false if it
-// is none.
+// fields checks that a node is a mapping with no fields except the known ones. It reports false if
+// the node is no mapping.
 func (r *reader) fields(n *strict.Node, path string, known ...string) (fields, bool) {
 	if n == nil || n.Kind != strict.Mapping {
 		line := r.at.Line
@@ -47,7 +47,8 @@ func (r *reader) fields(n *strict.Node, path string, known ...string) (fields, b
 	return fields{r: r, node: n, path: path}, true
 }
 
-// add adds a problem of a field, at its line, or at that of the mapping.
+// add adds a problem of a field, at the line of the field, or of the mapping if the field is
+// missing.
 func (f fields) add(field, format string, args ...any) {
 	line := f.node.Line
 	if n := f.node.Get(field); n != nil {
@@ -76,7 +77,7 @@ func (f fields) text(field string) string {
 	return s
 }
 
-// required returns a string that must not be missing.
+// required returns a string, and adds a problem if it is missing.
 func (f fields) required(field string) string {
 	if !f.has(field) {
 		f.add(field, "is missing")
@@ -84,14 +85,14 @@ func (f fields) required(field string) string {
 	return f.text(field)
 }
 
-// equals adds a problem unless a field has a value.
+// equals adds a problem unless the value of a field is want.
 func (f fields) equals(field, want string) {
 	if got := f.required(field); got != "" && got != want {
 		f.add(field, "must be %s", want)
 	}
 }
 
-// expanded checks the variables of a text, and returns it with sample values.
+// expanded checks the variables in a text, and returns the text with sample values.
 func (f fields) expanded(line int, where, text string) string {
 	out, unknown := expand(text, samples().byName())
 	for _, name := range unknown {
@@ -101,7 +102,7 @@ func (f fields) expanded(line int, where, text string) string {
 	return out
 }
 
-// variable returns a required string with variables, and the same with sample values.
+// variable returns a required string with its variables, and the same string with sample values.
 func (f fields) variable(field string) (text, sample string) {
 	text = f.required(field)
 	if text == "" {
@@ -110,7 +111,7 @@ func (f fields) variable(field string) (text, sample string) {
 	return text, f.expanded(f.node.Get(field).Line, field, text)
 }
 
-// list returns a list of strings with variables.
+// list returns a list of strings that may contain variables.
 func (f fields) list(field string) []string {
 	n := f.node.Get(field)
 	if n == nil {
@@ -138,7 +139,7 @@ func (f fields) list(field string) []string {
 	return out
 }
 
-// number returns a whole number from lowest to highest.
+// number returns a whole number from lowest to highest, or fallback if the field is missing.
 func (f fields) number(field string, fallback, lowest, highest int) int {
 	n := f.node.Get(field)
 	if n == nil {
@@ -152,12 +153,12 @@ func (f fields) number(field string, fallback, lowest, highest int) int {
 	return int(v)
 }
 
-// seconds returns a duration in whole seconds, as kubelets have them.
+// seconds returns a duration from a field in whole seconds, as in a kubelet's probe.
 func (f fields) seconds(field string, fallback time.Duration, lowest int) time.Duration {
 	return time.Duration(f.number(field, int(fallback/time.Second), lowest, 86400)) * time.Second
 }
 
-// duration returns a positive duration with its unit.
+// duration returns a positive duration from a field with a unit.
 func (f fields) duration(field string, fallback time.Duration) time.Duration {
 	n := f.node.Get(field)
 	if n == nil {
@@ -185,7 +186,7 @@ func (f fields) boolean(field string) bool {
 	return v
 }
 
-// oneOf adds a problem unless exactly one of some fields is set, and returns it.
+// oneOf returns the name that is set among names. It adds a problem unless exactly one is set.
 func (f fields) oneOf(what string, names ...string) string {
 	var set []string
 	for _, name := range names {

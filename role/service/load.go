@@ -26,15 +26,15 @@ const (
 const maxServices = 100
 
 // Load reads the services in dir, in the order of their file names, for this machine: the files
-// that they name must exist here. If the contents are at fault, the error is a
-// *strict.LoadError with all problems.
+// that they name must exist here. If the contents are invalid, the error is a *strict.LoadError
+// with all problems.
 //
-// Load ignores directories, names that begin with a dot, and files that end neither in .yaml
-// nor in .yml or .json.
+// Load ignores directories, names that begin with a dot, and files that do not end in .yaml, .yml
+// or .json.
 func Load(dir string) ([]Service, error) { return load(dir, true) }
 
 // Check reads the services in dir for another machine: of the files that they name, only the
-// manifests of static pods must exist. Errors are those of Load.
+// manifests of static pods must exist. It returns the same errors as Load.
 func Check(dir string) ([]Service, error) { return load(dir, false) }
 
 //revive:disable-next-line:flag-parameter the two callers are the two functions above
@@ -75,7 +75,7 @@ type loader struct {
 	here     bool // the files that services name must exist on this machine
 	problems strict.Problems
 	services []Service
-	// The places of what two services cannot share.
+	// The places of names, units and output files: two services cannot share one.
 	names, units, outputs map[string]strict.Place
 }
 
@@ -104,8 +104,8 @@ func (l *loader) file(name string) {
 	}
 }
 
-// trusted says why others than root and this user can decide what runs here; empty: they cannot.
-// What is checked for another machine is trusted.
+// trusted explains how a user other than root and this one could choose the programs that run here;
+// empty: no such user can. Files for another machine are trusted.
 func (l *loader) trusted(path string) string {
 	if !l.here {
 		return ""
@@ -113,7 +113,7 @@ func (l *loader) trusted(path string) string {
 	return distrust(path)
 }
 
-// distrust is why what is at a path cannot be trusted; empty: it can.
+// distrust explains why a path cannot be trusted; empty: it can.
 func distrust(path string) string {
 	if problem := trusted.Problem(path); problem != "" {
 		return "cannot be trusted: " + problem
@@ -121,7 +121,8 @@ func distrust(path string) string {
 	return ""
 }
 
-// open returns the content of a file, and when it was written. It follows links, as those of a mounted ConfigMap.
+// open returns the content of a file, and when it was written. It follows links, as a mounted
+// ConfigMap contains them.
 func (l *loader) open(name string) (data []byte, changed time.Time, err error) {
 	info, err := os.Stat(filepath.Join(l.dir, name))
 	switch {
@@ -134,7 +135,7 @@ func (l *loader) open(name string) (data []byte, changed time.Time, err error) {
 	return data, info.ModTime(), err
 }
 
-// unique adds a problem if another service has the same.
+// unique adds a problem if another service uses the same name.
 func (l *loader) unique(seen map[string]strict.Place, what, name string, at strict.Place) {
 	if first, dup := seen[name]; dup {
 		l.problems.Add(at, "%s %q is used twice, first at %s", what, name, first)
@@ -143,9 +144,9 @@ func (l *loader) unique(seen map[string]strict.Place, what, name string, at stri
 	seen[name] = at
 }
 
-// Watch calls changed with what Load returns, once at the beginning, and each time that the
-// result changes, from the goroutine that called it, until ctx ends. It loads every interval,
-// and takes a result when two in a row are equal, so that a copy in progress is not read half.
+// Watch calls changed with the result of Load, once at the beginning and at each change, until ctx
+// ends. It calls it on the goroutine that called Watch. It loads every interval, and accepts a
+// result when two in a row are equal, so that it does not use half of a copy in progress.
 func Watch(ctx context.Context, dir string, interval time.Duration, changed func([]Service, error)) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -170,13 +171,13 @@ func Watch(ctx context.Context, dir string, interval time.Duration, changed func
 	}
 }
 
-// result is what Load returned.
+// result is a result of Load.
 type result struct {
 	services []Service
 	problem  string
 }
 
-// executable says what is wrong with a program; empty: nothing.
+// executable returns the problem of a program's file; empty: none.
 func executable(path string) string {
 	mode, problem := modeOf(path)
 	switch {
@@ -190,10 +191,10 @@ func executable(path string) string {
 	return distrust(path)
 }
 
-// directory says what is wrong with a directory; empty: nothing.
+// directory returns the problem of a directory; empty: none.
 func directory(path string) string { return cmp.Or(anyDirectory(path), distrust(path)) }
 
-// anyDirectory does not ask who can change it.
+// anyDirectory is like directory, but does not check who can change the directory.
 func anyDirectory(path string) string {
 	mode, problem := modeOf(path)
 	if problem == "" && !mode.IsDir() {
@@ -202,7 +203,7 @@ func anyDirectory(path string) string {
 	return problem
 }
 
-// modeOf returns the mode of what a path leads to, or why there is none.
+// modeOf returns the mode of the file at a path, after links, or why it cannot be read.
 func modeOf(path string) (mode fs.FileMode, problem string) {
 	info, err := os.Stat(path)
 	switch {

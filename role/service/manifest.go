@@ -8,8 +8,7 @@ import (
 	"github.com/lockstep-dev/lockstep/strict"
 )
 
-// manifest reads the file of a static pod. A path that is not absolute begins at the services
-// directory.
+// manifest reads the manifest of a static pod. A relative path begins at the services directory.
 func (r *reader) manifest(f fields, name string) []byte {
 	path := name
 	if !filepath.IsAbs(path) {
@@ -40,8 +39,8 @@ func (r *reader) manifest(f fields, name string) []byte {
 	return data
 }
 
-// pod checks what a kubelet needs in order to run a pod from a file. The kubelet checks the
-// rest, and only logs what it finds.
+// pod checks the fields without which a kubelet does not run a pod from a file. The kubelet checks
+// the rest, and only logs problems.
 func (r *reader) pod(d strict.Document) {
 	root := d.Root
 	if root.Kind != strict.Mapping {

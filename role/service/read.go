@@ -18,8 +18,8 @@ import (
 // A name is part of the name of a file.
 var validName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// service reads a whole file. What is at fault is left out: the problems keep the result from
-// being used.
+// service reads a whole file. It leaves out invalid fields: the problems keep the result from being
+// used.
 func (r *reader) service(root *strict.Node) Service {
 	f, ok := r.fields(root, "", "apiVersion", "kind", "metadata", "role", driverProcess, driverSystemdUnit, driverStaticPod, "readiness", "stopTimeout", "required", "restart")
 	if !ok {
@@ -99,7 +99,7 @@ func (r *reader) process(n *strict.Node) *Process {
 	return p
 }
 
-// user reads who runs the process.
+// user reads the user and the group of the process.
 func (r *reader) user(f fields) (name, group string) {
 	name, group = f.text("user"), f.text("group")
 	switch {
@@ -131,8 +131,7 @@ func (r *reader) command(f fields) []string {
 	return out
 }
 
-// place checks a path: it must be absolute, and what it names valid, if that is to be on this
-// machine.
+// place checks a path: it must be absolute and, for this machine, pass check.
 func (r *reader) place(f fields, field, path string, check func(string) string) {
 	if !filepath.IsAbs(path) {
 		f.add(field, "must be an absolute path, got %q", path)
@@ -146,7 +145,7 @@ func (r *reader) place(f fields, field, path string, check func(string) string) 
 	}
 }
 
-// env reads a list of names and values, as a container has it.
+// env reads a list of names and values, as in a container.
 func (r *reader) env(f fields) []string {
 	n := f.node.Get("env")
 	if n == nil {
@@ -237,7 +236,7 @@ func (r *reader) staticPod(n *strict.Node) *StaticPod {
 	return p
 }
 
-// readiness reads a probe, with the names of a kubelet.
+// readiness reads a probe, with the field names of a kubelet's probe.
 func (r *reader) readiness(n *strict.Node) *readiness.Config {
 	f, ok := r.fields(n, "readiness.", "httpGet", "exec", "tcpSocket",
 		"initialDelaySeconds", "periodSeconds", "timeoutSeconds", "successThreshold", "failureThreshold")
@@ -277,7 +276,7 @@ func (r *reader) httpGet(n *strict.Node) *readiness.HTTPGet {
 	if !f.has("caFile") {
 		return get
 	}
-	// That it exists is not checked: the service may write it.
+	// The file need not exist yet: the service may write it.
 	get.CAFile, sample = f.variable("caFile")
 	if sample != "" && !filepath.IsAbs(sample) {
 		f.add("caFile", "must be an absolute path, got %q", get.CAFile)

@@ -11,8 +11,8 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/sorting"
 )
 
-// round is the loop of Run: it compares the services that are wanted with the workers that
-// there are, and takes the next steps. Only Run's goroutine uses it.
+// round is the loop of Run: it compares the wanted services with the current workers, and takes the
+// next steps. Only Run's goroutine uses it.
 type round struct {
 	s        *Supervisor
 	workers  []*worker // in the order of the services
@@ -20,7 +20,7 @@ type round struct {
 	problems []error
 }
 
-// finished takes the steps that are due. It reports whether ctx has ended and all services have
+// finished takes the steps that are due. It reports whether ctx has ended and all services are
 // stopped.
 func (r *round) finished(ctx context.Context) bool {
 	wanted, reloaded := r.s.wanted.Load()
@@ -48,10 +48,10 @@ func (r *round) finished(ctx context.Context) bool {
 	return stopping && len(r.workers) == 0
 }
 
-// wait returns when something has changed.
+// wait returns after a change.
 func (r *round) wait(ctx context.Context) { event.Wait(context.WithoutCancel(ctx), r.changes...) }
 
-// reap forgets the workers that have ended.
+// reap drops the workers that have ended.
 func (r *round) reap() {
 	kept := r.workers[:0]
 	for _, w := range r.workers {
@@ -67,8 +67,8 @@ func (r *round) reap() {
 	r.workers = kept
 }
 
-// arrange gives each service that is wanted or runs a status. A state that is as it should be is
-// not set again: that would wake this loop.
+// arrange sets a status for each service that is wanted or runs. It does not set an equal state:
+// that would wake this loop.
 func (r *round) arrange(wanted wish) {
 	var others []Service
 	for _, w := range r.workers {
@@ -79,8 +79,8 @@ func (r *round) arrange(wanted wish) {
 	}
 }
 
-// sort brings the workers into the order of the services: one that was started again has
-// the place that it had. All of them are wanted when a service starts.
+// sort sorts the workers in the order of the services: a restarted one returns to its old place.
+// When a service starts, all workers are wanted.
 func (r *round) sort(wanted []Service) {
 	place := func(w *worker) int {
 		return slices.IndexFunc(wanted, func(s Service) bool { return s.Name == w.service.Name })
@@ -88,12 +88,11 @@ func (r *round) sort(wanted []Service) {
 	sorting.By(r.workers, func(a, b *worker) int { return cmp.Compare(place(a), place(b)) })
 }
 
-// plan returns the worker to stop, and the service to start; nil: none now.
+// plan returns the worker to stop and the service to start; nil: none now.
 //
-// Of the workers that are not wanted, the last one is stopped, and the one before it when that has
-// ended. Nothing starts meanwhile: the old instance of a service has
-// ended before its new one starts, under another name too. A service starts when all before it
-// that are required have been ready.
+// The last unwanted worker is stopped first; the one before it is stopped after the last one ended.
+// Nothing starts meanwhile: so the old instance of a service ends before its new one starts, even
+// under another name. A service starts when all required services before it were ready.
 func plan(wanted []Service, workers []*worker, now State) (stop *worker, start *Service) {
 	byName := map[string]*worker{}
 	for _, w := range workers {

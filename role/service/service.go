@@ -17,16 +17,16 @@ type Service struct {
 	SystemdUnit *SystemdUnit
 	StaticPod   *StaticPod
 
-	// Readiness is how the service is probed; nil: it is ready when it has run for 0.1 s.
+	// Readiness is how the service is probed; nil: it is ready after it ran for 0.1 s.
 	Readiness   *readiness.Config
 	StopTimeout time.Duration
 
 	// Optional: neither the gate nor the services after it wait until it is ready
 	// (required: false).
 	Optional bool
-	// Restart is RestartInTurn, or empty: immediately. It is no part of what runs.
+	// Restart is RestartInTurn, or empty: immediately. Equal ignores it.
 	Restart string
-	// Source is where it was loaded from. It is no part of what the service is.
+	// Source is the file that it was loaded from. Equal and Digest ignore it.
 	Source Source `json:"-"`
 }
 
@@ -40,26 +40,27 @@ type Source struct {
 type Process struct {
 	Command    []string // the program, as a path, and its arguments
 	Env        []string // NAME=VALUE each
-	WorkingDir string   // empty: that of the sidecar
-	User       string   // a name or a number; empty: that of the sidecar
-	Group      string   // a name or a number; empty: that of User
+	WorkingDir string   // empty: the sidecar's
+	User       string   // a name or a number; empty: the sidecar's
+	Group      string   // a name or a number; empty: the primary group of User
 	Output     Output
-	// Trust is Variables.EtcdTrust of a process that uses the file of the CA. Files do not have it.
+	// Trust is Variables.EtcdTrust for a process that uses the CA file. Expand sets it; service files
+	// cannot.
 	Trust string
 }
 
 // Output is a file for the output of a process.
 type Output struct {
 	File       string // empty: the log of the sidecar
-	MaxSizeMiB int    // at which the file is rotated
+	MaxSizeMiB int    // the size at which the file is rotated
 	Backups    int    // how many rotated files are kept
-	Status     string // StatusNone: no line is a part of Status; empty: the last lines are
+	Status     string // StatusNone: Status shows no line; empty: it shows the last lines
 }
 
-// StatusNone is for a process whose output may have secrets.
+// StatusNone is for a process whose output may contain secrets.
 const StatusNone = "none"
 
-// SystemdUnit is a unit that is installed on the node.
+// SystemdUnit is a systemd unit that is installed on the node.
 type SystemdUnit struct {
 	Name string
 }
@@ -67,11 +68,11 @@ type SystemdUnit struct {
 // StaticPod is a pod that the node's kubelet runs.
 type StaticPod struct {
 	Manifest  string // the file
-	Content   []byte // of the file, as it was loaded
-	Directory string // that the kubelet reads
+	Content   []byte // the content of the file when it was loaded
+	Directory string // the directory that the kubelet reads
 }
 
-// Driver names what runs the service: process, systemdUnit or staticPod.
+// Driver returns the name of the driver: process, systemdUnit or staticPod.
 func (s Service) Driver() string {
 	switch {
 	case s.Process != nil:
@@ -89,10 +90,11 @@ const (
 	driverStaticPod   = "staticPod"
 )
 
-// Equal reports whether two services are the same, with the contents of their files.
+// Equal reports whether two services are the same, including the contents of the files that they
+// name.
 func (s Service) Equal(other Service) bool {
 	s.Source, other.Source = Source{}, Source{}
-	s.Restart, other.Restart = "", "" // it says how a change is made
+	s.Restart, other.Restart = "", "" // how a change is made, not what runs
 	return reflect.DeepEqual(s, other)
 }
 

@@ -8,15 +8,15 @@ import (
 	"github.com/lockstep-dev/lockstep/role/service/readiness"
 )
 
-// Started is a unit or a pod, which may outlive the sidecar that starts it: what the next sidecar
-// has to know to stop it, although its directory may no longer have the service.
+// Started identifies a unit or a pod, which may outlive the sidecar that starts it. With it the
+// next sidecar can stop the service even if the services directory no longer contains it.
 type Started struct {
 	Name string `json:"name"` // of the service
 	Role string `json:"role"`
 	// Exactly one of Unit and Directory is set.
 	Unit        string `json:"systemdUnit,omitempty"`
-	Directory   string `json:"staticPodDirectory,omitempty"` // that a kubelet reads
-	Address     string `json:"address,omitempty"`            // where its probe connects to; empty: nowhere
+	Directory   string `json:"staticPodDirectory,omitempty"` // the directory that a kubelet reads
+	Address     string `json:"address,omitempty"`            // the address that its probe connects to; empty: none
 	StopTimeout string `json:"stopTimeout"`
 }
 
@@ -38,7 +38,7 @@ func StartedOf(services []Service) []Started {
 	return out
 }
 
-// Validate reports what is wrong.
+// Validate returns the first problem.
 func (s Started) Validate() error {
 	if s.Name == "" || (s.Unit == "") == (s.Directory == "") || s.Directory != "" && s.Address == "" {
 		return errors.New("a service that was started has neither a unit nor the directory and the address of a pod")
@@ -50,7 +50,7 @@ func (s Started) Validate() error {
 }
 
 // Is reports whether it is the unit or the pod of a service: then the driver of the service stops
-// it. A pod whose probe has moved to another address is not: the driver would not see it end.
+// it. A pod whose probe moved to another address is not: the driver would not see it end.
 func (s Started) Is(svc Service) bool {
 	if s.Unit != "" {
 		return svc.SystemdUnit != nil && svc.SystemdUnit.Name == s.Unit
@@ -58,7 +58,7 @@ func (s Started) Is(svc Service) bool {
 	return svc.StaticPod != nil && svc.Name == s.Name && svc.StaticPod.Directory == s.Directory && svc.Readiness.Address() == s.Address
 }
 
-// Service returns a service whose driver can stop it, and cannot start it. s has to be valid.
+// Service returns a service whose driver can stop it, but cannot start it. s must be valid.
 func (s Started) Service() Service {
 	svc := Service{Name: s.Name, Role: s.Role}
 	svc.StopTimeout, _ = time.ParseDuration(s.StopTimeout) // it is valid
@@ -71,7 +71,7 @@ func (s Started) Service() Service {
 	return svc
 }
 
-// Running returns the services of which an instance may run.
+// Running returns the services that may have a running instance.
 func (s State) Running() []Service {
 	var out []Service
 	for _, st := range s.Services {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Phase is what the supervisor does with a service.
+// Phase is the stage of a service in its supervisor.
 type Phase string
 
 // The phases, as /status shows them.
@@ -15,58 +15,58 @@ const (
 	Waiting  Phase = "Waiting"  // for the services before it, or for one that stops
 	Starting Phase = "Starting" // its driver starts it
 	Running  Phase = "Running"  // an instance runs
-	BackOff  Phase = "BackOff"  // its instance has ended, and is started again after a pause
+	BackOff  Phase = "BackOff"  // its instance ended; the next one starts after a pause
 	Stopping Phase = "Stopping" // it is being stopped
 	Stopped  Phase = "Stopped"
 )
 
-// Status is what is known of one service.
+// Status is the state of one service.
 type Status struct {
 	Name   string
 	Role   string
 	Driver string // process, systemdUnit or staticPod
 	Phase  Phase
-	// Ready: the instance that runs now is ready.
+	// Ready: the running instance is ready.
 	Ready bool
 	Since time.Time // of the last change of Phase or Ready
-	// Restarts is how often it was started again after it had ended by itself.
+	// Restarts counts how often it was started again after it ended by itself.
 	Restarts int
-	// LastExit is why its instance ended last; empty: none has.
+	// LastExit is why its last instance ended; empty: none ended yet.
 	LastExit string
-	// LastLines are the newest lines of its output, as of the last change of Phase, Ready or
-	// Problem; never nil. They are not followed: a service that writes much would wake all
-	// followers of the state. Empty: the service does not want to show them (StatusNone).
+	// LastLines are the newest lines of its output at the last change of Phase, Ready or Problem;
+	// never nil. New lines alone do not change the state: a service that writes much would wake all
+	// its followers. With StatusNone it is empty.
 	LastLines []string
-	// Problem is what the last probe found, or why it could not be stopped; empty: nothing.
+	// Problem is the error of the last probe, or why it could not be stopped; empty: none.
 	Problem string
 
 	// Optional: nothing waits until it is ready.
 	Optional bool
 	Source   Source
 
-	// wasReady: it was ready since its worker started it, so what follows it may start.
+	// wasReady: it was ready since its worker started it, so the services after it may start.
 	wasReady bool
-	of       Service // that its worker runs
+	of       Service // the service that its worker runs
 }
 
-// Trusts reports whether a service works with these CAs of etcd, or does not use them.
+// Trusts reports whether a service works with these CAs of etcd, or uses none.
 func (s Status) Trusts(trust string) bool {
 	uses := s.of.Process != nil && s.of.Process.Trust != ""
 	return !uses || s.of.Process.Trust == trust && (s.Ready || s.Optional && s.Phase == Running)
 }
 
-// State is what is known of all services.
+// State is the state of all services.
 type State struct {
 	Services []Status // in the order in which they start
-	// Ready: all of them that are required are ready.
+	// Ready: all required services are ready.
 	Ready bool
-	// Reload is the number of the last call of Supervisor.Reload that it follows from. A service
-	// that this call did not want, and that is not in Services, has stopped and does not start.
+	// Reload is the number of the last call of Supervisor.Reload that this state reflects. A service
+	// that is neither in that call nor in Services is stopped and does not start.
 	Reload int
 }
 
-// Unready says which of these services are required and not ready, and why; empty: none. One
-// that was started with other values is not ready.
+// Unready names the first of these services that is required and not ready, and why; empty: none. A
+// service that runs with other values is not ready.
 func (s State) Unready(wanted []Service) string {
 	for _, svc := range wanted {
 		st, known := s.find(svc.Name)
@@ -85,7 +85,7 @@ func (s State) Unready(wanted []Service) string {
 	return ""
 }
 
-// Runs reports whether an instance of each of these services runs that is required.
+// Runs reports whether an instance of each required one of these services runs.
 func (s State) Runs(wanted []Service) bool {
 	for _, svc := range wanted {
 		if svc.Optional {
@@ -107,7 +107,7 @@ func (s State) find(name string) (Status, bool) {
 	return s.Services[i], true
 }
 
-// with returns a state in which one status is changed. Others keep s.
+// with returns a copy of s with one changed status. s stays as it is.
 func (s State) with(name string, change func(*Status)) State {
 	out := State{Services: slices.Clone(s.Services), Ready: true, Reload: s.Reload}
 	for i := range out.Services {
@@ -125,8 +125,8 @@ func (s State) with(name string, change func(*Status)) State {
 	return out
 }
 
-// arranged returns a state with the statuses of wanted services, in their order, and then of
-// those that still run. A service without a status waits.
+// arranged returns a state with the statuses of the wanted services in their order, followed by the
+// others. A service without a status starts as Waiting.
 func (s State) arranged(wanted wish, others []Service) State {
 	out := State{Services: make([]Status, 0, len(wanted.services)+len(others)), Ready: true, Reload: wanted.number}
 	add := func(svc Service) {

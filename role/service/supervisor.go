@@ -15,15 +15,16 @@ import (
 	"github.com/lockstep-dev/lockstep/role/service/readiness"
 )
 
-// Config has what a supervisor needs. No field is required.
+// Config configures a Supervisor. No field is required.
 type Config struct {
 	Log *slog.Logger // nil: none
-	// NewDriver returns what runs a service; nil: the driver that the service names.
+	// NewDriver returns the driver of a service; nil: the driver that the service's file names.
 	NewDriver func(Service) driver.Driver
-	// NewProbe returns the probe of a service that has a Readiness; nil: the one that it names.
+	// NewProbe returns the probe of a service with a Readiness; nil: the probe that Readiness
+	// describes.
 	NewProbe func(Service) readiness.Probe
-	// Known are all services of the directory. When Run begins, it removes what an earlier
-	// sidecar placed for services that are not among them.
+	// Known are all services of the directory. When Run begins, it removes manifests that an earlier
+	// sidecar placed for other services.
 	Known []Service
 }
 
@@ -34,20 +35,20 @@ type Supervisor struct {
 	starter *process.Starter
 	wanted  *event.Value[wish]
 	state   *event.Value[State]
-	ended   *event.Value[struct{}] // set when a worker has ended
+	ended   *event.Value[struct{}] // set when a worker ends
 	final   *event.Value[bool]     // nothing starts any more
-	// unproven has the names of services with a probe that is a program, and whether it succeeded
-	// before the service was started.
+	// unproven maps the names of services with an exec probe to whether the probe succeeded before the
+	// service was started.
 	unproven sync.Map
 }
 
-// wish is what Reload was called with last.
+// wish is the argument and the number of the last Reload.
 type wish struct {
 	services []Service
-	number   int // of the call
+	number   int // the number of the call
 }
 
-// ErrStillRuns is the end of a supervisor that could not stop a service.
+// ErrStillRuns is returned by Run if it could not stop a service.
 var ErrStillRuns = errors.New("service still runs")
 
 // New returns a supervisor without services. It starts nothing; Run does.
@@ -66,12 +67,12 @@ func New(cfg Config) *Supervisor {
 	return s
 }
 
-// State follows what is known of the services.
+// State follows the state of the services.
 func (s *Supervisor) State() *event.Value[State] { return s.state }
 
-// Reload makes these services the ones that run. One that is as before goes on undisturbed. One
-// that has changed is stopped and started. Names must be unique, and variables expanded. It returns
-// the number of the call: a State with that Reload, or a higher one, follows from it.
+// Reload replaces the services to run. Run leaves unchanged services alone, and stops and starts
+// changed ones. Names must be unique, and variables expanded. It returns the number of the call: a
+// State whose Reload is at least this number reflects it.
 func (s *Supervisor) Reload(services []Service) int {
 	var number int
 	event.Update(s.wanted, func(w wish) wish {
@@ -81,13 +82,13 @@ func (s *Supervisor) Reload(services []Service) int {
 	return number
 }
 
-// EndStarts lets no service start from here on. One that ends by itself is not started again: what
-// stops the sidecar may have stopped the service, too. Those that run go on until Reload, or the end
-// of Run, stops them.
+// EndStarts prevents any further start. A service that ends by itself is not started again: a
+// signal that stops the sidecar may stop its services, too. Running services continue until Reload,
+// or the end of Run, stops them.
 func (s *Supervisor) EndStarts() { s.final.Set(true) }
 
-// AwaitReady returns when all services that were wanted last are ready, or when ctx ends. Its
-// error then names those that are not, and why.
+// AwaitReady returns when all services of the last Reload are ready. If ctx ends before, the error
+// names the first service that is not ready, and why.
 func (s *Supervisor) AwaitReady(ctx context.Context) error {
 	for {
 		wanted, reloaded := s.wanted.Load()
@@ -102,13 +103,13 @@ func (s *Supervisor) AwaitReady(ctx context.Context) error {
 	}
 }
 
-// Run starts the services in their order, keeps them running and, when ctx ends, stops them in the
-// reverse order, each with its stop timeout. It returns ctx's error, with ErrStillRuns if a
-// service could not be stopped.
+// Run starts the services in order and keeps them running. When ctx ends, it stops them in reverse
+// order, each with its stop timeout. It returns ctx's error, joined with ErrStillRuns if a service
+// could not be stopped.
 func (s *Supervisor) Run(ctx context.Context) error {
 	var background sync.WaitGroup
 	startCtx, endStarter := context.WithCancel(context.WithoutCancel(ctx))
-	// It ends with the context that was made for it.
+	// The starter outlives ctx: it starts programs until all services are stopped.
 	background.Go(func() { _ = s.starter.Run(startCtx) })
 	defer func() {
 		endStarter()

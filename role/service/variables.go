@@ -8,12 +8,12 @@ import (
 
 // Variables are the values of $(NAME) in services.
 type Variables struct {
-	// EtcdServers is a list with commas, as kube-apiserver has it.
+	// EtcdServers is a list with commas, as for --etcd-servers of kube-apiserver.
 	EtcdServers                           string
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
 	NodeID, NodeAddress                   string
-	// EtcdTrust says which CAs EtcdCAFile has. A process reads the file at its start, so one that
-	// uses it is started again when this changes.
+	// EtcdTrust identifies the CAs in EtcdCAFile. A process reads the file when it starts, so a
+	// process that uses it is restarted when EtcdTrust changes.
 	EtcdTrust string
 }
 
@@ -30,7 +30,7 @@ func VariableNames() []string {
 	return []string{"ETCD_SERVERS", "ETCD_CAFILE", "ETCD_CERTFILE", "ETCD_KEYFILE", "NODE_ID", "NODE_ADDRESS"}
 }
 
-// samples are values with which services are checked before the real ones are known.
+// samples returns values to check services before the real values are known.
 func samples() Variables {
 	return Variables{
 		EtcdServers: "https://192.0.2.1:2379", EtcdCAFile: "/ca", EtcdCertFile: "/cert", EtcdKeyFile: "/key",
@@ -38,8 +38,8 @@ func samples() Variables {
 	}
 }
 
-// Expand returns the services with the values of the variables. The services were loaded, so
-// each variable is known.
+// Expand returns the services with their variables replaced. The services were loaded, so each
+// variable is known.
 func Expand(all []Service, v Variables) ([]Service, error) {
 	values := v.byName()
 	values[trustValue] = v.EtcdTrust
@@ -52,16 +52,16 @@ func Expand(all []Service, v Variables) ([]Service, error) {
 	return out, nil
 }
 
-// trustValue is no variable: the name of one has other characters.
+// trustValue is no variable: $(EtcdTrust) is not a known name in files.
 const trustValue = "EtcdTrust"
 
-// usesCA reports whether a process has the file of etcd's CA.
+// usesCA reports whether a process uses the file of etcd's CA.
 func usesCA(p Process) bool {
 	return slices.ContainsFunc(slices.Concat(p.Command, p.Env), func(text string) bool { return strings.Contains(text, "$(ETCD_CAFILE)") })
 }
 
-// expand replaces all variables of a service, in copies of what it points to. It returns the
-// names that are unknown.
+// expand replaces all variables of a service, in copies of its slices and pointers. It returns the
+// unknown names.
 func (s *Service) expand(values map[string]string) (unknown []string) {
 	text := func(t *string) {
 		var missing []string
@@ -108,8 +108,8 @@ func (s *Service) expand(values map[string]string) (unknown []string) {
 }
 
 // expand replaces $(NAME) in a text as Kubernetes does in a container: $$ is a dollar sign, so
-// $$(NAME) is not replaced, and a dollar sign before anything else is one. It returns the names
-// that have no value.
+// $$(NAME) is not replaced, and a dollar sign before any other text stays. It returns the names
+// without a value.
 func expand(s string, values map[string]string) (out string, unknown []string) {
 	var b strings.Builder
 	for {

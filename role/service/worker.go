@@ -17,11 +17,10 @@ const (
 	// The pauses before a service is started again.
 	minPause = 200 * time.Millisecond
 	maxPause = 30 * time.Second
-	// goodRun is how long after it was first ready an instance has to run, for the next pause to
-	// be the first one again.
+	// goodRun is how long an instance must run after it was first ready, to reset the pause.
 	goodRun = time.Minute
-	// settleTime is how long an instance without a probe has to run until it is ready: one that
-	// ends at once, for example because of a wrong flag, must not open the gate.
+	// settleTime is how long an instance without a probe must run until it is ready: one that ends at
+	// once, for example because of a wrong flag, must not open the gate.
 	settleTime = 100 * time.Millisecond
 )
 
@@ -30,22 +29,21 @@ type worker struct {
 	s       *Supervisor
 	service Service
 	cancel  context.CancelFunc
-	done    chan struct{} // closed when the service has stopped
+	done    chan struct{} // closed when the service is stopped
 
 	stopping bool        // read and written by Run's goroutine
 	exit     driver.Exit // the last one; read after done
-	// driver is made by the first attempt, where a panic is contained.
+	// The first attempt creates driver, because an attempt contains panics.
 	driver driver.Driver
 }
 
-// start starts a worker. Its context ends by stop only: the order in which services stop is
-// that of Run.
+// start starts a worker. Only stop ends its context: Run decides the order in which services stop.
 func (s *Supervisor) start(ctx context.Context, svc Service) *worker {
 	workerCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	w := &worker{s: s, service: svc, cancel: cancel, done: make(chan struct{})}
 	event.Update(s.state, func(st State) State {
 		return st.with(svc.Name, func(status *Status) {
-			if !status.of.Equal(svc) { // what another program did says nothing about this one
+			if !status.of.Equal(svc) { // the history belongs to another program
 				status.Restarts, status.LastExit, status.LastLines = 0, "", []string{}
 			}
 			status.Phase, status.Ready, status.wasReady, status.of = Starting, false, false, svc
@@ -69,7 +67,8 @@ func (s *Supervisor) stop(w *worker) {
 	w.cancel()
 }
 
-// set changes the status of the service. While it stops, only its end changes that.
+// set changes the status of the service. While the service is being stopped, set does nothing: only
+// stopped changes the status.
 func (w *worker) set(change func(*Status)) {
 	lines := w.lines()
 	event.Update(w.s.state, func(st State) State {
@@ -83,8 +82,8 @@ func (w *worker) set(change func(*Status)) {
 	})
 }
 
-// run runs the service until ctx ends. all is the context of Run: if only this service is
-// stopped, it returns when that has happened.
+// run runs the service until ctx ends. all is the context of Run: if only this service is stopped,
+// run returns after the service ended.
 func (w *worker) run(ctx, all context.Context) {
 	pauses := backoff.Backoff{First: minPause, Max: maxPause}
 	for {
@@ -103,8 +102,7 @@ func (w *worker) run(ctx, all context.Context) {
 		w.s.log.Warn("service ended", "service", w.service.Name, "reason", w.exit.Reason, "pause", pause)
 		w.set(func(st *Status) { st.Phase, st.Ready, st.LastExit = BackOff, false, w.exit.Reason })
 		if !backoff.Sleep(ctx, pause) {
-			// The driver may have found no instance, or not found out: what an earlier sidecar
-			// started may run.
+			// The driver may not know whether an instance of an earlier sidecar runs.
 			w.exit = (&attempt{w: w}).run(ctx) // starts nothing, and stops what runs
 			break
 		}
@@ -125,10 +123,10 @@ func (w *worker) run(ctx, all context.Context) {
 	w.s.log.Info("service stopped", "service", w.service.Name, "reason", w.exit.Reason)
 }
 
-// over reports whether the service has ended for good, since nothing starts any more.
+// over reports whether the service ended for good because of EndStarts.
 func (w *worker) over() bool { return w.s.final.Get() && !w.exit.StillRuns }
 
-// stopped records the end of the service, or why it still runs.
+// stopped records that the service ended, or why it still runs.
 func (w *worker) stopped(phase Phase) {
 	lines := w.lines()
 	event.Update(w.s.state, func(st State) State {
@@ -164,9 +162,9 @@ func (w *worker) panicked(where string, p any) string {
 // attempt is one instance, or several that the driver replaced by itself.
 type attempt struct {
 	w *worker
-	// What follows is written by running, which the driver calls, and by the probe.
+	// The driver, which calls running, and the probe write the fields below.
 	mu      sync.Mutex
-	readyAt time.Time // zero: it never was
+	readyAt time.Time // zero: it was never ready
 	count   int       // instances
 	cancel  context.CancelFunc
 	probes  sync.WaitGroup
@@ -186,7 +184,7 @@ func (a *attempt) run(ctx context.Context) (exit driver.Exit) {
 	return a.w.driver.Run(ctx, func() { a.running(ctx) })
 }
 
-// running records that a new instance runs, and probes it.
+// running records that a new instance runs, and starts to probe it.
 func (a *attempt) running(ctx context.Context) {
 	a.endProbe()
 	a.count++
@@ -209,7 +207,7 @@ func (a *attempt) running(ctx context.Context) {
 	a.probes.Go(func() { a.probe(probeCtx, *config) })
 }
 
-// endProbe ends the probe of the instance before. None of its results comes later.
+// endProbe ends the probe of the previous instance. The probe reports nothing afterwards.
 func (a *attempt) endProbe() {
 	if a.cancel != nil {
 		a.cancel()
@@ -217,7 +215,8 @@ func (a *attempt) endProbe() {
 	a.probes.Wait()
 }
 
-// settle records that an instance without a probe is ready, unless ctx ends before.
+// settle records after settleTime that an instance without a probe is ready, unless ctx ends
+// before.
 func (a *attempt) settle(ctx context.Context) {
 	if !backoff.Sleep(ctx, settleTime) {
 		return
@@ -226,7 +225,7 @@ func (a *attempt) settle(ctx context.Context) {
 	a.w.set(func(st *Status) { st.Ready = true })
 }
 
-// probe probes until ctx ends. A panic of the probe is a failure of it.
+// probe probes until ctx ends. A panic of the probe counts as a failed probe.
 func (a *attempt) probe(ctx context.Context, config readiness.Config) {
 	pauses := backoff.Backoff{First: minPause, Max: maxPause}
 	for a.follow(ctx, config); ctx.Err() == nil; a.follow(ctx, config) {
@@ -259,5 +258,6 @@ func (a *attempt) ready() {
 	}
 }
 
-// good reports whether the attempt was a good run. Call it after run.
+// good reports whether the attempt ran at least goodRun after it was first ready. Call it after
+// run.
 func (a *attempt) good() bool { return !a.readyAt.IsZero() && time.Since(a.readyAt) >= goodRun }

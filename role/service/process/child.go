@@ -12,27 +12,27 @@ import (
 )
 
 const (
-	// drainTimeout is how long the output of a child that has ended is read on: a process
-	// that left the group may hold the pipe open.
+	// drainTimeout is how long the output is still read after the child ended: a process that left the
+	// group may hold the pipe open.
 	drainTimeout = 500 * time.Millisecond
-	// killTimeout is how long a process may take to end after SIGKILL. One that waits for a
-	// disk or a network file system ends when that answers.
+	// killTimeout is how long a process may take to end after SIGKILL. A process that waits for a disk
+	// or a network file system ends only when that answers.
 	killTimeout = 10 * time.Second
-	// groupPause is the time between two checks whether a group still has members.
+	// groupPause is the time between two checks whether a process of the group still runs.
 	groupPause = 10 * time.Millisecond
 )
 
-// child is a process that was started, with its group.
+// child is a started process, with its group.
 type child struct {
 	cmd     *exec.Cmd
-	output  *os.File      // the end of the pipe that is read
-	ended   chan struct{} // closed when the leader has ended; it is not reaped yet
+	output  *os.File      // the reading end of the pipe
+	ended   chan struct{} // closed when the leader ended; it is not reaped yet
 	readers sync.WaitGroup
 	stopped bool // it was asked to stop
 	late    bool // it did not stop in time
 }
 
-// startChild starts a command whose output is given to drain, on another goroutine.
+// startChild starts a command, and drain on another goroutine to read its output.
 func startChild(ctx context.Context, s *Starter, newCmd func() *exec.Cmd, drain func(io.Reader)) (*child, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -43,7 +43,7 @@ func startChild(ctx context.Context, s *Starter, newCmd func() *exec.Cmd, drain 
 		cmd.Stdout, cmd.Stderr = w, w
 		return cmd
 	})
-	// The child has its own.
+	// The child has its own copy.
 	_ = w.Close()
 	if err != nil {
 		_ = r.Close() // nothing was read
@@ -58,11 +58,11 @@ func startChild(ctx context.Context, s *Starter, newCmd func() *exec.Cmd, drain 
 	return c, nil
 }
 
-// signal sends a signal to the whole group. The leader must not have been reaped. The group
-// may have no process that can get it.
+// signal sends a signal to the whole group. The leader must not be reaped before: its number could
+// be used again. An error only means that no process could receive the signal.
 func (c *child) signal(s syscall.Signal) { _ = syscall.Kill(-c.cmd.Process.Pid, s) }
 
-// stop asks the group to stop, and returns when it has, or when the timeout has passed.
+// stop asks the group to stop, and returns when all its processes ended, or after the timeout.
 func (c *child) stop(timeout time.Duration) {
 	c.stopped = true
 	c.signal(syscall.SIGTERM)
@@ -86,7 +86,7 @@ func (c *child) stop(timeout time.Duration) {
 	}
 }
 
-// reap reports whether the leader has ended. Then its outcome is in ProcessState, and no zombie
+// reap reports whether the leader ended. Then ProcessState contains its outcome, and no zombie
 // stays.
 func (c *child) reap() bool {
 	select {
@@ -95,13 +95,13 @@ func (c *child) reap() bool {
 		return false
 	}
 	if c.cmd.ProcessState == nil {
-		_ = c.cmd.Wait() // the outcome counts
+		_ = c.cmd.Wait() // ProcessState contains the outcome
 	}
 	return c.cmd.ProcessState != nil
 }
 
-// finish kills what is left of the group, and reads the rest of the output. It reports
-// whether the leader has ended.
+// finish kills the rest of the group, and reads the rest of the output. It reports whether the
+// leader ended.
 func (c *child) finish() bool {
 	c.signal(syscall.SIGKILL)
 	timer := time.NewTimer(killTimeout)
@@ -110,9 +110,9 @@ func (c *child) finish() bool {
 	case <-c.ended:
 	case <-timer.C:
 	}
-	// A pipe has deadlines.
+	// Pipes support deadlines.
 	_ = c.output.SetReadDeadline(time.Now().Add(drainTimeout))
 	c.readers.Wait()
 	_ = c.output.Close() // it was only read
-	return c.reap()      // it may have ended since
+	return c.reap()      // the leader may have ended since
 }

@@ -1,18 +1,17 @@
-// Package process runs a service as a child process of the sidecar
-// (docs/roles.md#process). It owns the processes that it starts: their group, their output,
-// how they are stopped, and how they ended.
+// Package process runs a service as a child process of the sidecar (docs/roles.md#process). It owns
+// the processes that it starts: their group, their output, their stop, and the reason of their end.
 //
-// No orphans: each child has a process group of its own, which gets SIGTERM, and SIGKILL when
-// the time to stop has passed, or when its leader has ended. If the sidecar itself is killed
-// with SIGKILL, the kernel kills the children (PR_SET_PDEATHSIG). The kernel does so when the
-// thread ends that started a child, not when the process ends, and Go ends threads: so one
-// goroutine starts all children, and it keeps its thread (Starter).
+// No orphans: each child runs in its own process group, which gets SIGTERM, and SIGKILL after the
+// stop timeout or when its leader ends. If the sidecar itself is killed with SIGKILL, the kernel
+// kills the children (PR_SET_PDEATHSIG). The kernel does so when the thread that started a child
+// ends, not when the process ends, and Go ends threads: so one goroutine starts all children, and
+// keeps its thread (Starter).
 //
-// What this does not reach: a process that a child moved out of its group (setsid), if the child
-// does not stop it; the children of a child when the sidecar is killed with SIGKILL; and a program
-// that is setuid, setgid or has file capabilities then. The service manager, or the container, in
-// which the sidecar runs ends these: for systemd with KillMode=mixed (docs/roles.md#kill-mode).
+// Not covered: a process that a child moved out of its group (setsid), if the child does not stop
+// it; and, when the sidecar is killed with SIGKILL, the children of a child, and a program with
+// setuid, setgid or file capabilities. The service manager or the container of the sidecar ends
+// these: systemd with KillMode=mixed (docs/roles.md#kill-mode).
 //
-// Each child has two goroutines, which end with Driver.Run: one waits for its end, one reads
-// its output.
+// Each child needs two goroutines, which end with Driver.Run: one waits for its end, one reads its
+// output.
 package process

@@ -6,15 +6,14 @@ import (
 	"github.com/DeRuina/timberjack"
 )
 
-// File is a file for the output of a service, which is rotated by size. The zero value is
-// none.
+// File is a file for the output of a service, rotated by size. The zero value is no file.
 type File struct {
 	Path    string
-	MaxSize int // in MiB, of a file
+	MaxSize int // of a file, in MiB
 	Backups int // how many rotated files are kept
 }
 
-// open returns the file. Nothing is opened before the first write.
+// open returns a writer to the file. It does not open the file before the first write.
 func (f File) open() io.WriteCloser {
 	return &timberjack.Logger{Filename: f.Path, MaxSize: f.MaxSize, MaxBackups: f.Backups, Compression: "none"}
 }

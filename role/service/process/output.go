@@ -11,23 +11,22 @@ import (
 )
 
 const (
-	// maxLines bounds the lines that are kept.
+	// maxLines bounds the number of kept lines.
 	maxLines = 20
-	// maxLine bounds a line in the log. The rest of it is read and dropped.
+	// maxLine bounds a line in the log, in bytes. The rest of the line is dropped.
 	maxLine = 16 << 10
-	// maxKept bounds a line that is kept.
+	// maxKept bounds a kept line, in bytes.
 	maxKept = 1 << 10
 )
 
-// cutMark is at the end of a line that was cut.
+// cutMark ends a line that was cut.
 const cutMark = "…"
 
-// eachLine calls use with each line of r, without its end and cut to maxLine, and raw with all
-// bytes if raw is not nil. It reads to the end, whatever it finds: a pipe that is full would
-// stop the child.
+// eachLine calls use with each line of r, without its line end and cut to maxLine, and raw, if it
+// is not nil, with all bytes. It always reads to the end: a full pipe would stop the child.
 func eachLine(r io.Reader, raw func([]byte), use func(string)) {
 	lines := bufio.NewReaderSize(r, maxLine)
-	within := false // the rest of a line that was cut
+	within := false // reading the rest of a line that was cut
 	for {
 		part, err := lines.ReadSlice('\n')
 		if raw != nil && len(part) > 0 {
@@ -72,16 +71,16 @@ func (t *tail) get() []string {
 	return append([]string{}, t.lines...)
 }
 
-// sink is where the output of a service goes.
+// sink writes the output of a service.
 type sink struct {
 	log  *slog.Logger
 	file io.Writer // nil: to the log
 	tail *tail
 
-	failed bool // the file could not be written, as the log has it
+	failed bool // the last write to the file failed, and that is logged
 }
 
-// drain reads until the end.
+// drain reads the output to its end.
 func (s *sink) drain(ctx context.Context, r io.Reader) {
 	if s.file == nil {
 		eachLine(r, nil, func(line string) {
@@ -93,7 +92,7 @@ func (s *sink) drain(ctx context.Context, r io.Reader) {
 	eachLine(r, func(part []byte) { s.write(ctx, part) }, s.tail.add)
 }
 
-// write writes to the file. The service goes on while the disk is full: its output is lost.
+// write writes to the file. While the disk is full, the service continues and its output is lost.
 func (s *sink) write(ctx context.Context, part []byte) {
 	_, err := s.file.Write(part)
 	if err != nil && !s.failed {

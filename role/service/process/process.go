@@ -19,22 +19,22 @@ import (
 	"github.com/lockstep-dev/lockstep/role/service/driver"
 )
 
-// Config is one service. Command and Starter are required.
+// Config configures one service. Command and Starter are required.
 type Config struct {
 	// Command is the program, as a path, and its arguments.
 	Command []string
-	// Env is added to the environment of the sidecar, NAME=VALUE each.
+	// Env is added to the sidecar's environment, NAME=VALUE each.
 	Env []string
-	Dir string // the working directory; empty: that of the sidecar
-	// User and Group are those of the process, each a name or a number. An empty User: those of the
-	// sidecar; an empty Group: that of User.
+	Dir string // the working directory; empty: the sidecar's
+	// User and Group run the process, each a name or a number. An empty User: the sidecar's user and
+	// group; an empty Group: the primary group of User.
 	User, Group string
-	// StopTimeout is how long the group has to stop after SIGTERM, before SIGKILL.
+	// StopTimeout is the time between SIGTERM and SIGKILL for the group.
 	StopTimeout time.Duration
-	File        File // where the output goes; zero: to Log
+	File        File // gets the output; zero: Log gets it
 	Starter     *Starter
-	// Free returns when nothing is in the way of a new instance. Its error says what is, and
-	// nothing is started then. nil: nothing can be.
+	// Free returns when a new instance may start. After its error, which names the obstacle, Run
+	// starts nothing. nil: a new instance may always start.
 	Free func(context.Context) error
 	Log  *slog.Logger // nil: none
 }
@@ -56,8 +56,7 @@ func New(cfg Config) *Driver {
 // LastLines returns the newest lines that the service wrote.
 func (d *Driver) LastLines() []string { return d.tail.get() }
 
-// Run starts the process, and returns when it and its group have ended. When ctx ends it
-// stops them.
+// Run starts the process, and returns when it and its group ended. When ctx ends, Run stops them.
 func (d *Driver) Run(ctx context.Context, running func()) (exit driver.Exit) {
 	if d.stuck != nil {
 		ended := d.stuck.reap()
@@ -99,7 +98,7 @@ func (d *Driver) Run(ctx context.Context, running func()) (exit driver.Exit) {
 		d.last = startProblem(err)
 		return driver.Exit{Reason: d.last}
 	}
-	// It is deferred so that no panic in running leaves a process behind.
+	// Deferred, so that a panic in running leaves no process behind.
 	defer func() {
 		ended := c.finish()
 		d.last = d.reason(c)
@@ -127,8 +126,8 @@ func (d *Driver) command(as *Identity) *exec.Cmd {
 	return cmd
 }
 
-// environ removes what is for the sidecar alone: its own variables, which may have secrets,
-// and those with which a service manager knows the process that it started.
+// environ removes variables that are for the sidecar alone: its own, which may contain secrets, and
+// those by which a service manager recognizes the process that it started.
 func environ(all []string) []string {
 	own := []string{
 		"NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_PID", "WATCHDOG_USEC", "INVOCATION_ID", "JOURNAL_STREAM",
@@ -139,7 +138,7 @@ func environ(all []string) []string {
 	})
 }
 
-// startProblem says why a program could not be started.
+// startProblem explains why a program could not be started.
 func startProblem(err error) string {
 	text := fmt.Sprintf("start: %v", err)
 	switch {
@@ -151,7 +150,7 @@ func startProblem(err error) string {
 	return text
 }
 
-// exists reports whether the file that err is about exists all the same.
+// exists reports whether the file in err exists nevertheless.
 func exists(err error) bool {
 	pathErr, ok := errors.AsType[*fs.PathError](err)
 	if !ok {
@@ -161,9 +160,9 @@ func exists(err error) bool {
 	return err == nil
 }
 
-// reason says how a child ended. The error of Wait is not asked: it is that of a context, or of
-// the pipe, when the process itself ended in order. Nor is it asked again whether the child has
-// ended: it may have, since it was not reaped.
+// reason explains how a child ended. It ignores the error of Wait, which can come from a context or
+// from the pipe although the process itself ended normally. It uses only ProcessState: a child that
+// was not reaped may have ended since.
 func (d *Driver) reason(c *child) string {
 	if c.cmd.ProcessState == nil {
 		return fmt.Sprintf("process %d does not end %s after SIGKILL: it waits for a disk or a network file system", c.cmd.Process.Pid, killTimeout)
@@ -180,8 +179,8 @@ func (d *Driver) reason(c *child) string {
 	return how
 }
 
-// Exec runs a program to its end, as a readiness probe does. The error has how it ended, and
-// the last line that it wrote. When ctx ends, the program and its group are killed.
+// Exec runs a program to its end, for a readiness probe. The error explains how it ended, with the
+// last line that it wrote. When ctx ends, Exec kills the program and its group.
 func (s *Starter) Exec(ctx context.Context, command []string) error {
 	var last lastLine
 	c, err := startChild(ctx, s, func() *exec.Cmd {
@@ -215,7 +214,7 @@ func (s *Starter) Exec(ctx context.Context, command []string) error {
 	return nil
 }
 
-// lastLine is the last line of an output that is not empty.
+// lastLine is the last line of an output that is not blank.
 type lastLine struct{ text []byte }
 
 func (l *lastLine) set(line string) {

@@ -11,25 +11,25 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
-// Starter starts child processes, all on one thread that does not end before it. The kernel
-// kills a child when the thread ends that started it.
+// Starter starts all child processes on one thread, which lives as long as Run. The kernel kills a
+// child when the thread that started it ends.
 type Starter struct {
 	requests chan request
 }
 
-// request is a child to start. The starter always answers.
+// request asks for the start of a child. The starter always answers.
 type request struct {
 	cmd    *exec.Cmd
-	result chan error // has room for one
+	result chan error // buffered, for one result
 }
 
-// NewStarter returns a starter. Run starts what is asked of it.
+// NewStarter returns a starter. It starts children only while Run runs.
 func NewStarter() *Starter { return &Starter{requests: make(chan request)} }
 
 // Run starts children until ctx ends. It must not end before all children have ended.
 func (s *Starter) Run(ctx context.Context) error {
 	runtime.LockOSThread()
-	// Without it the thread would end with this goroutine.
+	// Without the unlock, the thread would end with this goroutine.
 	defer runtime.UnlockOSThread()
 	for {
 		select {
@@ -41,14 +41,14 @@ func (s *Starter) Run(ctx context.Context) error {
 	}
 }
 
-// How long a program is tried that another process holds open for writing: a fork of any
-// program on this machine at the wrong moment is enough, and lasts until its exec.
+// How long to retry a program that another process holds open for writing. A fork of any program on
+// this machine at the wrong moment causes that, until its exec.
 const (
 	busyPause = 10 * time.Millisecond
 	busyLimit = 100 // attempts
 )
 
-// start starts what newCmd returns, whose attributes may have a Credential.
+// start starts the command that newCmd returns. Of its attributes, it keeps only the Credential.
 func (s *Starter) start(ctx context.Context, newCmd func() *exec.Cmd) (*exec.Cmd, error) {
 	for attempt := 1; ; attempt++ {
 		cmd := newCmd()

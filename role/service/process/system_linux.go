@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attributes are those of each child: a process group of its own, and the signal that the
-// kernel sends when the thread of the starter ends, with the sidecar.
+// attributes returns the attributes of each child: its own process group, and the signal that the
+// kernel sends when the starter's thread ends with the sidecar.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// waitEnded returns when a child has ended. It leaves the child unreaped, so that its number,
-// which is that of its group too, is not used again.
+// waitEnded returns when a child ended. It leaves the child unreaped, so that its number, which is
+// also the number of its group, is not used again.
 func waitEnded(cmd *exec.Cmd) {
 	for {
 		err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -29,8 +29,8 @@ func waitEnded(cmd *exec.Cmd) {
 	}
 }
 
-// groupAlive reports whether a process of the group runs. Zombies do not: the leader is one
-// while this is asked.
+// groupAlive reports whether a process of the group runs. Zombies do not count: the leader is one
+// during this call.
 func groupAlive(group int) bool {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -45,7 +45,7 @@ func groupAlive(group int) bool {
 	return false
 }
 
-// inGroup reads "PID (NAME) STATE PPID GROUP ...". The name may have spaces and parentheses.
+// inGroup parses "PID (NAME) STATE PPID GROUP ...". The name may contain spaces and parentheses.
 func inGroup(stat []byte, group int) bool {
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 3 || string(fields[0]) == "Z" || string(fields[0]) == "X" {

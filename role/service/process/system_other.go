@@ -7,14 +7,15 @@ import (
 	"syscall"
 )
 
-// attributes are those of each child. Only Linux kills the child of a process that was killed.
+// attributes returns the attributes of each child. Only Linux kills the child of a process that was
+// killed.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// waitEnded returns when a child has ended.
+// waitEnded returns when a child ended.
 func waitEnded(cmd *exec.Cmd) {
-	// The outcome is in cmd.ProcessState.
+	// cmd.ProcessState contains the outcome.
 	_ = cmd.Wait()
 }
 
-// groupAlive is not known here: what is left of a group is killed when its leader has ended.
+// groupAlive cannot be answered here: finish kills the rest of a group after its leader ended.
 func groupAlive(int) bool { return false }

@@ -8,14 +8,15 @@ import (
 	"syscall"
 )
 
-// Identity is the user and the groups of a process.
+// Identity holds the user and the groups of a process.
 type Identity struct {
-	Name, Home string // of the user; empty: it has no entry on this machine
+	Name, Home string // of the user; empty: the user has no entry on this machine
 	credential syscall.Credential
 }
 
-// Lookup returns the identity of a user, by name or number, with one of its groups or another one; an
-// empty group: the user's own. An error says why a process of this sidecar cannot have it.
+// Lookup returns the identity of a user, by name or number, with any group; an empty group: the
+// user's primary group. nil: the sidecar's own identity. An error explains why a process of this
+// sidecar cannot run with this identity.
 func Lookup(name, group string) (*Identity, error) {
 	id, err := lookup(name, group)
 	if err != nil {
@@ -24,13 +25,14 @@ func Lookup(name, group string) (*Identity, error) {
 	return id.usable(os.Geteuid(), os.Getegid())
 }
 
-// usable returns what a sidecar with these IDs has to change for it; nil: nothing.
+// usable returns the identity to set for a child of a sidecar with these IDs; nil: none, the
+// sidecar already runs with it.
 func (i *Identity) usable(uid, gid int) (*Identity, error) {
 	switch {
 	case uid == 0:
 		return i, nil
 	case int(i.credential.Uid) == uid && int(i.credential.Gid) == gid:
-		return nil, nil //nolint:nilnil // it is that of the sidecar
+		return nil, nil //nolint:nilnil // the sidecar runs with it
 	}
 	return nil, fmt.Errorf("only a sidecar of root can run a process as another user, and this one has the user ID %d: start it as root, or remove user and group", uid)
 }
@@ -64,7 +66,7 @@ func lookup(name, group string) (*Identity, error) {
 	return out, nil
 }
 
-// bare is a number without an entry: it needs a group.
+// bare returns the identity of a number without an entry: it needs a group.
 func bare(name, group string) (*Identity, error) {
 	id, err := number(name)
 	if err != nil {
@@ -91,7 +93,7 @@ func groupOf(own, group string) (uint32, error) {
 	return id, nil
 }
 
-// number reads an ID. The highest one means "do not change it", which must not be asked for.
+// number parses an ID. It rejects the highest one, which means "do not change it".
 func number(text string) (uint32, error) {
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err == nil && uint32(n) == ^uint32(0) {
@@ -100,7 +102,7 @@ func number(text string) (uint32, error) {
 	return uint32(n), err //nolint:gosec // of 32 bits
 }
 
-// environ are the variables by which programs know their user.
+// environ returns the variables from which programs learn their user.
 func (i *Identity) environ() []string {
 	if i == nil || i.Name == "" {
 		return nil

@@ -7,21 +7,21 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
-// Until a service is ready for the first time it is probed more often than a kubelet does, so
-// that a node does not wait for a period after each start.
+// Until a service is ready for the first time, it is probed more often than by a kubelet, so that a
+// node does not wait for a whole period after each start.
 const (
 	firstPause = 50 * time.Millisecond
 	maxPause   = 200 * time.Millisecond
 )
 
-// Result is what the probes of one instance have shown.
+// Result is the result of the probes of one instance so far.
 type Result struct {
 	Ready bool
 	// Problem is the error of the last probe, if the service is not ready; empty: none.
 	Problem string
 }
 
-// counter judges the results of the probes of one instance.
+// counter turns the results of single probes of one instance into a Result.
 type counter struct {
 	config              Config
 	successes, failures int // in a row
@@ -29,7 +29,7 @@ type counter struct {
 	result              Result
 }
 
-// add judges the result of one probe, and reports whether that changes anything.
+// add counts the result of one probe, and reports whether the Result changes.
 func (c *counter) add(err error) bool {
 	next := c.result
 	if err == nil {
@@ -48,8 +48,8 @@ func (c *counter) add(err error) bool {
 	return changed
 }
 
-// Follow probes one instance until ctx ends, and calls report when the result changes, from
-// the goroutine that called it. An instance is not ready at first.
+// Follow probes one instance until ctx ends, and calls report on its own goroutine when the result
+// changes. An instance is not ready at first.
 func Follow(ctx context.Context, c Config, probe Probe, report func(Result)) {
 	if !backoff.Sleep(ctx, c.InitialDelay) {
 		return

@@ -14,18 +14,18 @@ import (
 
 const (
 	// freePatience is how long a program that is ending may still listen: the group of an instance
-	// that was killed just now, for example.
+	// that was just killed, for example.
 	freePatience = time.Second
 	freePause    = 50 * time.Millisecond
 )
 
-// AwaitFree returns when no program listens where a service is about to be probed. Otherwise the
-// probe of the service would be answered by another program, such as a kube-apiserver of the release
-// before. Its error names the address and, if the sidecar may see it, the process. A service that is
-// not probed over TCP (c is nil, or Exec) waits for nothing.
+// AwaitFree returns when no program listens where a service is about to be probed. Otherwise
+// another program, such as a kube-apiserver of the previous release, would answer the probe. The
+// error names the address and, if the sidecar may see it, the process. For a service that is not
+// probed over TCP (c is nil, or Exec) it returns at once.
 //
-// Only an open connection, or one that is not answered in time, shows a program: a service may bring
-// its address with it.
+// Only an open connection, or one that is not answered in time, counts as a program. Other errors
+// do not: the address may be missing until the service adds it.
 func AwaitFree(ctx context.Context, name string, c *Config) error {
 	address := c.Address()
 	if address == "" {
@@ -49,7 +49,7 @@ func AwaitFree(ctx context.Context, name string, c *Config) error {
 	}
 }
 
-// Address is where the probe connects to; empty: it does not.
+// Address is the address that the probe connects to; empty: none.
 func (c *Config) Address() string {
 	switch {
 	case c == nil:
@@ -70,7 +70,7 @@ func (c *Config) Address() string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// dial connects to an address. Its error is os.ErrDeadlineExceeded if nothing answered.
+// dial connects to an address. It returns os.ErrDeadlineExceeded if nothing answered in time.
 func dial(ctx context.Context, address string, timeout time.Duration) error {
 	d := net.Dialer{Timeout: timeout}
 	conn, err := d.DialContext(ctx, "tcp", address)

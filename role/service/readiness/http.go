@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// maxShown bounds what an error has of an answer that names no check.
+	// maxShown bounds the excerpt in an error of an answer that names no check, in bytes.
 	maxShown     = 200
 	maxRedirects = 10
 )
 
-// probe sends one request, on a connection of its own, and through no proxy.
+// probe sends one request on its own connection, without a proxy.
 func (h *HTTPGet) probe(ctx context.Context) error {
 	config, err := h.tls()
 	if err != nil {
@@ -54,8 +54,8 @@ func (h *HTTPGet) probe(ctx context.Context) error {
 	return nil
 }
 
-// redirect follows redirects on the same host. One to another host is not followed: the
-// service has answered, and that is a success for a kubelet.
+// redirect follows redirects on the same host. It does not follow one to another host: the service
+// answered, which is a success for a kubelet.
 func redirect(req *http.Request, before []*http.Request) error {
 	switch {
 	case req.URL.Hostname() != before[0].URL.Hostname():
@@ -66,7 +66,7 @@ func redirect(req *http.Request, before []*http.Request) error {
 	return nil
 }
 
-// tls returns the verification of the server's certificate.
+// tls configures the verification of the server's certificate.
 func (h *HTTPGet) tls() (*tls.Config, error) {
 	config := &tls.Config{InsecureSkipVerify: h.InsecureSkipVerify}
 	if h.CAFile == "" || h.InsecureSkipVerify {

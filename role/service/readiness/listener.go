@@ -10,13 +10,14 @@ import (
 	"strings"
 )
 
-// maxCommand bounds what is shown of a command line.
+// maxCommand bounds the shown part of a command line.
 const maxCommand = 200
 
-// unknownListener is shown when the process cannot be found: only root sees those of others.
+// unknownListener is shown when the process cannot be found: only root sees the processes of other
+// users.
 const unknownListener = `find it with "ss -ltnp", and stop it`
 
-// listener says which process listens at an address, for people. It reads /proc.
+// listener describes the process that listens at an address, for people. It reads /proc.
 func listener(address string) string {
 	_, service, err := net.SplitHostPort(address)
 	if err != nil {
@@ -39,7 +40,7 @@ func listener(address string) string {
 		pid := strings.Split(link, "/")[2]
 		command, err := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
 		if err != nil {
-			continue // it has just ended
+			continue // the process just ended
 		}
 		text := strings.ToValidUTF8(string(bytes.TrimSpace(bytes.ReplaceAll(command, []byte{0}, []byte(" ")))), "")
 		return fmt.Sprintf("process %s (%.*s); stop it", pid, maxCommand, text)

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// ProofTime is how long an instance has to run before a program counts that has succeeded before the
-// instance was started, too. A kube-apiserver whose port is in use ends within that time.
+// ProofTime is how long an instance must run before its probe counts, if the probe succeeded before
+// the start, too. A kube-apiserver whose port is in use ends within that time.
 const ProofTime = 10 * time.Second
 
 var errUnproven = fmt.Errorf("its probe succeeded before it was started, too: another program may answer; it counts when the service has run for %s", ProofTime)
 
-// Proven returns the probe of an instance that is starting now, from one that succeeded just before.
+// Proven wraps a probe that succeeded just before the start of an instance.
 //
-// An address shows which program listens there, and AwaitFree waits until none does. A program that
-// probes (Exec) shows nothing of the kind: it may look for a file that the instance before has left, or
-// wake a unit through its socket. So the instance is started, and has to outlive what it takes to find
-// another program in its place.
+// For an address, AwaitFree waits until no program listens there. A program that probes (Exec)
+// gives no such proof: it may look for a file of the previous instance, or wake a unit through its
+// socket. So the instance starts, and must run for longer than it needs to find that another
+// program occupies its place.
 func Proven(probe Probe) Probe {
 	began := time.Now()
 	return func(ctx context.Context) error {

@@ -1,7 +1,6 @@
-// Package readiness probes a service as a kubelet probes a container
-// (docs/roles.md#readiness). It owns what a probe is, when it succeeds, and the times between
-// probes. What runs the service, and what follows from a result, is the business of package
-// service. It starts no goroutine that outlives a call.
+// Package readiness probes a service as a kubelet probes a container (docs/roles.md#readiness). It
+// owns the kinds of probes, their success, and the times between them. Package service runs the
+// service and acts on the results. It starts no goroutine that outlives a call.
 package readiness
 
 import (
@@ -13,7 +12,7 @@ import (
 	"time"
 )
 
-// Config is how a service is probed: one of HTTPGet, Exec and TCPSocket, and the times, with
+// Config configures the probe of a service: one of HTTPGet, Exec and TCPSocket, and the times, with
 // the names and the defaults of a kubelet.
 type Config struct {
 	HTTPGet   *HTTPGet
@@ -24,7 +23,7 @@ type Config struct {
 	Period       time.Duration // between the starts of two probes
 	Timeout      time.Duration // of one probe
 	// SuccessThreshold is how many probes in a row must succeed until the service is ready,
-	// FailureThreshold how many must fail until it no longer is.
+	// FailureThreshold how many must fail until it is no longer ready.
 	SuccessThreshold, FailureThreshold int
 }
 
@@ -36,13 +35,13 @@ const (
 	DefaultFailureThreshold = 3
 )
 
-// HTTPGet succeeds if the answer has a status from 200 to 399.
+// HTTPGet succeeds if the status of the answer is from 200 to 399.
 type HTTPGet struct {
 	URL string
-	// CAFile has the authorities of the server's certificate, in PEM; empty: those of the
-	// system. It is read at each probe: the service may write it.
+	// CAFile contains the CA certificates for the server's certificate, in PEM; empty: the system's
+	// CAs. It is read at each probe: the service may write it.
 	CAFile             string
-	InsecureSkipVerify bool // the certificate is not verified, as kubelets do it
+	InsecureSkipVerify bool // do not verify the certificate, as kubelets do
 }
 
 // Exec succeeds if the program ends with exit code 0.
@@ -58,7 +57,7 @@ type TCPSocket struct {
 // Runner runs a program to its end, and kills it when ctx ends.
 type Runner func(ctx context.Context, command []string) error
 
-// Probe probes once. An error says why the service is not ready.
+// Probe probes once. An error explains why the service is not ready.
 type Probe func(ctx context.Context) error
 
 // New returns the probe of a Config. run is for Exec.
@@ -83,8 +82,8 @@ func New(c Config, run Runner) Probe {
 	}
 }
 
-// Refused reports whether the error of a probe shows that no program listens where the
-// service did. A probe that fails in another way does not show that.
+// Refused reports whether the error of a probe proves that no program listens at the service's
+// address. Other failures do not prove that.
 func Refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
 func (t *TCPSocket) probe(ctx context.Context) error {

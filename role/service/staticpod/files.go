@@ -20,9 +20,9 @@ func place(path string, content []byte) error {
 	return durable.Replace(path, filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+durable.TempSuffix), content, fileMode)
 }
 
-// Clean removes from a directory what Lockstep has placed there for services other than keep,
-// and what it left half written. A file without our mark stays. It returns the names of what
-// it removed.
+// Clean removes from a directory the manifests that Lockstep placed there for services other than
+// keep, and its half-written files. A file without our mark stays. It returns the names of the
+// removed files.
 func Clean(directory string, keep []string) ([]string, error) {
 	entries, err := os.ReadDir(directory)
 	if err != nil {

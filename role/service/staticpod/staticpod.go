@@ -17,12 +17,12 @@ import (
 	"github.com/lockstep-dev/lockstep/role/service/driver"
 )
 
-// Config is one service. All fields are required, except Log.
+// Config configures one service. All fields are required, except Log.
 type Config struct {
 	Name      string // of the service
 	Manifest  []byte // of the pod
-	Directory string // that the kubelet reads
-	// Refused reports whether no program listens where the pod does.
+	Directory string // the directory that the kubelet reads
+	// Refused reports whether no program listens at the pod's address.
 	Refused func(ctx context.Context) bool
 	// StopTimeout is how long the pod may listen after its manifest was removed. It should be
 	// longer than the pod's terminationGracePeriodSeconds.
@@ -39,19 +39,18 @@ func New(cfg Config) *Driver {
 	return &Driver{cfg: cfg}
 }
 
-// LastLines returns nothing: the kubelet has the output of the pod.
+// LastLines returns nothing: the kubelet keeps the output of the pod.
 func (d *Driver) LastLines() []string { return nil }
 
 const (
-	// endPause is the time between two attempts to connect to a pod that is to end.
+	// endPause is the time between two attempts to connect to a pod that must end.
 	endPause = 100 * time.Millisecond
 	// checkInterval is the time between two checks that the manifest is still in place.
 	checkInterval = 5 * time.Second
 )
 
-// Run places the manifest and keeps it in place until ctx ends. Then it removes the manifest,
-// and returns when the pod has ended. A manifest with the same bytes is left as it is, and so is
-// its pod.
+// Run places the manifest and keeps it in place until ctx ends. Then it removes the manifest, and
+// returns when the pod ended. It leaves a manifest with the same bytes, and its pod, as they are.
 func (d *Driver) Run(ctx context.Context, running func()) driver.Exit {
 	if ctx.Err() != nil {
 		return d.remove(ctx)
@@ -72,7 +71,7 @@ func (d *Driver) Run(ctx context.Context, running func()) driver.Exit {
 	return d.remove(ctx)
 }
 
-// begin places the manifest when the instance before has ended.
+// begin places the manifest when the previous instance ended.
 func (d *Driver) begin(ctx context.Context) error {
 	if d.inPlace() {
 		d.cfg.Log.InfoContext(ctx, "manifest in place", "file", d.path())
@@ -91,8 +90,8 @@ func (d *Driver) begin(ctx context.Context) error {
 	return nil
 }
 
-// awaitEnd returns when no program listens where the pod does. It reports false when ctx ends,
-// or when the timeout has passed; 0: none.
+// awaitEnd returns when no program listens at the pod's address. It reports false when ctx ends, or
+// after the timeout; 0: no timeout.
 func (d *Driver) awaitEnd(ctx context.Context, timeout time.Duration) bool {
 	if timeout > 0 {
 		var cancel context.CancelFunc
@@ -112,14 +111,14 @@ func (d *Driver) awaitEnd(ctx context.Context, timeout time.Duration) bool {
 	}
 }
 
-// remove removes the manifest, and returns when the pod has ended. A manifest of another program
-// stays, and no pod runs if nothing listens.
+// remove removes the manifest, and returns when the pod ended. A manifest of another program stays;
+// then no pod of this service runs if nothing listens.
 func (d *Driver) remove(ctx context.Context) driver.Exit {
 	err := d.removeFile()
 	if err != nil && !errors.Is(err, errNotOurs) {
 		return driver.Exit{Reason: err.Error(), StillRuns: true}
 	}
-	// The caller's context has ended: that is why this runs.
+	// The caller's context has ended, which is why remove runs.
 	ended := d.awaitEnd(context.WithoutCancel(ctx), d.cfg.StopTimeout)
 	switch {
 	case err != nil:
@@ -131,7 +130,7 @@ func (d *Driver) remove(ctx context.Context) driver.Exit {
 	return driver.Exit{Reason: "manifest removed, pod ended"}
 }
 
-// prefix is that of the names of our files.
+// prefix begins the names of our files.
 const prefix = "lockstep-"
 
 // mark is the first line of our files.
@@ -148,10 +147,10 @@ func (d *Driver) inPlace() bool {
 	return err == nil && bytes.Equal(now, d.content())
 }
 
-// errNotOurs is the problem of a file without our mark.
+// errNotOurs is the error for a file without our mark.
 var errNotOurs = errors.New("was not placed by Lockstep, and is left as it is: remove it, or give the service another name")
 
-// removeFile removes the manifest, if it is there and ours.
+// removeFile removes the manifest, if it exists and is ours.
 func (d *Driver) removeFile() error {
 	text, err := os.ReadFile(d.path())
 	switch {

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// callTimeout bounds one call, and making a connection.
+	// callTimeout bounds one call, and connecting.
 	callTimeout = 5 * time.Second
-	// maxSignals is more than systemd sends while they are read.
+	// maxSignals is more than systemd sends before the driver reads them.
 	maxSignals = 64
-	// repeatPause is the time between calls, until the first of them is answered.
+	// repeatPause is the time between calls until systemd answers the first one.
 	repeatPause = 20 * time.Millisecond
 
 	destination = "org.freedesktop.systemd1"
 	managerPath = dbus.ObjectPath("/org/freedesktop/systemd1")
 )
 
-// connectFunc makes one connection on which systemd answers. A context that ends closes it.
+// connectFunc opens one connection on which systemd answers. The end of the context closes it.
 type connectFunc func(context.Context) (*dbus.Conn, error)
 
 // onBus connects to the system bus.
@@ -38,7 +38,7 @@ func onBus(ctx context.Context) (*dbus.Conn, error) {
 	return conn, err
 }
 
-// withoutBus connects to systemd itself, as root may.
+// withoutBus connects to systemd itself, which only root may do.
 func withoutBus(ctx context.Context) (*dbus.Conn, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("without a bus, only root reaches it")
@@ -50,10 +50,10 @@ func withoutBus(ctx context.Context) (*dbus.Conn, error) {
 	return conn, err
 }
 
-// awaitAnswer returns when systemd has answered. What it receives together with the end of the
-// authentication it overlooks until it receives more (docs/upstream.md#systemd-first-call).
+// awaitAnswer returns when systemd answered. systemd overlooks data that it receives together with
+// the end of the authentication, until it receives more (docs/upstream.md#systemd-first-call).
 func awaitAnswer(conn *dbus.Conn) error {
-	answers := make(chan *dbus.Call, callTimeout/repeatPause+1) // the library waits for room
+	answers := make(chan *dbus.Call, callTimeout/repeatPause+1) // the library waits for free space
 	ticker := time.NewTicker(repeatPause)
 	defer ticker.Stop()
 	for {
@@ -68,32 +68,31 @@ func awaitAnswer(conn *dbus.Conn) error {
 
 // authenticate closes a connection if systemd or the bus does not accept it.
 func authenticate(conn *dbus.Conn, hello func(*dbus.Conn) error) error {
-	// By number: the name of a user may have to be looked up in a network.
+	// By number: looking up a user's name may need the network.
 	err := conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Getuid()))})
 	if err == nil {
 		err = hello(conn)
 	}
 	if err != nil {
-		_ = conn.Close() // it was of no use
+		_ = conn.Close() // it was never used
 	}
 	return err
 }
 
-// bus is a connection to systemd that is used for one unit.
+// bus is a connection to systemd for one unit.
 type bus struct {
 	unit   string
 	conn   *sdbus.Conn
 	cancel context.CancelFunc
-	wake   chan struct{} // has room for one: the unit may have changed, or the connection ended
-	done   chan struct{} // closed when the goroutine of the connection has ended
+	wake   chan struct{} // buffered, for one: the unit may have changed, or the connection ended
+	done   chan struct{} // closed when the goroutine of the connection ended
 }
 
-// errAbsent: none of the sockets exists at which systemd answers. Then it does not run here, and no
-// unit does.
+// errAbsent: none of systemd's sockets exists. Then neither systemd nor a unit runs here.
 var errAbsent = errors.New("systemd does not run on this machine")
 
 // dial connects to systemd in the first way that works, and subscribes to changes. The connection
-// outlives ctx. It returns errAbsent if there is nothing to connect to.
+// outlives ctx. It returns errAbsent if no socket exists.
 func dial(ctx context.Context, ways []connectFunc, unit string) (*bus, error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	timer := time.AfterFunc(callTimeout, cancel)
@@ -131,7 +130,7 @@ func dial(ctx context.Context, ways []connectFunc, unit string) (*bus, error) {
 	return b, nil
 }
 
-// connect makes the two connections that the library uses: for calls, and for signals.
+// connect opens the two connections that the library uses: for calls, and for signals.
 func (b *bus) connect(ctx context.Context, way connectFunc) (err error) {
 	b.conn, err = sdbus.NewConnection(func() (*dbus.Conn, error) {
 		conn, err := way(ctx)
@@ -139,27 +138,27 @@ func (b *bus) connect(ctx context.Context, way connectFunc) (err error) {
 			return nil, err
 		}
 		context.AfterFunc(conn.Context(), b.wakeUp)
-		// systemd forgets a unit that has ended, and with it how, unless a connection needs it.
-		// It may refuse, as it does without a bus: less is known then.
+		// systemd forgets a unit that ended, and the reason of its end, unless a connection holds a
+		// reference. It may refuse one, and does so without a bus: then less is known about the end.
 		_ = conn.Object(destination, managerPath).CallWithContext(ctx, destination+".Manager.RefUnit", 0, b.unit).Err
 		return conn, nil
 	})
 	return err
 }
 
-// close ends the connection. A bus that is nil is closed.
+// close ends the connection. It does nothing for a nil bus.
 func (b *bus) close() {
 	if b == nil {
 		return
 	}
-	// The library reads its subscriber without a lock, so that stays as it is.
+	// The library reads its subscriber without a lock, so do not change it.
 	b.conn.Close()
 	b.cancel()
 	<-b.done
 }
 
-// follow turns signals about the unit into wake-ups until the connection is closed. It reads
-// all of them: the library logs those that have no room.
+// follow turns signals about the unit into wake-ups until the connection is closed. It reads all
+// signals: the library logs each one that does not fit into the channel.
 func (b *bus) follow(ctx context.Context, updates <-chan *sdbus.PropertiesUpdate, errs <-chan error) {
 	defer close(b.done)
 	for {
@@ -185,18 +184,18 @@ func (b *bus) wakeUp() {
 	}
 }
 
-// call bounds a call to systemd.
+// call bounds a call to systemd by callTimeout.
 func call(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return f(ctx)
 }
 
-// start asks for a start job. Its result is sent to the channel, or never.
+// start asks for a start job. The library sends the job's result to the channel, or never.
 func (b *bus) start(ctx context.Context, result chan<- string) error {
 	return call(ctx, func(ctx context.Context) error {
-		// Without it a unit that failed too often is not started. A unit that is not loaded
-		// has nothing to reset.
+		// Without the reset, systemd does not start a unit that failed too often. For a unit that is not
+		// loaded, the reset fails, and is not needed.
 		_ = b.conn.ResetFailedUnitContext(ctx, b.unit)
 		_, err := b.conn.StartUnitContext(ctx, b.unit, "replace", result)
 		return err

@@ -5,19 +5,19 @@ import (
 	"fmt"
 )
 
-// unitState is what counts of a unit's properties.
+// unitState contains the unit properties that the driver uses.
 type unitState struct {
 	Load, Active, Sub string
 	Result            string // of the last run; empty: unknown
 	ExitStatus        int32  // of the main process
 	Invocation        string // changes with each start
-	Job               uint32 // that is queued or runs; 0: none
+	Job               uint32 // the job that is queued or runs; 0: none
 	ConditionFailed   bool   // at the last start
 	AssertFailed      bool   // at the last start
-	LoadError         string // why the unit cannot be loaded; empty: it can
+	LoadError         string // why the unit cannot be loaded; empty: it can be loaded
 }
 
-// newUnitState reads properties, whatever they are.
+// newUnitState reads properties. It ignores missing ones and ones of another type.
 func newUnitState(p map[string]any) unitState {
 	s := unitState{
 		Load: text(p, "LoadState"), Active: text(p, "ActiveState"), Sub: text(p, "SubState"), Result: text(p, "Result"),
@@ -41,8 +41,8 @@ func text(p map[string]any, name string) string {
 	return s
 }
 
-// failedCheck reports whether a check of the last start failed. Before the first one, its
-// result is false too.
+// failedCheck reports whether a check of the last start failed. Before the first start, systemd
+// reports the result false too, without a time.
 func failedCheck(p map[string]any, name string) bool {
 	passed, is := p[name+"Result"].(bool)
 	at, _ := p[name+"Timestamp"].(uint64)
@@ -54,12 +54,12 @@ func (s unitState) ended() bool {
 	return s.Job == 0 && (s.Active == "inactive" || s.Active == "failed")
 }
 
-// runs reports whether the unit has been started.
+// runs reports whether the unit is started.
 func (s unitState) runs() bool {
 	return s.Active == "active" || s.Active == "reloading" || s.Active == "refreshing"
 }
 
-// reason says why a unit has ended. result is that of the start job; empty: unknown.
+// reason explains why a unit ended. result is the result of the start job; empty: unknown.
 func (s unitState) reason(unit, result string) string {
 	how := fmt.Sprintf("unit %s is %s (%s)", unit, s.Active, s.Sub)
 	switch {

@@ -14,17 +14,16 @@ import (
 	"github.com/lockstep-dev/lockstep/role/service/driver"
 )
 
-// Config is one service. Unit is required.
+// Config configures one service. Unit is required.
 type Config struct {
-	Unit string // as kube-apiserver.service
-	// StopTimeout is how long the unit has to stop, before all its processes are killed.
+	Unit string // such as kube-apiserver.service
+	// StopTimeout is how long the unit may take to stop before all its processes are killed.
 	StopTimeout time.Duration
-	// Connect makes a connection on which systemd answers; nil: over the system bus, and
-	// without a bus if that does not work and the sidecar is root. A context that ends closes
-	// the connection.
+	// Connect opens a connection on which systemd answers; nil: over the system bus, and without a bus
+	// if that does not work and the sidecar is root. The end of the context closes the connection.
 	Connect func(context.Context) (*dbus.Conn, error)
-	// Free returns when nothing is in the way of a new instance. Its error says what is, and
-	// nothing is started then. nil: nothing can be.
+	// Free returns when a new instance may start. After its error, which names the obstacle, Run
+	// starts nothing. nil: a new instance may always start.
 	Free func(context.Context) error
 	Log  *slog.Logger // nil: none
 }
@@ -33,7 +32,7 @@ type Config struct {
 type Driver struct {
 	cfg  Config
 	ways []connectFunc
-	// reached: systemd has answered this driver. A socket that is missing later comes back.
+	// reached: systemd answered this driver once. A socket that is missing later appears again.
 	reached bool
 }
 
@@ -47,27 +46,26 @@ func New(cfg Config) *Driver {
 	return &Driver{cfg: cfg, ways: ways}
 }
 
-// LastLines returns nothing: the journal has the output of the unit.
+// LastLines returns nothing: the journal contains the output of the unit.
 func (d *Driver) LastLines() []string { return nil }
 
 const (
-	// pollInterval is the time between two reads of a state that no signal announces.
-	// Signals can be lost.
+	// pollInterval is the time between two reads of the state without a signal. Signals can be lost.
 	pollInterval = 2 * time.Second
-	// settle is how long a unit must be active until it counts as running: one of
-	// Type=simple is active before its program is found missing.
+	// settle is how long a unit must be active until it counts as running: a unit of Type=simple is
+	// active before systemd finds that its program is missing.
 	settle = 200 * time.Millisecond
-	// reconnectPause is the first pause between attempts to connect, maxReconnectPause the
-	// longest.
+	// reconnectPause is the first pause between attempts to connect, maxReconnectPause the longest
+	// one.
 	reconnectPause    = 50 * time.Millisecond
 	maxReconnectPause = 2 * time.Second
 	// killTimeout is how long a unit may take to end after SIGKILL.
 	killTimeout = 10 * time.Second
 )
 
-// Run starts the unit, and returns when it has ended and systemd does not start it again by
-// itself. A unit that runs already is stopped first: which program it runs is not known. When ctx
-// ends the unit is stopped.
+// Run starts the unit, and returns when it ended and systemd does not start it again by itself. It
+// first stops a unit that already runs, since it does not know which program that runs. When ctx
+// ends, Run stops the unit.
 func (d *Driver) Run(ctx context.Context, running func()) driver.Exit {
 	r := &run{cfg: d.cfg, ways: d.ways, reached: &d.reached, result: make(chan string, 1)}
 	r.pauses = backoff.Backoff{First: reconnectPause, Max: maxReconnectPause}
@@ -82,7 +80,7 @@ func (d *Driver) Run(ctx context.Context, running func()) driver.Exit {
 		state, err := r.observe(ctx)
 		switch {
 		case err != nil:
-			continue // observe has waited
+			continue // observe waited
 		case state.ended():
 			return driver.Exit{Reason: state.reason(d.cfg.Unit, r.jobResult(ctx))}
 		case state.runs() && state.Invocation != r.invocation:
@@ -100,19 +98,19 @@ func (d *Driver) Run(ctx context.Context, running func()) driver.Exit {
 	return r.stop(ctx)
 }
 
-// run is one Run.
+// run is the state of one Run.
 type run struct {
 	cfg        Config
 	ways       []connectFunc
 	reached    *bool       // as in Driver
 	bus        *bus        // nil: not connected
 	result     chan string // of the start job
-	invocation string      // that runs, as was reported; empty: none
+	invocation string      // the running one that was last reported; empty: none
 	pauses     backoff.Backoff
-	lost       bool // that the connection was lost is logged
+	lost       bool // the lost connection is logged
 }
 
-// begin stops the unit if it runs, and starts it. It reports whether it did.
+// begin stops the unit if it runs, and starts it. It reports whether it started the unit.
 func (r *run) begin(ctx context.Context) (exit driver.Exit, begun bool) {
 	if err := r.connect(ctx); err != nil {
 		return r.unknown(ctx, err), false
@@ -139,7 +137,7 @@ func (r *run) begin(ctx context.Context) (exit driver.Exit, begun bool) {
 		}
 	}
 	if err := r.bus.start(ctx, r.result); err != nil {
-		// The job may exist all the same, if the bus ended before it answered.
+		// The job may exist nevertheless, if the bus ended before it answered.
 		if exit := r.stop(ctx); exit.StillRuns {
 			return exit, false
 		}
@@ -148,8 +146,8 @@ func (r *run) begin(ctx context.Context) (exit driver.Exit, begun bool) {
 	return driver.Exit{}, true
 }
 
-// unknown is the end of an attempt that does not know whether the unit runs: an earlier sidecar
-// may have started it.
+// unknown ends an attempt that does not know whether the unit runs: an earlier sidecar may have
+// started it.
 func (r *run) unknown(ctx context.Context, err error) driver.Exit {
 	switch {
 	case r.absent(err):
@@ -160,7 +158,7 @@ func (r *run) unknown(ctx context.Context, err error) driver.Exit {
 	return driver.Exit{Reason: err.Error(), StillRuns: true}
 }
 
-// connect makes the connection if there is none.
+// connect opens a connection if there is none.
 func (r *run) connect(ctx context.Context) error {
 	if r.bus != nil && r.bus.conn.Connected() {
 		return nil
@@ -178,7 +176,7 @@ func (r *run) connect(ctx context.Context) error {
 // absent reports whether there is no systemd, and so no unit.
 func (r *run) absent(err error) bool { return !*r.reached && errors.Is(err, errAbsent) }
 
-// observe returns the state of the unit. After an error it waits for the next attempt.
+// observe returns the state of the unit. After an error it pauses before it returns.
 func (r *run) observe(ctx context.Context) (unitState, error) {
 	state, err := r.read(ctx)
 	if err == nil {
@@ -203,7 +201,7 @@ func (r *run) read(ctx context.Context) (unitState, error) {
 	}
 	state, err := r.bus.state(ctx)
 	if err != nil && errors.Is(err, context.DeadlineExceeded) {
-		// A bus that hangs: the next attempt uses another connection.
+		// The bus hangs: the next attempt uses another connection.
 		r.bus.close()
 		r.bus = nil
 	}
@@ -221,8 +219,8 @@ func (r *run) wait(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// jobResult returns the result of the start job; empty: it is not known. It may arrive after the
-// state that it has caused, or never.
+// jobResult returns the result of the start job; empty: unknown. The result may arrive after the
+// state that the job caused, or never.
 func (r *run) jobResult(ctx context.Context) string {
 	timer := time.NewTimer(settle)
 	defer timer.Stop()
@@ -235,13 +233,13 @@ func (r *run) jobResult(ctx context.Context) string {
 	return ""
 }
 
-// stop stops the unit, and returns when it has ended. After the timeout it kills all its
-// processes. ctx may have ended.
+// stop stops the unit, and returns when it ended. After the timeout it kills all processes of the
+// unit. ctx may have ended before.
 func (r *run) stop(ctx context.Context) driver.Exit {
 	timeout := time.Now().Add(r.cfg.StopTimeout)
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), timeout.Add(killTimeout))
 	defer cancel()
-	var asked *bus // that has the stop job
+	var asked *bus // the connection that asked for the stop job
 	late := false
 	for ctx.Err() == nil {
 		state, err := r.observe(ctx)
