@@ -69,7 +69,7 @@ Exit code 1: the bundle is invalid, or it cannot be rolled out.`,
 	return cmd
 }
 
-// validatedJSON prints the same for programs. Invalid is what is wrong with the bundle.
+// validatedJSON prints the same for programs. Invalid is the error of loading the bundle; nil: it is valid.
 func (p program) validatedJSON(b *bundle.Bundle, from []origin, invalid error) error {
 	problems, ofFiles := newProblemReports(invalid)
 	if invalid != nil && !ofFiles {
@@ -96,8 +96,7 @@ func (p program) validatedJSON(b *bundle.Bundle, from []origin, invalid error) e
 	return exitError{code: exitFailed}
 }
 
-// validated prints what a valid bundle is, and checks whether its constraints allow
-// upgrades from these releases.
+// validated describes a valid bundle, and checks whether its constraints allow upgrades from these releases.
 func (p program) validated(b *bundle.Bundle, from []origin) error {
 	var deadlocks []error
 	for _, o := range from {
@@ -157,8 +156,8 @@ formatted, or on which file contains it.`,
 	}
 }
 
-// oneDir allows one argument: the directory of a bundle. None is not the built-in bundle: a
-// variable in a script that is empty is a mistake.
+// oneDir allows one argument: the directory of a bundle. An empty one does not mean the built-in bundle: an empty
+// variable in a script is a mistake.
 func oneDir(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 || args[0] == "" {
 		return usagef("expected one DIR: the directory of a bundle, or %s; see %s --help", bundle.BuiltinName, cmd.CommandPath())
@@ -166,7 +165,7 @@ func oneDir(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// origin is what a rollout begins with.
+// origin is the release, and perhaps the bundle, from which a rollout starts.
 type origin struct {
 	release protocol.Release
 	bundle  string // its name; empty: only the release is known
@@ -180,12 +179,12 @@ func (o origin) replacedBy(b *bundle.Bundle) string {
 	return o.bundle
 }
 
-// replaceNotice says that a bundle replaces another one, and what to type if people mean that.
+// replaceNotice explains that a bundle replaces another one, and gives the command that allows it.
 func replaceNotice(from, to string) string {
 	return fmt.Sprintf("replaces the bundle %s, which no leader does before you type: sidecar bundle replace --from %s --to %s", from, from, to)
 }
 
-// parseOrigins reads releases, and directories of bundles.
+// parseOrigins parses releases, and reads directories of bundles.
 func parseOrigins(words []string) ([]origin, error) {
 	var out []origin
 	for _, word := range words {

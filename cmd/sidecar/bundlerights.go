@@ -16,7 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/rights"
 )
 
-// rightsFlags are those of bundle rights.
+// rightsFlags are the flags of bundle rights.
 type rightsFlags struct {
 	group, kubeconfig string
 	all               bool

@@ -23,7 +23,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
-// serverFlags say which sidecar a command sends its requests to, and how.
+// serverFlags name the sidecar that a command sends its requests to, and the certificates to use.
 type serverFlags struct{ url, caFile, certFile, keyFile string }
 
 func (f *serverFlags) bind(flags *pflag.FlagSet) {
@@ -143,7 +143,7 @@ func (c *statusClient) get(ctx context.Context, path, accept string) (*http.Resp
 	return nil, &answerError{url: c.base + path, code: resp.StatusCode, status: resp.Status, detail: p.Detail}
 }
 
-// closeBody closes an answer whose rest is of no interest.
+// closeBody closes an answer without reading the rest.
 func closeBody(resp *http.Response) { _ = resp.Body.Close() }
 
 // answer is a report and the JSON that it was decoded from.
@@ -176,7 +176,7 @@ func (c *statusClient) status(ctx context.Context) (answer, error) {
 	return decode(raw)
 }
 
-// follower receives what the stream of a sidecar contains.
+// follower receives the answers in the stream of a sidecar.
 type follower struct {
 	// each gets every answer, and reports whether that was enough.
 	each func(answer) (enough bool, err error)
@@ -184,10 +184,9 @@ type follower struct {
 	lost func(error)
 }
 
-// follow streams the status until the follower has enough or ctx ends (nil too:
-// the caller knows its ctx). It connects again if the sidecar is unreachable or
-// answers 5xx; any other error code ends it. While the sidecar has too many streams, it
-// requests the status once per pause.
+// follow streams the status until the follower is satisfied or ctx ends (nil too: the caller knows its ctx). It
+// connects again if the sidecar is unreachable or answers 5xx; any other error code ends it. While too many
+// streams of the sidecar are open, it requests the status once per pause.
 func (c *statusClient) follow(ctx context.Context, f follower) error {
 	var last []byte
 	for {
@@ -221,8 +220,7 @@ func (c *statusClient) poll(ctx context.Context, f follower, last *[]byte) (enou
 	return f.each(a)
 }
 
-// stream reads one connection. It returns no error only if the follower has had
-// enough.
+// stream reads one connection. It returns no error only if the follower is satisfied.
 func (c *statusClient) stream(ctx context.Context, f follower) (enough bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -35,7 +35,7 @@ directory. With --etcd-servers and the other flags of etcd they work anywhere.`,
 	return cmd
 }
 
-// helpOrUnknown is for commands that only have subcommands.
+// helpOrUnknown is for commands that consist of subcommands.
 func helpOrUnknown(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
@@ -61,7 +61,7 @@ type memberReport struct {
 	Quota     int64  `json:"dbQuotaBytes"` // 0: unknown
 	Full      bool   `json:"full"`         // etcd refuses writes
 	Lag       uint64 `json:"lagEntries"`
-	// CARotation is what the node has done of the replacement of the CA; missing: no CA is replaced.
+	// CARotation is the node's progress in the replacement of the CA; missing: no CA is replaced.
 	CARotation *memberRotation `json:"caRotation,omitempty"`
 }
 
@@ -78,7 +78,7 @@ func newMemberReport(v quorum.View) memberReport {
 	}
 }
 
-// hostOf is the address in a URL; what is none stays as it is.
+// hostOf is the address in a URL; any other text stays as it is.
 func hostOf(text string) string {
 	if u, err := url.Parse(text); err == nil && u.Hostname() != "" {
 		return u.Hostname()
@@ -106,7 +106,7 @@ is 1.`,
 			return err
 		}
 		if err != nil || !quorum.HasMajority(views) {
-			err = fmt.Errorf("%w; %s", quorum.ErrNoQuorum, noMajority) // the list has what each member answers
+			err = fmt.Errorf("%w; %s", quorum.ErrNoQuorum, noMajority) // the list shows each member's answer
 		}
 		if slices.ContainsFunc(views, func(v quorum.View) bool { return v.Full }) {
 			fmt.Fprintf(p.stderr, "The database of etcd is full, so it refuses writes; %s%s\n", protocol.FreeSpace, client.flags)
@@ -223,8 +223,8 @@ record stays: if the node is off for good, also type sidecar node remove.`,
 	})
 }
 
-// keepsAccess is what neither the removal of a member nor the revocation of its token
-// takes back.
+// keepsAccess warns of the access that remains after the removal of a member and after the revocation of its
+// token.
 const keepsAccess = `The data directory of a node that has joined has a certificate, and, once it has voted,
 the key of the cluster's CA. A user who has a copy of it still reads and writes everything in etcd. If
 you do not trust that node, replace the CA: sidecar cluster rotate-ca (docs/clusters.md#replace-the-ca)

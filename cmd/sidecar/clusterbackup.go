@@ -17,7 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/role"
 )
 
-// Longer than a store of the largest size takes on a slow disk.
+// Longer than a store of the largest size needs on a slow disk.
 const (
 	snapshotTimeout = 10 * time.Minute
 	restoreTimeout  = 10 * time.Minute
@@ -108,7 +108,8 @@ With --latest in place of FILE, the file is the newest snapshot that this node h
 	return cmd
 }
 
-// latestSnapshot is the newest one that a node has saved by itself. It says what it passes over.
+// latestSnapshot returns the newest snapshot that a node saved by itself. It reports the damaged ones that it
+// skips.
 func (p program) latestSnapshot(dir string) (string, error) {
 	newest, damaged, err := backup.Latest(dir, p.now())
 	if err != nil {

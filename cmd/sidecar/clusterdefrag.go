@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/keyspace"
 )
 
-// defragTimeout is longer than all members of a large cluster take on slow disks.
+// defragTimeout is longer than all members of a large cluster need on slow disks.
 const defragTimeout = 30 * time.Minute
 
 // defragReport is a member in the output of `cluster defrag`.

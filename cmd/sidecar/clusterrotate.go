@@ -95,10 +95,10 @@ func (p program) printParticipants(r quorum.Rotation) {
 	fmt.Fprintln(p.stdout, "These nodes get a certificate of the new CA, and the voters its key. Remove those that you do not trust\nfirst. To replace the CA, type: sidecar cluster rotate-ca --yes")
 }
 
-// rotationPause is the pause between two questions how far it is.
+// rotationPause is the pause between two reads of the progress.
 const rotationPause = 500 * time.Millisecond
 
-// followRotation shows what the replacement of the CA waits for, until it has ended.
+// followRotation shows the obstacles of the replacement of the CA, until it ended.
 func (p program) followRotation(ctx context.Context, client *etcd.Client) error {
 	last := ""
 	for {
@@ -128,8 +128,8 @@ func (p program) printEnd(r quorum.Rotation) error {
 	return nil
 }
 
-// activeRotation returns a replacement that is under way; nil: there is none, or it cannot be read. What
-// is wrong then, the list of the members has.
+// activeRotation returns the replacement that is under way; nil: there is none, or it cannot be read. In that case
+// the list of the members shows the problem.
 func activeRotation(ctx context.Context, at etcdClient) *quorum.Rotation {
 	r, err := quorum.ReadParticipants(ctx, at.Client)
 	if err != nil || !r.Active() {
@@ -138,7 +138,7 @@ func activeRotation(ctx context.Context, at etcdClient) *quorum.Rotation {
 	return &r
 }
 
-// memberRotation is what a member has done of a replacement of the CA.
+// memberRotation is the progress of one member in a replacement of the CA.
 type memberRotation struct {
 	Phase     string    `json:"phase"`
 	Since     time.Time `json:"since"` // when the phase began
@@ -164,7 +164,7 @@ func newMemberRotation(r *quorum.Rotation, node protocol.NodeID) *memberRotation
 	return out
 }
 
-// rotationText says how far it is, since when, and what it waits for.
+// rotationText reports the phase, since when, and the nodes that it waits for.
 func rotationText(r quorum.Rotation) string {
 	s := rotation.StateOf(r)
 	text := fmt.Sprintf("The CA is being replaced: %s since %s", s.Phase, s.Since.UTC().Format(time.RFC3339))
@@ -178,7 +178,7 @@ func rotationText(r quorum.Rotation) string {
 	return text + "."
 }
 
-// waitText names a node that is waited for, and what to do if it is off.
+// waitText names a node that is waited for, and the remedy if it is off.
 func waitText(r quorum.Rotation, id protocol.NodeID) string {
 	for _, n := range r.Facts.Nodes {
 		switch {

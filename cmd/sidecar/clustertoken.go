@@ -31,7 +31,7 @@ func (p program) clusterTokenCommand() *cobra.Command {
 // tokenReport is the output of `token create`.
 type tokenReport struct {
 	Token string `json:"token"`
-	// Node and Address are what the token is bound to; empty: to nothing.
+	// Node and Address restrict the token to a node; empty: any.
 	Node    string    `json:"node"`
 	Address string    `json:"address"`
 	Command string    `json:"command"`
@@ -108,8 +108,8 @@ func createToken(ctx context.Context, at etcdClient, spec token.Spec) (tokenRepo
 	}, nil
 }
 
-// joinCommand returns what a person types on the machine that joins. The token is in the
-// environment: every user of a machine can read the command lines there.
+// joinCommand returns the command to type on the machine that joins. The token is in the environment: every user
+// of a machine can read the command lines there.
 func joinCommand(at etcdClient, join string, created token.Token, stored token.Stored) string {
 	command := []string{envName("token") + "=" + created.Text(), "sidecar run --etcd=embedded"}
 	if prefix := at.Prefix(); prefix != lockstep.Defaults().EtcdPrefix {
@@ -124,8 +124,7 @@ func joinCommand(at etcdClient, join string, created token.Token, stored token.S
 	return strings.Join(append(command, "--join="+join), " ")
 }
 
-// joinURL returns where another node can join: at this node, or at any member that is
-// healthy.
+// joinURL returns a URL at which another node can join: at this node, or at any healthy member.
 func joinURL(ctx context.Context, at etcdClient) (string, error) {
 	views, err := quorum.List(ctx, at.Client)
 	if err != nil {
@@ -169,7 +168,7 @@ node has joined.
 	return nil
 }
 
-// tokenFor says which nodes may join with a token.
+// tokenFor names the nodes that may join with a token.
 func tokenFor(spec token.Spec) string {
 	switch {
 	case spec.Address != "":
@@ -191,7 +190,7 @@ type storedReport struct {
 	Uses     int       `json:"uses"`
 	UsesLeft int       `json:"usesLeft"`
 	UsedBy   []string  `json:"usedBy"`
-	// Node and Address are what the token is bound to; empty: to nothing.
+	// Node and Address restrict the token to a node; empty: any.
 	Node    string `json:"node"`
 	Address string `json:"address"`
 }
@@ -250,7 +249,7 @@ func boundTo(s token.Stored) string {
 	return string(s.Node)
 }
 
-// tokenID returns the ID in what a person types: the ID, or a whole token.
+// tokenID returns the ID in the text that a person typed: the ID itself, or a whole token.
 func tokenID(text string) (string, error) {
 	id := token.ParseID(text)
 	if whole, err := token.Parse(text); err == nil {

@@ -22,7 +22,7 @@ type colourMark struct {
 	as    colour
 }
 
-// rowMarks are those of rows with a title: the first that fits counts.
+// rowMarks are the marks of rows with a title: the first that fits counts.
 func rowMarks(title string) []colourMark {
 	switch title {
 	case "GATE":
@@ -43,7 +43,7 @@ func rowMarks(title string) []colourMark {
 	return nil
 }
 
-// columnMarks are those of columns with a head.
+// columnMarks are the marks of columns with a head.
 func columnMarks(head string) []colourMark {
 	switch head {
 	case "GATE":
@@ -62,7 +62,7 @@ func columnMarks(head string) []colourMark {
 	return nil
 }
 
-// painted returns cell i with its colour. Head is the first row of its table.
+// painted returns cell i in its colour. Head is the first row of its table.
 func (s screen) painted(head, cells []string, i int) string {
 	cell := cells[i]
 	if !s.coloured || i >= len(head) || cell == head[i] {
@@ -84,7 +84,7 @@ func (s screen) painted(head, cells []string, i int) string {
 	return cell
 }
 
-// paint returns a text in a colour, if the screen has colours.
+// paint returns a text in a colour, if the screen shows colours.
 func (s screen) paint(text string, as colour) string {
 	if !s.coloured || as == plain || text == "" {
 		return text
@@ -92,10 +92,10 @@ func (s screen) paint(text string, as colour) string {
 	return "\x1b[" + string(as) + "m" + text + "\x1b[0m"
 }
 
-// colourCode is what paint adds to a text.
+// colourCode matches the codes that paint adds to a text.
 var colourCode = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// titleColour is that of the title of a section.
+// titleColour is the colour of a section's title.
 func titleColour(title string) colour {
 	switch title {
 	case "NOT READY", "FAILURES":

@@ -11,8 +11,8 @@ import (
 // gap is between two columns.
 const gap = "  "
 
-// columnTable prints cells in columns that fit the screen. What does not fit is wrapped within
-// its column; if that is too narrow, the last cell of each row is below the others.
+// columnTable prints cells in columns that fit the screen. It wraps a longer cell within its column; if that is
+// too narrow, the last cell of each row is below the others.
 type columnTable struct {
 	screen screen
 	rows   [][]string
@@ -42,7 +42,7 @@ func (c columnTable) print(w io.Writer) {
 	c.printBelow(w)
 }
 
-// natural returns the width that each column would have without a limit.
+// natural returns the width that each column needs without a limit.
 func (c columnTable) natural() (widths []int) {
 	for _, cells := range c.rows {
 		for i, cell := range cells {
@@ -55,7 +55,7 @@ func (c columnTable) natural() (widths []int) {
 	return widths
 }
 
-// least returns how narrow each column can be.
+// least returns the least possible width of each column.
 func (c columnTable) least(n int) []int {
 	out := make([]int, n)
 	for _, cells := range c.rows {
@@ -76,9 +76,9 @@ func (c columnTable) least(n int) []int {
 }
 
 const (
-	// longWord is the length from which a word is broken, if it is none of a command.
+	// longWord is the length from which a word is broken, unless it belongs to a command.
 	longWord = 24
-	// minText is the least width of a last column that has text.
+	// minText is the least width of a last column that contains text.
 	minText = 30
 	// sampled bounds the rows by which the widths are chosen.
 	sampled = 50
@@ -88,7 +88,7 @@ func (c columnTable) fits(widths []int) bool {
 	return sum(widths)+len(gap)*(len(widths)-1) <= c.screen.width
 }
 
-// shrunk returns the widths with which the rows have the fewest lines; nil: none fit.
+// shrunk returns the widths with which the rows take the fewest lines; nil: none fit.
 func (c columnTable) shrunk(natural []int) (best []int) {
 	last := len(natural) - 1
 	least := c.least(len(natural))
@@ -116,7 +116,7 @@ func sum(widths []int) (n int) {
 	return n
 }
 
-// height returns how many lines the first rows have.
+// height returns how many lines the first rows take.
 func (c columnTable) height(widths []int) (n int) {
 	for _, cells := range c.rows[:min(len(c.rows), sampled)] {
 		n += len(c.lines(cells, widths))
@@ -161,7 +161,7 @@ func (c columnTable) printWithin(w io.Writer, widths []int) {
 	}
 }
 
-// aligned returns the widths by the cells that others follow: a last cell needs no room.
+// aligned returns the widths of the cells that others follow: a last cell needs no room.
 func (c columnTable) aligned(widths []int) []int {
 	out := make([]int, len(widths))
 	for _, cells := range c.rows {
@@ -172,10 +172,10 @@ func (c columnTable) aligned(widths []int) []int {
 	return out
 }
 
-// printLine prints what is shown of cells: with colours, which have no width.
+// printLine prints the shown form of cells: with colours, which take no width.
 func printLine(w io.Writer, cells, shown []string, widths []int) {
 	var out strings.Builder
-	blank := 0 // before the next cell that has text
+	blank := 0 // before the next cell that contains text
 	for i, cell := range cells {
 		if cell != "" {
 			out.WriteString(strings.Repeat(" ", blank) + shown[i])
@@ -217,8 +217,7 @@ func (t table) rows(rows [][]string) {
 	newColumns(t.screen, rows).print(t.w)
 }
 
-// section prints a title and its rows, if there are any; nil: the section has nothing to
-// say.
+// section prints a title and its rows; nil rows: it prints nothing.
 func (t table) section(title string, rows [][]string) {
 	if rows == nil {
 		return
@@ -227,7 +226,7 @@ func (t table) section(title string, rows [][]string) {
 	t.rows(rows)
 }
 
-// title begins a section. The text behind its name is indented by that name.
+// title begins a section. The text behind its name is indented to the column after that name.
 func (t table) title(text string) {
 	name, rest, _ := strings.Cut(clean(text), gap)
 	fmt.Fprintln(t.w)

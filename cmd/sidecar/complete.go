@@ -29,8 +29,8 @@ func directories(*cobra.Command, []string, string) ([]string, cobra.ShellCompDir
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
-// setCompletion says what fits the arguments and flags of all commands below cmd. Without
-// it, shells propose files.
+// setCompletion sets the proposals for the arguments and flags of all commands below cmd. Without it, shells
+// propose files.
 func (p program) setCompletion(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		p.setCompletion(c)
@@ -49,7 +49,7 @@ func (p program) setCompletion(cmd *cobra.Command) {
 	})
 }
 
-// argumentCompleter returns what fits the arguments of a command, by its Use.
+// argumentCompleter returns the completer for the arguments of a command, by its Use.
 func (p program) argumentCompleter(cmd *cobra.Command) completer {
 	switch _, arguments, _ := strings.Cut(cmd.Use, " "); {
 	case cmd.HasSubCommands(), cmd.Hidden:
@@ -64,7 +64,7 @@ func (p program) argumentCompleter(cmd *cobra.Command) completer {
 	return oneOf()
 }
 
-// flagCompleter returns what fits a flag; nil: files.
+// flagCompleter returns the completer for a flag; nil: files.
 func flagCompleter(f *pflag.Flag) completer {
 	switch f.Name {
 	case "add", "remove":
@@ -96,8 +96,8 @@ func (p program) completeNode(cmd *cobra.Command, args []string, _ string) ([]st
 // completionTimeout is how long a person waits for a proposal.
 const completionTimeout = time.Second
 
-// completeRelease proposes the releases of the nodes that the sidecar on this machine knows, and
-// that of the objects.
+// completeRelease proposes the releases of the nodes that the sidecar on this machine knows, and the release of
+// the objects.
 func (p program) completeRelease(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	report := p.knownReport(cmd.Context())
 	if report == nil {
@@ -124,8 +124,8 @@ func (p program) knownNodes(ctx context.Context) (ids []string) {
 	return ids
 }
 
-// knownReport asks the sidecar that LOCKSTEP_SERVER names, or the one on this machine; nil: it
-// does not answer, and a shell has no place for why.
+// knownReport asks the sidecar that LOCKSTEP_SERVER names, or the one on this machine; nil: it does not answer,
+// and a shell cannot show the reason.
 func (p program) knownReport(ctx context.Context) *httpapi.Report {
 	var server serverFlags
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -17,7 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// cordonFlags are those of cordon.
+// cordonFlags are the flags of cordon.
 type cordonFlags struct {
 	duration time.Duration
 	message  string
@@ -161,7 +161,7 @@ func (p program) uncordon(ctx context.Context, client etcdClient, id protocol.No
 	}
 }
 
-// printCordon prints what was done, if nothing failed.
+// printCordon prints the result, if nothing failed.
 func (p program) printCordon(r cordonReport, err error, form string) error {
 	switch {
 	case err != nil:
@@ -173,8 +173,8 @@ func (p program) printCordon(r cordonReport, err error, form string) error {
 	return err
 }
 
-// whoTypes is the user of this command and the machine, for the people who read the cordon.
-// Through sudo, the user is the one who typed it.
+// whoTypes names the user of this command and the machine, for the people who read the cordon. Through sudo, the
+// user is the one who typed it.
 func whoTypes() string {
 	name := os.Getenv("SUDO_USER")
 	if u, err := user.Current(); err == nil && name == "" {
@@ -186,8 +186,8 @@ func whoTypes() string {
 	return clean(name)
 }
 
-// overWhenRead returns what a node reports that has deleted this cordon at once, because it was
-// over by its clock; empty: it does not.
+// overWhenRead returns the report of a node that deleted this cordon at once, because it was over by its clock;
+// empty: it did not.
 func overWhenRead(r *protocol.Record, c protocol.Cordon) string {
 	if r.Node.Cordon.On() || c.Until.IsZero() {
 		return ""
@@ -200,8 +200,8 @@ func overWhenRead(r *protocol.Record, c protocol.Cordon) string {
 	return ""
 }
 
-// outOfService reports whether a node has done what a cordon asks, or does not run. Its gate
-// may be open by an override, or closed for a reason that comes before the cordon.
+// outOfService reports whether a node carried out its cordon, or does not run. Its gate may be open by an
+// override, or closed for a reason that precedes the cordon.
 func outOfService(r *protocol.Record) bool {
 	switch r.Presence.Election {
 	case protocol.Leading, protocol.Campaigning:
@@ -217,7 +217,7 @@ func outOfService(r *protocol.Record) bool {
 	}
 }
 
-// nodeAwaited is a node that has to confirm a change of its record.
+// nodeAwaited is a node that must confirm a change of its record.
 type nodeAwaited struct {
 	client  etcdClient
 	id      protocol.NodeID

@@ -17,13 +17,13 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
-// The exit codes of `bundle diff`, which are those of diff and kubectl diff.
+// The exit codes of `bundle diff`, the same as in diff and kubectl diff.
 const (
 	exitDiffers = 1
 	exitTrouble = 2
 )
 
-// bindInspector adds the flags that say which cluster to compare with.
+// bindInspector adds the flags that name the cluster to compare with.
 func bindInspector(flags *pflag.FlagSet, opts *app.InspectorConfig, kubeconfig string) {
 	flags.StringVar(&opts.Kubeconfig, "kubeconfig", opts.Kubeconfig, kubeconfig)
 	flags.BoolVar(&opts.AllowMassPrune, "allow-mass-prune", opts.AllowMassPrune, "Set this if the sidecars run with it: large removals are not held.")
@@ -84,7 +84,7 @@ func (p program) diffBundle(cmd *cobra.Command, opts app.InspectorConfig, dir, f
 	return printDiff(text, preview)
 }
 
-// printDiff prints what differs. Its error says whether something did.
+// printDiff prints the differences. Its error reports whether there are any.
 func printDiff(w io.Writer, preview report.Preview) error {
 	var failures []error
 	differs, held := false, 0
@@ -154,7 +154,7 @@ func unifiedBody(o report.Previewed) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", o, err)
 	}
 	was, is := sidesOf(o)
-	// The library's first line is without the -u.
+	// The library's first line omits the -u.
 	_, body, _ := bytes.Cut(diff.Diff(was, live, is, wanted), []byte("\n"))
 	return body, nil
 }
@@ -165,7 +165,7 @@ func sidesOf(o report.Previewed) (was, is string) {
 	return path.Join("live", name), path.Join("bundle", name)
 }
 
-// remarkOn returns what the diff itself cannot show.
+// remarkOn returns a remark about facts that the diff itself cannot show.
 func remarkOn(a report.Action, preview report.Preview) string {
 	switch {
 	case a == report.ActionRecreate:

@@ -19,7 +19,7 @@ func envName(flag string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// momentary reports whether a flag has no variable, since it is about one call.
+// momentary reports whether a flag can be set by no variable, since it is about one call.
 func momentary(flag string) bool {
 	switch flag {
 	case "help", "output", "watch", "confirm-stopped", "from", "id", "ttl", "uses", "skip-files", "yes", "force", "for", "message",
@@ -107,8 +107,8 @@ func variablesOf(cmd *cobra.Command) map[string]bool {
 	return out
 }
 
-// allVariables returns those of all commands, so that one environment does for all of
-// them, and those without a flag.
+// allVariables returns the variables of all commands, so that one environment serves all of them, and the
+// variables without a flag.
 func allVariables(root *cobra.Command) map[string]bool {
 	out := variablesOf(root)
 	out[graceVariable] = true
@@ -121,12 +121,12 @@ func allVariables(root *cobra.Command) map[string]bool {
 	return out
 }
 
-// serviceVariable matches what a kubelet sets in each container for a Service whose name
-// begins with "lockstep-".
+// serviceVariable matches the variables that a kubelet sets in each container for a Service whose name begins with
+// "lockstep-".
 var serviceVariable = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$`)
 
-// ofKubelet reports whether a kubelet has set a variable, for a Service in the namespace of
-// the pod: LOCKSTEP_SERVICE_HOST, LOCKSTEP_PORT=tcp://10.0.0.1:443 and their like.
+// ofKubelet reports whether a kubelet set a variable, for a Service in the namespace of the pod:
+// LOCKSTEP_SERVICE_HOST, LOCKSTEP_PORT=tcp://10.0.0.1:443 and their like.
 func ofKubelet(name, value string) bool {
 	of := strings.TrimPrefix(name, envPrefix)
 	return of == "SERVICE_HOST" || of == "SERVICE_PORT" || strings.HasPrefix(of, "SERVICE_PORT_") ||

@@ -31,7 +31,7 @@ func usagef(format string, args ...any) error {
 // exitError ends the program with a code of its own.
 type exitError struct {
 	code int
-	err  error // nil: stdout has everything that there is to say
+	err  error // nil: stdout contains everything already
 }
 
 func (e exitError) Error() string {
@@ -75,7 +75,7 @@ func printError(stderr io.Writer, err error) int {
 	return exitFailed
 }
 
-// quiet is for an error that stdout has already: only the exit code is left.
+// quiet is for an error that stdout already contains: only the exit code is left.
 func quiet(err error) error {
 	if err == nil {
 		return nil

@@ -26,12 +26,12 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// etcdClient is a client of etcd, and the flags that lead to it, with a leading space.
+// etcdClient is a client of etcd, with the flags that lead to it, which begin with a space.
 type etcdClient struct {
 	*etcd.Client
 	flags string
 	cfg   etcd.Config
-	// dataDir is that of a member on this machine; empty: etcd is reached by flags.
+	// dataDir is the directory of a member on this machine; empty: etcd is reached by flags.
 	dataDir string
 }
 
@@ -42,8 +42,8 @@ func (c etcdClient) dial(clientURL string) (*etcd.Client, error) {
 	return etcd.NewClient(cfg)
 }
 
-// withEtcd adds the flags of etcd to cmd, and makes it run do with a client. The flags are checked
-// before, those of cmd by its PreRunE: where etcd does not answer, the command names a wrong flag all the same.
+// withEtcd adds the flags of etcd to cmd, and makes it run do with a client. The flags are checked first, cmd's
+// own by its PreRunE: so the command names a wrong flag even if etcd does not answer.
 func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string) error) *cobra.Command {
 	opts := lockstep.Defaults()
 	dataDir := ""
@@ -89,7 +89,7 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string)
 	return cmd
 }
 
-// whenFull adds what to do to an error of a full etcd that the sidecars run themselves.
+// whenFull adds the remedy to an error of a full etcd that the sidecars run themselves.
 func whenFull(err error, dataDir string) error {
 	if dataDir == "" || !etcd.IsNoSpace(err) {
 		return err
@@ -97,7 +97,7 @@ func whenFull(err error, dataDir string) error {
 	return fmt.Errorf("%w: the database of etcd is full; %s", err, protocol.FreeSpace)
 }
 
-// elsewhere says how to name another etcd, if none was named.
+// elsewhere explains how to name another etcd, if none was named.
 func elsewhere(opts lockstep.Options) string {
 	if !slices.Equal(opts.EtcdServers, lockstep.Defaults().EtcdServers) {
 		return ""
@@ -105,7 +105,7 @@ func elsewhere(opts lockstep.Options) string {
 	return "; if etcd is at another address, set --etcd-servers or LOCKSTEP_ETCD_SERVERS (on a node of kubeadm: . /etc/lockstep/env); if the sidecars run etcd themselves, set --data-dir"
 }
 
-// refusedFor is how long all servers have to refuse connections: one may be about to start.
+// refusedFor is how long all servers must refuse connections: one may be about to start.
 const refusedFor = time.Second
 
 // nothingListens reports whether all servers refuse connections. A client would ask them
@@ -135,7 +135,7 @@ func refuses(ctx context.Context, address string) bool {
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// pasteableError is an error whose commands have the flags of this machine.
+// pasteableError is an error whose commands contain the flags of this machine.
 type pasteableError struct {
 	error
 	flags string
@@ -164,10 +164,10 @@ func bindEtcd(opts *lockstep.Options, dataDir *string) flagSection {
 // is asked: a command may make a single request, and the first server may be off.
 const attemptTimeout = time.Second
 
-// noMajority is what to do about a cluster without a majority.
+// noMajority is the remedy for a cluster without a majority.
 const noMajority = "start the sidecars of the others again; if they are off for good: docs/clusters.md#restore"
 
-// etcdPlaces are the flags that say where etcd is.
+// etcdPlaces are the flags that locate etcd.
 func etcdPlaces() []string {
 	return []string{"etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile"}
 }
@@ -176,15 +176,14 @@ func usesDefaults(flags *pflag.FlagSet) bool {
 	return !slices.ContainsFunc(etcdPlaces(), flags.Changed)
 }
 
-// hasMarker reports whether a sidecar has made the directory. One that cannot be read
-// counts: the error is reported when it is used.
+// hasMarker reports whether a sidecar made the directory. An unreadable one counts: the error is reported when it
+// is used.
 func hasMarker(dir string) bool {
 	_, err := os.Stat(datadir.Layout(dir).Marker())
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// etcdConfig returns how to reach etcd: by its flags, or through the data directory of
-// a member.
+// etcdConfig returns the configuration of the etcd client: by its flags, or from the data directory of a member.
 func etcdConfig(flags *pflag.FlagSet, opts lockstep.Options, dataDir string) (etcd.Config, error) {
 	if dataDir == "" {
 		return opts.EtcdConfig(), nil

@@ -6,8 +6,8 @@ import (
 	"github.com/lockstep-dev/lockstep"
 )
 
-// etcdMemberCommand is the process of this node's etcd member. `sidecar run` starts
-// it, and speaks to it through the standard streams. Its argument is where it may be unpacked.
+// etcdMemberCommand is the process of this node's etcd member. `sidecar run` starts it, and speaks to it through
+// the standard streams. Its argument is the directory in which it may be unpacked.
 func (p program) etcdMemberCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    lockstep.MemberCommand + " DIR",

@@ -9,7 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep"
 )
 
-// memberMain is the etcd member: a program that was built without make has etcd's server linked in.
+// memberMain is the etcd member: a program built without make links etcd's server in.
 func (p program) memberMain(ctx context.Context, _ string) error {
 	if code := lockstep.MemberMain(ctx, os.Stdin, p.stdout, p.stderr); code != exitOK {
 		return exitError{code: code}

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// exampleText has the examples of all commands, each below a line "== PATH".
+// exampleText contains the examples of all commands, each below a line "== PATH".
 //
 //go:embed examples.txt
 var exampleText string
 
-// examples are those in the help of each command, by its path.
+// examples returns the examples in the help of each command, by its path.
 func examples() map[string]string {
 	out := map[string]string{}
 	for part := range strings.SplitSeq(exampleText, "== ") {

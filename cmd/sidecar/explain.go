@@ -14,7 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// explainFlags are those of explain.
+// explainFlags are the flags of explain.
 type explainFlags struct{ node, at, recording string }
 
 func (p program) explainCommand() *cobra.Command {
@@ -43,7 +43,7 @@ TIME is like 2026-11-24T14:02:00Z, or 2026-11-24 14:02 or 14:02 (today), both UT
 	return cmd
 }
 
-// parseAt reads a time of people.
+// parseAt parses a time that people typed.
 func parseAt(text string, now time.Time) (time.Time, error) {
 	now = now.UTC()
 	for _, form := range []string{time.RFC3339Nano, "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04"} {

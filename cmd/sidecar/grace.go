@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// graceVariable has the grace period of the pod in which the sidecar runs: no program
-	// can read that itself.
+	// graceVariable contains the grace period of the pod in which the sidecar runs: no program can read that
+	// itself.
 	graceVariable = "LOCKSTEP_TERMINATION_GRACE_PERIOD"
-	// afterDelay is what a stop takes besides the shutdown delay, at least.
+	// afterDelay is how long a stop takes besides the shutdown delay, at least.
 	afterDelay = 5 * time.Second
 )
 
@@ -31,7 +31,7 @@ func (p program) gracePeriod() (time.Duration, error) {
 	return period, nil
 }
 
-// warnOfGracePeriod warns if the kubelet would kill the sidecar before it has stopped.
+// warnOfGracePeriod warns if the kubelet would kill the sidecar before it stopped.
 func warnOfGracePeriod(log *slog.Logger, delay, period time.Duration) {
 	if period == 0 || delay+afterDelay <= period {
 		return

@@ -22,11 +22,10 @@ func annotate(f *pflag.Flag, key, value string) {
 	f.Annotations[key] = []string{value}
 }
 
-// sectionTitle is that of a flag; empty: it has no section.
+// sectionTitle is the title of a flag's section; empty: it belongs to none.
 func sectionTitle(f *pflag.Flag) string { return strings.Join(f.Annotations[sectionOf], "") }
 
-// setHelp makes root, and the commands below it, print their help as one. It needs all
-// commands to be there.
+// setHelp makes root, and the commands below it, print their help as one. All commands must be added before.
 func (p program) setHelp(root *cobra.Command) {
 	for path, text := range examples() {
 		if cmd, _, err := root.Find(strings.Fields(path)[1:]); err == nil && cmd.Example == "" && cmd.CommandPath() == path {
@@ -69,7 +68,7 @@ func printUsage(cmd *cobra.Command) {
 	}
 }
 
-// helpIndent is before what is below a heading.
+// helpIndent indents the lines below a heading.
 const helpIndent = "  "
 
 // commandGroups are the groups of the commands of root, in their order.
@@ -129,8 +128,8 @@ func listCommands(w io.Writer, before string, all []*cobra.Command) {
 	newColumns(helpScreen(w), rows).print(w)
 }
 
-// printFlags prints the flags of a command by section. Those of etcd are long, and the same
-// for all commands: a topic has them.
+// printFlags prints the flags of a command by section. The flags of etcd are long, and the same for all commands:
+// a topic lists them.
 func printFlags(w io.Writer, cmd *cobra.Command) {
 	width := helpScreen(w).width
 	var titles []string
@@ -189,7 +188,7 @@ func withVariableName(cmd *cobra.Command, f *pflag.Flag) *pflag.Flag {
 	return &shown
 }
 
-// helpCommand is `sidecar help`. Of what does not exist it says so.
+// helpCommand is `sidecar help`. It rejects a command or topic that does not exist.
 func (p program) helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND|TOPIC]",
@@ -247,7 +246,7 @@ func helpWords(cmd *cobra.Command) (out []string) {
 // maxTypos is how many letters of a word may be wrong for a proposal.
 const maxTypos = 2
 
-// unknownWord is the error about a word that is none of those that are known.
+// unknownWord is the error about a word that is not among the known ones.
 func unknownWord(what, word string, known []string, otherwise string) error {
 	hint := otherwise
 	var near []string

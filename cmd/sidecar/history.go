@@ -16,7 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// historyFlags are those of history.
+// historyFlags are the flags of history.
 type historyFlags struct{ node, since, kind string }
 
 func (p program) historyCommand() *cobra.Command {
@@ -101,7 +101,7 @@ func (p program) printHistory(ctx context.Context, client etcdClient, f historyF
 	return nil
 }
 
-// laneWidth is how many cells a lane has where the width is not known, and at most.
+// laneWidth is how many cells a lane takes where the width is not known, and at most.
 const laneWidth = 72
 
 // lanes prints the picture above the list. It begins with the first entry.
@@ -141,7 +141,7 @@ func historyRows(entries []history.Entry) [][]string {
 	return rows
 }
 
-// aboutSubject is what happened, and to what: a leader warns of several nodes and objects in the
+// aboutSubject is the sentence of an entry with its subject: a leader warns of several nodes and objects in the
 // same words.
 func aboutSubject(e history.Entry) string {
 	text := e.Sentence()
@@ -151,7 +151,7 @@ func aboutSubject(e history.Entry) string {
 	return text
 }
 
-// lasted says how long an entry lasted.
+// lasted formats how long an entry lasted.
 func lasted(e history.Entry) string {
 	switch d := e.Until.Sub(e.Time); {
 	case e.Open():

@@ -18,10 +18,10 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 )
 
-// kubeadmFlags are those of kubeadm.
+// kubeadmFlags are the flags of kubeadm.
 type kubeadmFlags struct {
 	check, force  bool
-	https         bool // switch it on where a call before has another listener
+	https         bool // switch it on where a call before chose another listener
 	image, bundle string
 	dir           string // of Lockstep
 	kubernetesDir string
@@ -83,7 +83,7 @@ Exit codes: 0 success, 1 failure, or something is wrong; 2 wrong usage.`,
 	return cmd
 }
 
-// complete checks the flags, and sets what depends on the machine.
+// complete checks the flags, and sets the values that depend on the machine.
 func (f *kubeadmFlags) complete() error {
 	for name, dir := range map[string]string{"dir": f.dir, "kubernetes-dir": f.kubernetesDir} {
 		if !filepath.IsAbs(dir) || strings.ContainsAny(dir, " {}\n") {
@@ -131,8 +131,7 @@ func (f kubeadmFlags) again() string {
 	return strings.Join(words, " ")
 }
 
-// elsewhere are the flags for another node: its name and the URL of its kube-apiserver are its
-// own.
+// elsewhere returns the flags for another node, which uses a name and a kube-apiserver URL of its own.
 func (f kubeadmFlags) elsewhere() kubeadmFlags {
 	f.nodeID, f.apiserverURL = f.host, ""
 	return f
@@ -169,8 +168,8 @@ func (f kubeadmFlags) server(ctx context.Context, pod kubeadm.Pod) (string, erro
 	return "https://" + net.JoinHostPort(host, "6443"), nil
 }
 
-// runOptions returns what the arguments of a container mean to sidecar run. variable
-// returns the container's environment.
+// runOptions parses the arguments of a container as sidecar run does. variable returns the container's
+// environment.
 func runOptions(args []string, variable func(string) (string, bool), node string) (lockstep.Options, error) {
 	opts, logging := lockstep.Defaults(), defaultLogOptions()
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)

@@ -31,7 +31,7 @@ type kubeadmReport struct {
 	Findings []kubeadm.Finding `json:"findings"`
 }
 
-// kubeadmReport returns what is wrong on this node.
+// kubeadmReport returns the problems on this node.
 func (p program) kubeadmReport(ctx context.Context, f kubeadmFlags) kubeadmReport {
 	report := kubeadmReport{Node: f.nodeID, Findings: p.kubeadmFacts(ctx, f).Check()}
 	if report.Findings == nil {
@@ -73,7 +73,7 @@ func (p program) printKubeadm(r kubeadmReport, form string) error {
 	return nil
 }
 
-// kubeadmFacts reads everything that the check decides by.
+// kubeadmFacts reads all inputs of the check.
 func (p program) kubeadmFacts(ctx context.Context, f kubeadmFlags) kubeadm.Facts {
 	out := kubeadm.Facts{
 		Node: f.nodeID, Now: p.now(), Dir: f.dir, Admin: f.admin(), Write: f.again(),
@@ -82,7 +82,7 @@ func (p program) kubeadmFacts(ctx context.Context, f kubeadmFlags) kubeadm.Facts
 		Local:      localAddresses(),
 	}
 	out.Kubeconfig.Path = f.kubeconfig()
-	// Of a manifest without a sidecar, the patch has what it should be.
+	// If the manifest contains no sidecar, the patch shows the intended one.
 	pod, err := kubeadm.ParsePod(out.Manifest.Bytes)
 	c := pod.Sidecar()
 	runs := err == nil && c != nil
@@ -109,8 +109,8 @@ func (p program) kubeadmFacts(ctx context.Context, f kubeadmFlags) kubeadm.Facts
 	return out
 }
 
-// bundleFacts returns the bundles for which the sidecar needs rights: the one that it runs,
-// and the one that it runs after the next kubeadm upgrade. What cannot be read needs none.
+// bundleFacts returns the bundles for which the sidecar needs rights: the one that it runs, and the one that it
+// runs after the next kubeadm upgrade. It leaves out an unreadable bundle.
 func bundleFacts(out *kubeadm.Facts, f kubeadmFlags) []*bundle.Bundle {
 	var bundles []*bundle.Bundle
 	if out.BundleDir != "" {
@@ -131,16 +131,16 @@ func bundleFacts(out *kubeadm.Facts, f kubeadmFlags) []*bundle.Bundle {
 	return bundles
 }
 
-// kubeadmContainer is a container with its pod, which says where its files are.
+// kubeadmContainer is a container with its pod, which maps the container's paths to files of the node.
 type kubeadmContainer struct {
 	pod kubeadm.Pod
 	kubeadm.ContainerSpec
 }
 
-// host returns the file of the node that the container has at a path.
+// host returns the node's file that the container sees at a path.
 func (c kubeadmContainer) host(inside string) string { return c.pod.HostPath(c.ContainerSpec, inside) }
 
-// sidecarFacts reads the arguments of the sidecar.
+// sidecarFacts parses the arguments of the sidecar.
 func (p program) sidecarFacts(out *kubeadm.Facts, f kubeadmFlags, c kubeadmContainer) lockstep.Options {
 	opts, err := runOptions(c.Args, c.Variable, f.nodeID)
 	out.Sidecar = kubeadm.Sidecar{
@@ -205,8 +205,7 @@ func certificate(file, name, renew string, content []byte) kubeadm.Certificate {
 
 var errNotOfNode = errors.New("it is not in a volume of this node")
 
-// fileFacts reads the files that the sidecar needs for etcd, and to serve: it does not start
-// without them.
+// fileFacts reads the files that the sidecar needs for etcd, and to serve: it does not start without them.
 func fileFacts(out *kubeadm.Facts, f kubeadmFlags, c kubeadmContainer, opts lockstep.Options) {
 	const replace, renew = "# put a valid file there", "kubeadm certs renew apiserver-etcd-client"
 	for _, file := range []struct{ inside, key, name, renew string }{
@@ -258,7 +257,7 @@ func servicesFact(out *kubeadm.Facts, c kubeadmContainer, dir string) {
 	out.Certificates = append(out.Certificates, found)
 }
 
-// distrust notes that others than root can change what is at a path, unless that is noted already.
+// distrust notes a path that other users than root can change, unless it is noted already.
 func distrust(out *kubeadm.Facts, path string) {
 	found := trusted.Find(path)
 	if path == "" || path == bundle.BuiltinName || found == nil {
@@ -269,7 +268,7 @@ func distrust(out *kubeadm.Facts, path string) {
 	}
 }
 
-// contentIn reads a file that the container has at a path.
+// contentIn reads a file that the container sees at a path.
 func contentIn(c kubeadmContainer, inside string) kubeadm.Content {
 	host := c.host(inside)
 	if host == "" {
@@ -286,10 +285,10 @@ func contentOf(file string) kubeadm.Content {
 	return kubeadm.Content{Path: file, Bytes: content, Err: err}
 }
 
-// localAddresses are those of this machine; none if they are unknown.
+// localAddresses are the addresses of this machine; none if they are unknown.
 func localAddresses() []string {
 	var out []string
-	addrs, _ := net.InterfaceAddrs() // a finding that names no address says it
+	addrs, _ := net.InterfaceAddrs() // a finding that names no address reports it
 	for _, a := range addrs {
 		if n, ok := a.(*net.IPNet); ok {
 			out = append(out, n.IP.String())

@@ -18,9 +18,9 @@ import (
 	"github.com/lockstep-dev/lockstep/strict"
 )
 
-// kubeadmFiles are the files that sidecar kubeadm writes on a node. It remembers the digest
-// of each in kubeadm.SumsFile, so that it never overwrites a file that is not its own, or
-// that was changed since, unless people want that.
+// kubeadmFiles are the files that sidecar kubeadm writes on a node. It remembers the digest of each in
+// kubeadm.SumsFile. So without --force it never overwrites a file that it did not write, or that was changed
+// since.
 type kubeadmFiles struct {
 	dir   string
 	force bool
@@ -46,7 +46,7 @@ func sumOf(content []byte) string {
 	return hex.EncodeToString(digest[:])
 }
 
-// changed says why a file must not get new content; empty: it may.
+// changed explains why a file must not get new content; empty: it may.
 func (k kubeadmFiles) changed(name string, content []byte) (why string, err error) {
 	now, err := os.ReadFile(filepath.Join(k.dir, name))
 	digest, known := k.sums[name]
@@ -80,8 +80,8 @@ func (k kubeadmFiles) write(name string, content []byte, mode fs.FileMode) error
 	return durable.WriteFile(filepath.Join(k.dir, kubeadm.SumsFile), out.Bytes(), modeFile)
 }
 
-// refuse is an error if this call wants other patches than the node has, and may not write
-// them. Nothing is written then: what kubeadm starts next would not be what was asked for.
+// refuse is an error if this call wants other patches than the node's, and may not write them. Nothing is written
+// then: kubeadm would next start another configuration than this call asked for.
 func (k kubeadmFiles) refuse(files map[string][]byte, f kubeadmFlags) error {
 	if k.force || f.image == "" && f.bundle == "" && len(f.args) == 0 {
 		return nil
@@ -103,7 +103,7 @@ func (k kubeadmFiles) refuse(files map[string][]byte, f kubeadmFlags) error {
 	return errors.Join(problems...)
 }
 
-// writeFiles writes what kubeadm and kubectl read, and names each file that it leaves alone.
+// writeFiles writes the files that kubeadm and kubectl read, and names each file that it leaves alone.
 func (p program) writeFiles(k kubeadmFiles, files map[string][]byte) error {
 	kept := map[string]bool{} // directories
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -123,7 +123,8 @@ func (p program) writeFiles(k kubeadmFiles, files map[string][]byte) error {
 	return nil
 }
 
-// saveKubeconfig keeps a kubeconfig that is not the one that sidecar kubeadm wrote beside it.
+// saveKubeconfig copies a kubeconfig that sidecar kubeadm did not write, or that was changed since, to a file
+// with the suffix .old beside it.
 func (p program) saveKubeconfig(k kubeadmFiles, content []byte) error {
 	name := kubeadm.KubeconfigFile
 	why, err := k.changed(name, content)

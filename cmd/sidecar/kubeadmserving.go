@@ -57,7 +57,7 @@ func (p program) writePair(own kubeadmFiles, w pair) (bool, error) {
 			return false, nil
 		}
 	}
-	// The sidecar reads them every ten seconds, and keeps the pair before while they do not fit.
+	// The sidecar reads them every ten seconds, and keeps the previous pair while they do not fit.
 	for _, file := range []struct {
 		name    string
 		content []byte

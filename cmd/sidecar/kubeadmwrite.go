@@ -83,7 +83,7 @@ func (p program) writeKubeadm(ctx context.Context, f kubeadmFlags) error {
 	return nil
 }
 
-// settings are those of the call before, with what this one sets.
+// settings returns the settings of the call before, changed by this one's.
 func (f kubeadmFlags) settings() (kubeadm.Settings, error) {
 	var before kubeadm.Settings
 	https := f.https
@@ -125,14 +125,14 @@ func readManifest(file string) (kubeadm.Pod, error) {
 	return pod, nil
 }
 
-// Modes of what is written. A bundle may have Secrets.
+// Modes of the written files. A bundle may contain Secrets.
 const (
 	modeDir, modeFile       fs.FileMode = 0o755, 0o644
 	modePrivate, modeSecret fs.FileMode = 0o700, 0o600
 )
 
-// copyBundle copies a bundle to the directory of its release. That of the release that the
-// node runs stays: a restart of its sidecar needs it.
+// copyBundle copies a bundle to the directory of its release. The directory of the release that the node runs
+// stays: a restart of its sidecar needs it.
 func (p program) copyBundle(f kubeadmFlags, b *bundle.Bundle) error {
 	parent := filepath.Join(f.dir, kubeadm.BundlesDir)
 	target := filepath.Join(parent, b.Version.String())
@@ -158,7 +158,7 @@ func (p program) copyBundle(f kubeadmFlags, b *bundle.Bundle) error {
 	return nil
 }
 
-// copyManifests copies what a bundle consists of. It follows links, as the loader does.
+// copyManifests copies the files of a bundle. It follows links, as the loader does.
 func copyManifests(from, to string) error {
 	if err := os.MkdirAll(to, modePrivate); err != nil {
 		return err
@@ -208,7 +208,7 @@ func (p program) kubeadmContent(
 	ctx, cancel := context.WithTimeout(ctx, rightsTimeout)
 	defer cancel()
 	r, err := rights.Of(release, f.resolver(ctx))
-	if err != nil { // of the API: it may not be there yet
+	if err != nil { // of the API: it may not exist yet
 		r, err = rights.Of(release, nil)
 	}
 	for _, guess := range r.Guessed {
@@ -226,7 +226,7 @@ func (f kubeadmFlags) bundleDir(settings kubeadm.Settings) string {
 	return settings.Bundle
 }
 
-// resolver asks the kube-apiserver of this node for kinds; nil: there is no kubeconfig yet.
+// resolver asks the kube-apiserver of this node for kinds; nil: no kubeconfig yet.
 func (f kubeadmFlags) resolver(ctx context.Context) rights.Resolve {
 	access, err := app.NewAccess(f.kubeconfig())
 	if err != nil {
@@ -239,8 +239,8 @@ func (f kubeadmFlags) resolver(ctx context.Context) rights.Resolve {
 	return resolve
 }
 
-// writeIdentity writes the kubeconfig if the CA is on this node. It reports whether there is
-// one afterwards.
+// writeIdentity writes the kubeconfig if the CA is on this node. It reports whether a kubeconfig exists
+// afterwards.
 func (p program) writeIdentity(f kubeadmFlags, own kubeadmFiles, server string, settings kubeadm.Settings) (bool, error) {
 	cert, err := os.ReadFile(f.pki("ca.crt"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -291,14 +291,14 @@ func (p program) identityElsewhere(f kubeadmFlags, server string, settings kubea
 		f.pki("ca.key"), f.kubeconfig(), kubeadm.User(f.nodeID), kubeadm.Group, server)
 }
 
-// nextSteps are what the printed commands depend on.
+// nextSteps are the inputs of the printed commands.
 type nextSteps struct {
 	server   string
 	identity bool
 	settings kubeadm.Settings
 }
 
-// printNext prints what to type next. All of it can be pasted.
+// printNext prints the next commands to type. All of it can be pasted.
 func (p program) printNext(f kubeadmFlags, pod kubeadm.Pod, n nextSteps) {
 	patches := "--patches " + filepath.Join(f.dir, kubeadm.PatchesDir)
 	apply := fmt.Sprintf("kubectl --kubeconfig %s --server %s apply -k %s", f.admin(), n.server, filepath.Join(f.dir, kubeadm.ClusterDir))

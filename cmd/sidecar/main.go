@@ -28,7 +28,7 @@ func main() {
 
 // runSidecar runs a sidecar until ctx ends.
 func runSidecar(ctx context.Context, opts lockstep.Options, log *slog.Logger) error {
-	// client-go logs with klog, which has one logger for the whole process.
+	// client-go logs with klog, which uses one logger for the whole process.
 	klog.SetSlogLogger(log.With("worker", "client-go"))
 	sidecar, err := lockstep.New(opts, log)
 	if err != nil {
@@ -37,11 +37,11 @@ func runSidecar(ctx context.Context, opts lockstep.Options, log *slog.Logger) er
 	return sidecar.Run(ctx)
 }
 
-// program is what the commands use of the outside world.
+// program is the outside world, as the commands see it.
 type program struct {
 	stdout, stderr io.Writer
 	lookupEnv      func(string) (string, bool)
-	environ        func() []string // NAME=value each; nil: only what lookupEnv finds counts
+	environ        func() []string // NAME=value each; nil: only variables that lookupEnv finds count
 	now            func() time.Time
 	// run runs a sidecar.
 	run func(ctx context.Context, opts lockstep.Options, log *slog.Logger) error

@@ -96,7 +96,7 @@ func (t table) nodeRows(nodes []httpapi.RecordReport) [][]string {
 			alive, gate = "yes", cmp.Or(n.ServesReason, n.Reason, "-")
 		}
 		if gate == string(protocol.Ready) {
-			gate = "ready" // as sidecar status has it
+			gate = "ready" // as sidecar status shows it
 		}
 		rows = append(rows, []string{
 			n.ID, cmp.Or(n.Version, "-"), cmp.Or(strings.Join(n.Roles, ","), "-"), alive, gate,
@@ -127,7 +127,7 @@ etcd, and its kube-apiserver may still serve. If it serves objects of a release
 that it is not compatible with, they can be damaged. Make sure that the node is
 off, and confirm it with --confirm-stopped.`,
 		Args: oneArg("ID"),
-		// The ID may have any form: what is no record has a key, too.
+		// The ID may be of any form: a key that holds no record can be deleted too.
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			if !confirmed {
 				return usagef("make sure that node %q is off, with its kube-apiserver, then add --confirm-stopped; see sidecar node remove --help", args[0])
@@ -140,7 +140,7 @@ off, and confirm it with --confirm-stopped.`,
 		}
 		fmt.Fprintf(p.stdout, "node %s removed\n", args[0])
 		members, err := quorum.ReadParticipants(ctx, client.Client)
-		if err == nil && members.Members[protocol.NodeID(args[0])] { // else it is removed, and that is all to say
+		if err == nil && members.Members[protocol.NodeID(args[0])] { // otherwise the node is removed, with nothing to add
 			fmt.Fprintf(p.stdout, "It is still a member of etcd, and counts for the majority. To remove that too: sidecar cluster remove %s%s\n", args[0], client.flags)
 		}
 		return nil
@@ -220,24 +220,24 @@ func (p program) printRoles(id protocol.NodeID, was, now protocol.Roles) {
 	fmt.Fprintf(p.stdout, "node %s %s has the roles: %s\n", id, verb, cmp.Or(strings.Join(now.Names(), ", "), roleNone))
 }
 
-// warnOfNoController says what it means that the last node has lost the controller role.
+// warnOfNoController explains the effect if the last node lost the controller role.
 func (p program) warnOfNoController(ctx context.Context, client etcdClient, id protocol.NodeID) {
 	f, err := fleet.List(ctx, client.Client)
 	if err != nil || slices.ContainsFunc(f.Records, func(r *protocol.Record) bool { return r.Node.Roles.Controller }) {
-		return // the change itself has succeeded
+		return // the change itself succeeded
 	}
 	fmt.Fprintln(p.stderr, httpapi.Pasteable(fmt.Sprintf("warning: no node has the role %[1]s now: no gate is open, no node applies the bundle, "+
 		"and the services for that role stop; to give it back: sidecar node set-roles %[2]s --add %[1]s", protocol.RoleController, id), client.flags))
 }
 
-// warnOfNoMember says that a role has no effect where the sidecars run no etcd.
+// warnOfNoMember warns that a role is without effect where the sidecars run no etcd.
 func (p program) warnOfNoMember(ctx context.Context, client etcdClient) {
 	if _, err := quorum.ReadCluster(ctx, client.Client); errors.Is(err, quorum.ErrNoCluster) {
 		fmt.Fprintf(p.stderr, "warning: the role %s starts no member of etcd here: %v\n", protocol.RoleConsensus, err)
 	}
 }
 
-// roleArgs are what a user has typed about roles.
+// roleArgs are the roles that a user typed, and the flags about them.
 type roleArgs struct {
 	add, remove []string
 	confirmed   bool
@@ -250,7 +250,7 @@ func (a roleArgs) check(args []string) error {
 	return err
 }
 
-// edit returns what the arguments do to the roles of a node.
+// edit returns the change of a node's roles that the arguments describe.
 func (a roleArgs) edit(args []string) (func(protocol.Roles) protocol.Roles, error) {
 	changes := len(a.add)+len(a.remove) > 0
 	switch {
@@ -292,7 +292,7 @@ func parseRoles(names []string) (protocol.Roles, error) {
 	return roles, nil
 }
 
-// checkNodeID rejects what cannot be the ID of a node.
+// checkNodeID rejects a text that cannot be the ID of a node.
 func checkNodeID(id string) error {
 	if record.IsNodeID(id) {
 		return nil

@@ -10,9 +10,8 @@ import (
 	"github.com/lockstep-dev/lockstep"
 )
 
-// checkOptions makes one usage error of everything that is wrong with the flags:
-// invalid, which is what the validation of lockstep.Options returned, and values
-// that were emptied. Each names its flag, and the variable that set it.
+// checkOptions combines all problems of the flags into one usage error: invalid, which the validation of
+// lockstep.Options returned, and values that were emptied. Each names its flag, and the variable that set it.
 func checkOptions(flags *pflag.FlagSet, invalid error) error {
 	all := emptied(flags)
 	for _, err := range split(invalid) {
@@ -29,8 +28,7 @@ func checkOptions(flags *pflag.FlagSet, invalid error) error {
 	return usageError{errors.Join(all...)}
 }
 
-// withVariable adds the environment variable that set a flag, if one did. A nil
-// flag: none has that name.
+// withVariable adds the environment variable that set a flag, if one did. A nil flag: no flag is called so.
 func withVariable(f *pflag.Flag, err error) error {
 	if f == nil || f.Annotations[fromEnv] == nil {
 		return err
@@ -38,7 +36,7 @@ func withVariable(f *pflag.Flag, err error) error {
 	return fmt.Errorf("%w (set by %s)", err, f.Annotations[fromEnv][0])
 }
 
-// joined is what errors.Join returns.
+// joined is the interface of an error of errors.Join.
 type joined interface {
 	error
 	Unwrap() []error
@@ -55,7 +53,7 @@ func split(err error) []error {
 	return []error{err}
 }
 
-// byFlag names an option by its flag alone: a command line has no fields.
+// byFlag names an option by its flag alone: a command line contains no fields.
 func byFlag(err error) error {
 	if option, ok := errors.AsType[*lockstep.OptionError](err); ok {
 		return fmt.Errorf("--%s: %s", option.Flag, option.Problem)
@@ -63,7 +61,7 @@ func byFlag(err error) error {
 	return err
 }
 
-// zeroAllowed is the annotation of a flag that has a default, and that may be 0.
+// zeroAllowed is the annotation of a flag with a default that may be 0.
 const zeroAllowed = "lockstep.dev/zero-allowed"
 
 // allowZero allows 0 for a flag.
@@ -73,9 +71,9 @@ func allowZero(flags *pflag.FlagSet, name string) {
 	}
 }
 
-// emptied returns an error for each flag that has a default and was set to
-// nothing, unless that means something. A program leaves a field of lockstep.Options zero to get the default;
-// on a command line, an empty value is more likely a mistake of a script.
+// emptied returns an error for each flag with a default that was set to nothing, unless that means something. A
+// program leaves a field of lockstep.Options zero to get the default; on a command line, an empty value is more
+// likely a mistake of a script.
 func emptied(flags *pflag.FlagSet) []error {
 	var out []error
 	flags.VisitAll(func(f *pflag.Flag) {

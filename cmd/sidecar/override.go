@@ -41,7 +41,7 @@ So they work while etcd does not answer.`,
 	return cmd
 }
 
-// overrideFlags are those of override begin.
+// overrideFlags are the flags of override begin.
 type overrideFlags struct {
 	file      string
 	duration  time.Duration
@@ -145,8 +145,8 @@ func (p program) overrideEndCommand() *cobra.Command {
 	return cmd
 }
 
-// overriddenNodes names the other nodes that report an override, as the sidecar on this
-// machine sees them. Without an answer there is nothing to add.
+// overriddenNodes names the other nodes that report an override, as the sidecar on this machine sees them. Without
+// an answer it names none.
 func overriddenNodes(ctx context.Context, f *serverFlags) []string {
 	client, err := f.client()
 	if err != nil {

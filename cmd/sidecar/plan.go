@@ -19,7 +19,7 @@ import (
 	"github.com/lockstep-dev/lockstep/rollout"
 )
 
-// planOptions are the flags of `plan`, except those of etcd.
+// planOptions are the flags of `plan`, except the flags of etcd.
 type planOptions struct {
 	dir     string
 	inspect app.InspectorConfig
@@ -121,8 +121,8 @@ func readVoters(ctx context.Context, client etcdClient) ([]protocol.NodeVoter, e
 	return out, nil
 }
 
-// inspectObjects asks the API what would become of the objects, and what may be
-// there.
+// inspectObjects asks the API for the bundle's effect on the objects, and for the mark, which records every
+// content that may be present.
 func inspectObjects(ctx context.Context, opts app.InspectorConfig) (*objectsReport, protocol.Mark, error) {
 	inspector, err := app.NewInspector(opts)
 	if err != nil {

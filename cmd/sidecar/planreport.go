@@ -19,7 +19,7 @@ type planReport struct {
 	Obstacles []obstacleReport `json:"obstacles"`
 	Objects   *objectsReport   `json:"objects"` // null: the API was not read
 
-	begin string // what begins the rollback that was simulated; empty: none was, or it is under way
+	begin string // the command that begins the simulated rollback; empty: none was simulated, or it is under way
 }
 
 type bundleReport struct {
@@ -41,7 +41,7 @@ type momentReport struct {
 	Nodes                    []gateReport `json:"nodes"`
 	Blockers                 []waitReport `json:"blockers"` // the nodes that the leader waits for
 
-	// Of the present only, as /status has them.
+	// Of the present only, as in /status.
 	UpgradeReady     *bool                           `json:"upgradeReady,omitempty"`
 	UpgradeObstacles []httpapi.UpgradeObstacleReport `json:"upgradeObstacles,omitempty"`
 	UpgradeNotes     []string                        `json:"upgradeNotes,omitempty"`
@@ -72,7 +72,7 @@ type stepReport struct {
 	After   momentReport  `json:"after"`
 	Events  []string      `json:"events"`
 	Changed bool          `json:"objectsChanged"` // the objects of the bundle are applied
-	Removed bool          `json:"objectsRemoved"` // what is missing from the bundle is removed
+	Removed bool          `json:"objectsRemoved"` // objects missing from the bundle are removed
 }
 
 type obstacleReport struct {
@@ -81,12 +81,12 @@ type obstacleReport struct {
 	Message string `json:"message"`
 }
 
-// objectsReport is what happens to the objects.
+// objectsReport describes the changes of the objects.
 type objectsReport struct {
 	Counts    map[string]int `json:"counts"` // by action
 	PruneHeld string         `json:"pruneHeld"`
 	Differing []objectReport `json:"differing"` // all but the unchanged
-	failing   int            // of those that are required
+	failing   int            // how many of the required ones fail
 }
 
 type objectReport struct {
@@ -95,7 +95,7 @@ type objectReport struct {
 	Message string `json:"message"`
 }
 
-// The kinds of obstacles that objects are.
+// The kinds of obstacles for objects.
 const (
 	obstacleObjects = "ObjectsFail"
 	obstaclePrune   = "RemovalHeld"
@@ -217,8 +217,8 @@ func newObjectsReport(p report.Preview) *objectsReport {
 	return out
 }
 
-// held counts the objects that are missing from the bundle and stay because a
-// brake holds their removal. A nil report has none.
+// held counts the objects that are missing from the bundle and stay because a brake holds their removal. A nil
+// report counts none.
 func (r *objectsReport) held() int {
 	if r == nil || r.PruneHeld == "" {
 		return 0
@@ -226,8 +226,7 @@ func (r *objectsReport) held() int {
 	return r.Counts[string(report.ActionHold)]
 }
 
-// obstacles returns why the objects keep the status from becoming DONE. A nil report
-// has none.
+// obstacles returns why the objects keep the status from becoming DONE. A nil report: none.
 func (r *objectsReport) obstacles(b *bundle.Bundle) []obstacleReport {
 	var out []obstacleReport
 	if r == nil {

@@ -112,7 +112,7 @@ func waitsFor(m momentReport) string {
 	return strings.Join(ids, ", ")
 }
 
-// eventRows are what happens in each step.
+// eventRows are the events of each step.
 func eventRows(r planReport) [][]string {
 	var rows [][]string
 	for i, s := range r.Steps {
@@ -125,7 +125,7 @@ func eventRows(r planReport) [][]string {
 	return rows
 }
 
-// waits says for which nodes the leader waits, and why.
+// waits names the nodes that the leader waits for, and the reasons.
 func waits(m momentReport) []string {
 	var out []string
 	for _, b := range m.Blockers {
@@ -149,7 +149,7 @@ func (t planTable) objectsOf(r planReport) {
 	t.rows(objectRows(r.Objects.Differing))
 }
 
-// objectRows are those of objects. Many have one reason, which is said once.
+// objectRows are the rows of objects. If many share one reason, it is printed once.
 func objectRows(objects []objectReport) (rows [][]string) {
 	for i, o := range objects {
 		message := o.Message
@@ -161,7 +161,7 @@ func objectRows(objects []objectReport) (rows [][]string) {
 	return rows
 }
 
-// when says in which step objects are written and deleted.
+// when names the steps in which objects are written and deleted.
 func when(r planReport) string {
 	var out []string
 	changed := slices.IndexFunc(r.Steps, func(s stepReport) bool { return s.Changed })
@@ -190,7 +190,7 @@ func obstacleRows(obstacles []obstacleReport) [][]string {
 	return rows
 }
 
-// noteRows are what each upgrade costs in a fleet of this size.
+// noteRows are the costs of each upgrade in a fleet of this size.
 func noteRows(r planReport) [][]string {
 	if !slices.ContainsFunc(r.Steps, func(s stepReport) bool { return s.Kind == "upgrade" }) {
 		return nil

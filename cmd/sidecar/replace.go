@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// replaceFlags are those of bundle replace.
+// replaceFlags are the flags of bundle replace.
 type replaceFlags struct {
 	from, to string
 	cancel   bool

@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// errNotAllowed is why replay fails, without what it has printed already.
+// errNotAllowed is the error of replay, which already printed the step.
 var errNotAllowed = errors.New("the recording has a step that the protocol does not allow")
 
 func (p program) replayCommand() *cobra.Command {
@@ -81,7 +81,7 @@ func stamp(at time.Time) string {
 	return at.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// reasonOf is what an event did, and why.
+// reasonOf describes an event and its reason.
 func reasonOf(e trace.Event) string {
 	switch {
 	case e.Gate != nil:

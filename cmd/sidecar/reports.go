@@ -11,10 +11,10 @@ import (
 	"github.com/lockstep-dev/lockstep/strict"
 )
 
-// What commands print with -o json (docs/operations.md#json). Fields are added, and never
-// renamed or removed; each is always there, and lists are never null.
+// The output of commands with -o json (docs/operations.md#json). Fields are added, and never renamed or removed;
+// each is always present, and lists are never null.
 
-// problemReport is what is wrong in a file.
+// problemReport is one problem in a file.
 type problemReport struct {
 	File     string `json:"file"`     // empty: the whole directory
 	Line     int    `json:"line"`     // from 1; 0: the whole file
@@ -35,21 +35,21 @@ func newProblemReports(err error) (problems []problemReport, found bool) {
 	return problems, true
 }
 
-// validateReport is what `bundle validate` prints.
+// validateReport is the output of `bundle validate`.
 type validateReport struct {
 	Valid    bool            `json:"valid"`  // no problems, and each rollout is possible
-	Bundle   *bundleReport   `json:"bundle"` // null: it has problems
+	Bundle   *bundleReport   `json:"bundle"` // null: it is invalid
 	Objects  int             `json:"objects"`
 	Problems []problemReport `json:"problems"`
 	Rollouts []rolloutReport `json:"rollouts"` // one for each --from
 }
 
-// rolloutReport says whether nodes of a release can be upgraded one by one.
+// rolloutReport reports whether nodes of a release can be upgraded one by one.
 type rolloutReport struct {
 	From     string `json:"from"`
 	Possible bool   `json:"possible"`
 	Problem  string `json:"problem"` // why not
-	Note     string `json:"note"`    // what to expect of a way back
+	Note     string `json:"note"`    // the prospects of a way back
 	// Replaces is the name of the bundle of From, if it is another one; empty: it is the
 	// same, or From is a release.
 	Replaces string `json:"replaces"`
@@ -63,7 +63,7 @@ func newBundleReport(b *bundle.Bundle) bundleReport {
 	}
 }
 
-// diffReport is what `bundle diff` prints.
+// diffReport is the output of `bundle diff`.
 type diffReport struct {
 	Differs   bool         `json:"differs"`
 	Objects   []diffObject `json:"objects"`   // all but the unchanged
@@ -104,7 +104,7 @@ func newDiffReport(preview report.Preview) (diffReport, error) {
 	return out, nil
 }
 
-// servicesReport is what `service validate` prints.
+// servicesReport is the output of `service validate`.
 type servicesReport struct {
 	Valid    bool            `json:"valid"`
 	Services []serviceReport `json:"services"` // in the order in which they start
@@ -126,7 +126,7 @@ func newServiceReports(services []service.Service) []serviceReport {
 	return out
 }
 
-// cordonReport is what `cordon` and `uncordon` print.
+// cordonReport is the output of `cordon` and `uncordon`.
 type cordonReport struct {
 	Node     string     `json:"node"`
 	Cordoned bool       `json:"cordoned"`

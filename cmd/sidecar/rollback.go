@@ -37,11 +37,11 @@ sidecar plan --rollback --bundle DIR shows it node by node before.`,
 	return cmd
 }
 
-// rollbackFlags are those of rollback begin.
+// rollbackFlags are the flags of rollback begin.
 type rollbackFlags struct {
 	to       string
 	duration time.Duration
-	extend   bool // people have typed the duration
+	extend   bool // the user typed the duration
 	force    bool
 }
 

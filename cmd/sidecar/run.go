@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 )
 
-// logOptions say what is logged, and in which form.
+// logOptions are the level and the format of the log.
 type logOptions struct{ level, format choice }
 
 func defaultLogOptions() logOptions {
@@ -91,8 +91,8 @@ func warnOfToken(log *slog.Logger, flags *pflag.FlagSet) {
 	}
 }
 
-// warnOfMember warns of a node that was a member of the sidecars' own etcd, and starts
-// without it: a flag is forgotten, or the node has moved to another etcd.
+// warnOfMember warns of a node that was a member of the sidecars' own etcd, and starts without it: a flag is
+// forgotten, or the node moved to another etcd.
 func warnOfMember(log *slog.Logger, opts lockstep.Options) {
 	if opts.Etcd != lockstep.EtcdExternal {
 		return
@@ -103,9 +103,9 @@ func warnOfMember(log *slog.Logger, opts lockstep.Options) {
 	}
 }
 
-// untilSignal returns a context that ends with the first SIGTERM, SIGINT or SIGHUP.
-// After that, signals have their default effect again: the next one ends the
-// process. SIGHUP has to reload nothing: files are read again when they change.
+// untilSignal returns a context that ends with the first SIGTERM, SIGINT or SIGHUP. After that, signals take their
+// default effect again: the next one ends the process. SIGHUP reloads nothing: files are read again when they
+// change.
 func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop)

@@ -8,14 +8,13 @@ import (
 	"golang.org/x/term"
 )
 
-// screen is where output is shown.
+// screen describes the place where output appears.
 type screen struct {
 	width    int // in columns; 0: lines are not wrapped
 	height   int // in lines; 0: unknown
 	terminal bool
 	coloured bool
-	// commands are those of this program: they are wrapped in a way that can be pasted.
-	// Nil: none is known.
+	// commands are the commands of this program: they are wrapped in a way that can be pasted. Nil: none is known.
 	commands *cobra.Command
 }
 
@@ -26,8 +25,8 @@ const (
 	defaultWidth = 80
 )
 
-// screen returns where stdout is shown. Only a terminal has a width, for a program that
-// reads lines wants whole ones: unless COLUMNS has it, as in the environment of watch(1).
+// screen returns the screen of stdout. Only a terminal limits the width, since a program that reads lines wants
+// whole ones. The exception is COLUMNS, which watch(1) sets.
 func (p program) screen() screen {
 	out := screen{commands: p.root()}
 	if out.width, out.height, out.terminal = terminalSize(p.stdout); out.terminal {

@@ -40,8 +40,8 @@ etcd themselves.`,
 type storeReport struct {
 	Prefix  string `json:"prefix"`
 	Store   string `json:"store"`   // empty: the key is missing or corrupt
-	Status  bool   `json:"status"`  // the store has a status
-	Objects string `json:"objects"` // the ID that the objects have; empty: none, or not read
+	Status  bool   `json:"status"`  // the store contains a status
+	Objects string `json:"objects"` // the ID in the objects' annotations; empty: none, or not read
 }
 
 func (p program) storeShowCommand() *cobra.Command {
@@ -90,8 +90,8 @@ func (p program) printStore(r storeReport, form string) error {
 	return nil
 }
 
-// deleteStatus is what to type to delete the status. An etcd that the sidecars run needs
-// them.
+// deleteStatus is the command that deletes the status. An etcd that the sidecars run needs them, so
+// they keep running.
 func (c etcdClient) deleteStatus() string {
 	if strings.Contains(c.flags, " --data-dir=") {
 		return "type sidecar store delete --status-only --force --yes"

@@ -23,7 +23,7 @@ type deletionReport struct {
 	Keys    []partReport `json:"keys"` // that were deleted, or would be
 	Total   int64        `json:"total"`
 	Alive   []string     `json:"alive"`
-	// What is below the prefix, and is kept.
+	// Keys below the prefix that are kept.
 	Members  int64  `json:"memberKeysKept"`
 	Others   int64  `json:"otherKeysKept"`
 	OtherKey string `json:"otherKey"` // one of them; empty: there is none, or it was not found

@@ -19,13 +19,13 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/support"
 )
 
-// The command ends within 30 s, whatever hangs.
+// The command ends within 30 s, even if a part hangs.
 const (
 	supportCollect = 20 * time.Second
 	supportWrite   = 8 * time.Second
 )
 
-// supportFlags are those of support.
+// supportFlags are the flags of support.
 type supportFlags struct {
 	file, kubeconfig, dataDir string
 	server                    serverFlags
@@ -103,7 +103,7 @@ func (p program) support(ctx context.Context, f supportFlags, from supportSource
 	return nil
 }
 
-// listSupport prints what the archive has, and returns how much is missing.
+// listSupport prints the contents of the archive, and returns how many parts are missing.
 func listSupport(w io.Writer, files []support.File) (missing int) {
 	rows := [][]string{{"FILE", "SIZE", "CONTENT"}}
 	for _, f := range files {
@@ -126,7 +126,7 @@ func (p program) writeSupport(file string, content []byte) error {
 	return err
 }
 
-// noRoom adds what to do about a disk that is full.
+// noRoom adds the remedy to an error of a full disk.
 func noRoom(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("%w; name a file on another disk with -o, or -o - for the standard output", err)
@@ -134,7 +134,7 @@ func noRoom(err error) error {
 	return err
 }
 
-// within runs do, and leaves it behind if it does not end in time: the program ends then.
+// within runs do, and abandons it if it does not end in time: the program ends then.
 func within(limit time.Duration, do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()
@@ -148,7 +148,7 @@ func within(limit time.Duration, do func() error) error {
 	}
 }
 
-// supportSources are where the parts come from.
+// supportSources are the sources of the parts.
 type supportSources struct {
 	p        program
 	f        supportFlags

@@ -55,7 +55,7 @@ func (s supportSources) parts() []support.Part {
 
 func asJSON(v any) ([]byte, error) { return json.MarshalIndent(v, "", "  ") }
 
-// system reads what Linux shows of the machine; what is missing is left out.
+// system reads the files in which Linux describes the machine; a missing one is left out.
 func system(context.Context) ([]byte, error) {
 	var out strings.Builder
 	for _, name := range []string{"version", "uptime", "loadavg", "meminfo", "pressure/io", "pressure/memory"} {
@@ -69,7 +69,7 @@ func system(context.Context) ([]byte, error) {
 	return []byte(out.String()), nil
 }
 
-// shown returns what the sidecar answers to a path.
+// shown returns the sidecar's answer to a path.
 func (s supportSources) shown(path, accept string) func(context.Context) ([]byte, error) {
 	return func(ctx context.Context) ([]byte, error) {
 		resp, err := s.server.get(ctx, path, accept)
@@ -99,7 +99,7 @@ func (s supportSources) lastRecording(context.Context) ([]byte, error) {
 	return os.ReadFile(datadir.Layout(s.f.dataDir).Recording())
 }
 
-// withEtcd makes a part of what etcd has.
+// withEtcd makes a part of the values that read gets from etcd.
 func (s supportSources) withEtcd(ctx context.Context, read func(context.Context, *etcd.Client) (any, error)) ([]byte, error) {
 	if s.reachErr != nil {
 		return nil, s.reachErr
@@ -140,7 +140,7 @@ type keyReport struct {
 	Changed int64  `json:"modRevision"`
 	Version int64  `json:"version"`
 	Bytes   int    `json:"bytes"`
-	Base64  string `json:"base64"` // empty: without it, or it may have a secret
+	Base64  string `json:"base64"` // empty: the value is empty, or may contain a secret
 }
 
 func (s supportSources) storeKeys(ctx context.Context) ([]byte, error) {
@@ -186,7 +186,8 @@ func (s supportSources) etcdServers(ctx context.Context) ([]byte, error) {
 	})
 }
 
-// certificates are those that this command uses, those of the data directory, and those of the sidecar's flags.
+// certificates collects the certificates that this command uses, and the ones in the data directory and in the
+// sidecar's flags.
 func (s supportSources) certificates(ctx context.Context) ([]byte, error) {
 	files := []string{s.reach.CAFile, s.reach.CertFile, s.f.server.caFile, s.f.server.certFile}
 	if s.f.dataDir != "" {
@@ -218,7 +219,7 @@ func (s supportSources) certificates(ctx context.Context) ([]byte, error) {
 	return support.Certificates(sources)
 }
 
-// filesOfFlags are the files with certificates that the sidecar has in its flags; none if it does not answer.
+// filesOfFlags are the files with certificates that the sidecar's flags name; none if it does not answer.
 func (s supportSources) filesOfFlags(ctx context.Context) (out []string) {
 	text, err := s.shown("/flagz", "application/json;v=v1beta1;g=config.k8s.io;as=Flagz")(ctx)
 	var page struct {
@@ -233,7 +234,7 @@ func (s supportSources) filesOfFlags(ctx context.Context) (out []string) {
 	return out
 }
 
-// kubernetes returns what the kube-apiserver answers to a path.
+// kubernetes returns the kube-apiserver's answer to a path.
 func (s supportSources) kubernetes(path string, query url.Values) func(context.Context) ([]byte, error) {
 	return func(ctx context.Context) ([]byte, error) {
 		if s.f.kubeconfig == "" {

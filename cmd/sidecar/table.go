@@ -12,9 +12,8 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// table prints a report for people. Some of the text is from other nodes, so all of
-// it is cleaned of what could control a terminal. Epochs and revisions are shown
-// only if wide is set.
+// table prints a report for people. Some of the text is from other nodes, so all of it is cleaned of characters
+// that could control a terminal. Epochs and revisions are shown only if wide is set.
 type table struct {
 	w      io.Writer
 	now    time.Time
@@ -29,7 +28,7 @@ func (t table) write(r httpapi.Report) {
 	}
 }
 
-// outdated says how old the rest of the table is while etcd does not answer.
+// outdated reports the age of the rest of the table while etcd does not answer.
 func (t table) outdated(e httpapi.EtcdReport) string {
 	if e.Connected || e.LastContact == nil {
 		return ""
@@ -37,7 +36,7 @@ func (t table) outdated(e httpapi.EtcdReport) string {
 	return ", as of " + t.ago(e.LastContact)
 }
 
-// details formats what only a wide table shows.
+// details formats details that only a wide table shows.
 func (t table) details(format string, args ...any) string {
 	if !t.wide {
 		return ""
@@ -87,7 +86,7 @@ func (t table) summary(r httpapi.Report) [][]string {
 	return rows
 }
 
-// titled returns a row for each line, of which the first has the title.
+// titled returns a row for each line, of which the first shows the title.
 func titled(title string, lines []string) (rows [][]string) {
 	for _, line := range lines {
 		rows = append(rows, []string{title, line})
@@ -96,7 +95,7 @@ func titled(title string, lines []string) (rows [][]string) {
 	return rows
 }
 
-// exceptions are the objects that are not as the step of a leader says.
+// exceptions counts the objects that contradict the step of a leader.
 func exceptions(r httpapi.Report) string {
 	if n := len(r.Reconcile.Drift.Fights); n > 0 && r.Election.Step.Kind == "Hold" {
 		return fmt.Sprintf(", except %s (see FIGHTS)", count(n, "object"))
@@ -116,7 +115,7 @@ func (t table) gate(r httpapi.ReadyReport) string {
 		state = "ready"
 	}
 	out := state + t.since(r.Since) + ": " + r.Message
-	if r.Ready && !r.Serves && r.ServesReason != "" { // an older sidecar does not say
+	if r.Ready && !r.Serves && r.ServesReason != "" { // an older sidecar does not report it
 		out = "NOT IN SERVICE" + t.since(r.ServesSince) + ": " + r.ServesMessage + "; its gate is " + out
 	}
 	if r.StaleSince != nil {
@@ -174,7 +173,7 @@ func (t table) objects(report httpapi.Report) string {
 	return out
 }
 
-// removalsWaitFor says when objects are removed that no brake holds.
+// removalsWaitFor names the conditions for removing objects that no brake holds.
 func removalsWaitFor(r httpapi.ReconcileReport) string {
 	if len(r.Failures) > 0 {
 		return "no required object fails and no node of an older release is registered"
@@ -182,7 +181,7 @@ func removalsWaitFor(r httpapi.ReconcileReport) string {
 	return "no node of an older release is registered"
 }
 
-// fenceText says how many of the objects are not in the bundle.
+// fenceText counts the objects that are not in the bundle.
 func fenceText(o httpapi.ObjectsReport) string {
 	if o.Fence == 0 {
 		return ""
@@ -274,10 +273,10 @@ func (t table) leader(r httpapi.Report) string {
 	return out
 }
 
-// longSentence is one that people do not want to read twice.
+// longSentence is the length from which people do not want to read a sentence twice.
 const longSentence = 100
 
-// seeRow leaves a long sentence to the row that has it as well.
+// seeRow leaves a long sentence to the row that contains it too.
 func seeRow(text, sentence, row string) string {
 	if len(sentence) < longSentence {
 		return text
@@ -314,7 +313,7 @@ func (t table) since(at *time.Time) string {
 	return " for " + t.age(*at)
 }
 
-// ago says how long ago something was. Times are from the clocks of other machines.
+// ago formats how long ago something was. Times are from the clocks of other machines.
 func (t table) ago(at *time.Time) string {
 	if ahead := at.Sub(t.now); ahead > maxClockDifference {
 		return duration(ahead) + " from now (check the clocks of the node and of this machine)"
@@ -322,7 +321,7 @@ func (t table) ago(at *time.Time) string {
 	return t.age(*at) + " ago"
 }
 
-// maxClockDifference is more than the clocks of machines differ that are synchronized.
+// maxClockDifference is more than the clocks of synchronized machines differ.
 const maxClockDifference = time.Minute
 
 func (t table) age(at time.Time) string { return duration(t.now.Sub(at)) }
@@ -341,7 +340,7 @@ func duration(d time.Duration) string {
 	return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// clean replaces what is not printable by spaces: some of it controls terminals.
+// clean replaces unprintable characters by spaces: some of them control terminals.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -6,8 +6,8 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 )
 
-// cluster has the state, and a line for each member that the sidecars run; nothing with an
-// etcd that runs elsewhere, about which ETCD says everything.
+// cluster shows the state, and a line for each member that the sidecars run; nothing with an etcd that runs
+// elsewhere, which the row ETCD describes.
 func (t table) cluster(c httpapi.ClusterReport) []string {
 	if c.State == "" { // the answer of an older sidecar
 		return nil
@@ -34,7 +34,7 @@ func (t table) cluster(c httpapi.ClusterReport) []string {
 	return all
 }
 
-// rotation says how far the replacement of the CA is, or that it must be done again.
+// rotation reports the progress in the replacement of the CA, or that it must be done again.
 func (t table) rotation(r httpapi.CARotationReport) string {
 	if r.Phase == "Ended" {
 		out := "CA replaced" + t.since(r.Since)
@@ -56,7 +56,7 @@ func (t table) rotation(r httpapi.CARotationReport) string {
 	return out
 }
 
-// snapshots says how old the newest one of this node is.
+// snapshots reports the age of this node's newest snapshot.
 func (t table) snapshots(s httpapi.SnapshotsReport) string {
 	out := "no snapshot of this node yet"
 	if s.Newest != nil {

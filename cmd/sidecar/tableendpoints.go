@@ -7,8 +7,8 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 )
 
-// kubernetesService says what the Service kubernetes has, and why a node is not in it: a
-// line for each.
+// kubernetesService shows the addresses in the Service kubernetes, and why a node is not among them: a line for
+// each.
 func (t table) kubernetesService(s httpapi.KubernetesServiceReport) []string {
 	if !s.Enabled {
 		return nil

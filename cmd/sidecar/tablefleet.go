@@ -7,17 +7,17 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// The cells of the table FLEET that say since when, and who.
+// The cells of the table FLEET that show since when, and who.
 
-// nodeGate says whether a node serves, as it last reported, and if not, why, since when, and
-// who did that.
+// nodeGate reports whether a node serves, as it last reported, and if not, the reason, since when, and who caused
+// it.
 func (t table) nodeGate(n httpapi.FleetNode) string {
 	switch {
 	case n.Problem != "":
 		return "record corrupt"
 	case n.Ready && n.Reason == string(protocol.Overridden) && (n.Serves || n.ServesReason == ""):
 		return n.Reason
-	case n.Ready && (n.Serves || n.ServesReason == ""): // an older sidecar does not say whether it serves
+	case n.Ready && (n.Serves || n.ServesReason == ""): // an older sidecar does not report whether it serves
 		return "ready"
 	case n.Cordon != nil && (!n.Alive || n.Reason == string(protocol.Cordoned)): // it stays when the sidecar is back
 		return string(protocol.Cordoned) + t.since(n.Cordon.Since) + by(n.Cordon)
@@ -29,7 +29,7 @@ func (t table) nodeGate(n httpapi.FleetNode) string {
 	return n.Reason + t.since(n.ServesSince)
 }
 
-// by says who took a node out of service.
+// by names the user who took a node out of service.
 func by(c *httpapi.CordonReport) string {
 	if c.By == "" {
 		return ""
@@ -47,7 +47,7 @@ func (t table) alive(n httpapi.FleetNode) string {
 	return "no, for " + t.age(*n.AliveSince)
 }
 
-// ephemeral says whether the record of a node is deleted, and when.
+// ephemeral reports whether and when the record of a node is deleted.
 func (t table) ephemeral(n httpapi.FleetNode) string {
 	if n.Ephemeral && n.ExpiresAt != nil {
 		return "deleted in " + duration(max(0, n.ExpiresAt.Sub(t.now).Round(time.Second)))

@@ -7,8 +7,8 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 )
 
-// tableSection is a part of a table below the summary. Its first row has the heads of the
-// columns, but in NOT READY.
+// tableSection is a part of a table below the summary. Its first row contains the heads of the columns, except in
+// NOT READY.
 type tableSection struct {
 	title string
 	rows  [][]string
@@ -45,7 +45,7 @@ func (t table) blockers(r httpapi.Report) [][]string {
 	return headed(rows)
 }
 
-// headed leaves a header without rows out.
+// headed leaves out a header without rows.
 func headed(rows [][]string) [][]string {
 	if len(rows) == 1 {
 		return nil
@@ -53,8 +53,8 @@ func headed(rows [][]string) [][]string {
 	return rows
 }
 
-// unreachable says for how long a blocker has been unreachable, and when its record
-// expires. The leader counts, so the time is a lower bound.
+// unreachable reports how long a blocker has been unreachable, and when its record expires. The leader counts, so
+// the time is a lower bound.
 func (t table) unreachable(b httpapi.BlockerReport) string {
 	if b.GoneSince == nil {
 		return "yes"

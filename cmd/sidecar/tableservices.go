@@ -7,7 +7,7 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 )
 
-// rolesNote says where the roles are from if the cluster has not confirmed them.
+// rolesNote names the source of the roles if the cluster did not confirm them.
 func (t table) rolesNote(r httpapi.RolesReport) string {
 	switch r.Source {
 	case "disk":
@@ -41,10 +41,10 @@ func (t table) services(r httpapi.Report) [][]string {
 	return headed(rows)
 }
 
-// shownLines is how many of a service's last lines of output the table has.
+// shownLines is how many of a service's last lines of output the table shows.
 const shownLines = 5
 
-// notReady says why services are not ready, and has the last lines of those that ended.
+// notReady explains why services are not ready, with the last lines of services that ended.
 func (t table) notReady(r httpapi.Report) [][]string {
 	var rows [][]string
 	for _, s := range r.Services {

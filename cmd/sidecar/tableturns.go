@@ -8,7 +8,7 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 )
 
-// turns are a line for each node that has a turn, and for each that waits.
+// turns are a line for each node that holds a turn, and for each that waits.
 func (t table) turns(r httpapi.TurnsReport) []string {
 	var out []string
 	for _, h := range r.Held {

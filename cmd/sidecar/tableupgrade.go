@@ -7,8 +7,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// upgradeText says whether the next upgrade may start: a line for each reason why
-// not.
+// upgradeText reports whether the next upgrade may start: a line for each reason why not.
 func upgradeText(r httpapi.Report) []string {
 	if r.UpgradeReady {
 		return upgradeMayStart(r)
@@ -30,7 +29,7 @@ func upgradeText(r httpapi.Report) []string {
 	return out
 }
 
-// rollback is the one row with all of it: the others refer to it.
+// rollback is the one row with all details: the others refer to it.
 func (t table) rollback(b httpapi.RollbackReport) string {
 	out := "to " + b.To
 	if b.By != "" {
@@ -39,7 +38,7 @@ func (t table) rollback(b httpapi.RollbackReport) string {
 	return out + t.since(b.Since) + untilText(b.Until) + ": " + b.Message
 }
 
-// upgradeMayStart says so, and what to know before: a line for each note.
+// upgradeMayStart reports that it may start, and the notes to read before: a line for each.
 func upgradeMayStart(r httpapi.Report) []string {
 	var out []string
 	for i, note := range r.UpgradeNotes {
@@ -62,7 +61,7 @@ func upgradeMayStart(r httpapi.Report) []string {
 	return out
 }
 
-// obstacleText is short where WARNINGS has the rest.
+// obstacleText is short if WARNINGS shows the rest.
 func obstacleText(o httpapi.UpgradeObstacleReport) string {
 	short := map[string]string{
 		"APIServersDiffer": "nodes of one release have different kube-apiservers",

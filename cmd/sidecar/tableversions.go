@@ -6,8 +6,8 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 )
 
-// versionColumns are the columns with the versions of the kube-apiservers and the digests of
-// the services. A table has each of them if it is wide, or if nodes differ.
+// versionColumns are the columns with the versions of the kube-apiservers and the digests of the services. A table
+// shows each of them if it is wide, or if nodes differ.
 type versionColumns struct{ apiserver, services bool }
 
 func (t table) versionColumns(nodes []httpapi.RecordReport) versionColumns {
@@ -42,7 +42,7 @@ func (c versionColumns) chosen(apiserver, services string) (out []string) {
 	return out
 }
 
-// differ reports whether two nodes have different values. An empty one is unknown.
+// differ reports whether the values of two nodes differ. An empty one is unknown.
 func differ(nodes []httpapi.RecordReport, valueOf func(httpapi.RecordReport) string) bool {
 	first := ""
 	for _, n := range nodes {

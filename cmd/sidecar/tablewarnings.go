@@ -9,7 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// warned is a warning in the table: what is wrong where, and which nodes say so.
+// warned is a warning in the table: the problem, its place, and the nodes that report it.
 type warned struct {
 	nodes   []string
 	reason  string
@@ -18,19 +18,19 @@ type warned struct {
 	message string
 }
 
-// includes reports whether this node knows itself what that node reports, and says more.
+// includes reports whether w is this node's own and more detailed warning about the same problem.
 func (w warned) includes(other warned) bool {
 	return w.local && slices.Equal(w.nodes, other.nodes) &&
 		(w.reason == other.reason && other.reason != "" || strings.Contains(w.message, other.message))
 }
 
-// isAbout reports whether this node knows itself what another node reports of a third one.
+// isAbout reports whether this node itself knows a problem that another node reports about a third one.
 func (w warned) isAbout(other httpapi.WarningReport) bool {
 	return w.local && other.Subject != "" && w.reason == other.Reason && slices.Equal(w.nodes, []string{other.Subject})
 }
 
-// warnings are those of this node, and those that the other nodes report. What several nodes
-// say in the same words is one row, and so is what this node and another one say of that.
+// warnings are the warnings of this node, and those that the other nodes report. A warning of several nodes in the
+// same words is one row; so are this node's and another one's warnings about the same problem.
 func (t table) warnings(r httpapi.Report) [][]string {
 	all := knownHere(r)
 	for _, n := range r.Fleet.Nodes {
@@ -63,8 +63,8 @@ func knownHere(r httpapi.Report) []warned {
 	}
 	for _, w := range r.Warnings {
 		switch {
-		case w.Message == r.Election.Message && w.Subject == "": // LEADER has it
-		case isOtherBundle(w), isRollback(w, r.Reconciler.Rollback): // the first row has it, or ROLLBACK
+		case w.Message == r.Election.Message && w.Subject == "": // LEADER shows it
+		case isOtherBundle(w), isRollback(w, r.Reconciler.Rollback): // the first row shows it, or ROLLBACK
 		case w.Subject == "":
 			own(w.Since, w.Message)
 		default:
@@ -80,8 +80,7 @@ func knownHere(r httpapi.Report) []warned {
 	return out
 }
 
-// isRollback reports whether a warning says what the row ROLLBACK says. It may be some
-// moments older.
+// isRollback reports whether a warning repeats the row ROLLBACK. It may be some moments older.
 func isRollback(w httpapi.WarningReport, b *httpapi.RollbackReport) bool {
 	return b != nil && w.Reason == string(protocol.RollingBack)
 }

@@ -10,10 +10,10 @@ import (
 // topic is a help that belongs to several commands.
 type topic struct {
 	name, short, long string
-	flags             func() flagSection // nil: it has none
+	flags             func() flagSection // nil: no flags
 }
 
-// etcdTopic is the topic of the flags that say where etcd is.
+// etcdTopic is the topic of the flags that locate etcd.
 const etcdTopic = "etcd"
 
 func topics() []topic {

@@ -14,7 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// turnFlags are those of turn and turn begin.
+// turnFlags are the flags of turn and turn begin.
 type turnFlags struct {
 	duration, wait, drain time.Duration
 	message               string

@@ -91,7 +91,7 @@ func (w *turnWork) execute(ctx context.Context, command []string) error {
 func (p program) execCommand(ctx context.Context, command []string) (code int, err error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, p.stdout, p.stderr
-	signals := make(chan os.Signal, 4) // some may come before the command has started
+	signals := make(chan os.Signal, 4) // some may arrive before the command starts
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
@@ -103,7 +103,7 @@ func (p program) execCommand(ctx context.Context, command []string) (code int, e
 		select {
 		case s := <-signals:
 			if s != syscall.SIGINT { // a terminal sends that to both
-				_ = cmd.Process.Signal(s) // it has just ended
+				_ = cmd.Process.Signal(s) // it just ended
 			}
 		case err := <-ended:
 			if err == nil {
@@ -120,7 +120,7 @@ func (p program) execCommand(ctx context.Context, command []string) (code int, e
 // rebootTime is how long the command waits for the machine to stop.
 const rebootTime = 10 * time.Minute
 
-// awaitReboot waits until the machine stops. When it is back, its sidecar ends the turn.
+// awaitReboot waits until the machine stops. After the reboot, its sidecar ends the turn.
 func (w *turnWork) awaitReboot(ctx context.Context) error {
 	fmt.Fprintf(w.program.stderr, "the machine is about to stop; the turn of node %s ends when it is back and serves\n", w.want.Node)
 	stopping, stop := untilSignal(ctx)

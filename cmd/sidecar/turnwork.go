@@ -26,7 +26,7 @@ type turnWork struct {
 	want    protocol.Turn // without a node until take knows it
 
 	causes waitCauses
-	shown  httpapi.Report // what the sidecar showed last
+	shown  httpapi.Report // the sidecar's last report
 }
 
 func (p program) newTurnWork(client etcdClient, f turnFlags, command []string) (*turnWork, error) {
@@ -49,7 +49,7 @@ func (p program) newTurnWork(client etcdClient, f turnFlags, command []string) (
 	return w, nil
 }
 
-// reboots reports whether a command reboots the machine: its success says nothing yet.
+// reboots reports whether a command reboots the machine: its success proves nothing yet.
 func reboots(command []string) bool {
 	args := command[1:]
 	switch filepath.Base(command[0]) {
@@ -77,7 +77,7 @@ func (w *turnWork) node(ctx context.Context) (protocol.NodeID, error) {
 	return protocol.NodeID(a.report.Node.ID), nil
 }
 
-// voters are those that the sidecar shows, as it shows them now.
+// voters are the voters that the sidecar reports now.
 func (w *turnWork) voters(ctx context.Context) []protocol.TurnVoter {
 	if a, err := w.server.status(ctx); err == nil {
 		w.shown = a.report
@@ -91,7 +91,7 @@ func (w *turnWork) voters(ctx context.Context) []protocol.TurnVoter {
 	return out
 }
 
-// votes reports whether the node's member of etcd answers, or it has none.
+// votes reports whether the node's member of etcd answers, or the node runs none.
 func (w *turnWork) votes(ctx context.Context) bool {
 	return !slices.ContainsFunc(w.voters(ctx), func(v protocol.TurnVoter) bool { return v.Node == w.want.Node && !v.Answers })
 }
@@ -99,8 +99,8 @@ func (w *turnWork) votes(ctx context.Context) bool {
 // errNoTurnInTime is the end of a wait for a turn.
 var errNoTurnInTime = errors.New("no turn in time")
 
-// take waits for the turn, and returns when the node is out of service and drained. resumed: the
-// node has this turn from before.
+// take waits for the turn, and returns when the node is out of service and drained. resumed: the node held this
+// turn already.
 func (w *turnWork) take(ctx context.Context) (resumed bool, err error) {
 	limited, cancel := w.limited(ctx)
 	defer cancel()
@@ -128,7 +128,7 @@ func (w *turnWork) limited(ctx context.Context) (context.Context, context.Cancel
 	return context.WithCancel(ctx)
 }
 
-// inTime is the error of a wait: what was waited for, if its limit is over.
+// inTime is the error of a wait: if its limit is over, it names the last obstacle.
 func (w *turnWork) inTime(limited context.Context, err error) error {
 	if !errors.Is(limited.Err(), context.DeadlineExceeded) && !errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -154,7 +154,7 @@ func (w *turnWork) awaitNode(ctx context.Context) (protocol.NodeID, error) {
 	}
 }
 
-// await waits until this node has the turn of this command.
+// await waits until this node holds the turn of this command.
 func (w *turnWork) await(ctx context.Context) (resumed bool, err error) {
 	for {
 		verdict, err := fleet.AwaitTurn(ctx, w.client.Client, fleet.TurnWait{
@@ -176,7 +176,7 @@ func (w *turnWork) await(ctx context.Context) (resumed bool, err error) {
 		has, found := f.Turns.Of(w.want.Node)
 		switch {
 		case !found:
-			continue // it has just ended
+			continue // it just ended
 		case has.Kind == w.want.Kind && has.Command == w.want.Command:
 			fmt.Fprintf(w.program.stderr, "continues its turn of %s\n", has.Since.UTC().Format(time.RFC3339))
 			w.want = has
@@ -191,7 +191,7 @@ func (w *turnWork) await(ctx context.Context) (resumed bool, err error) {
 	}
 }
 
-// cause says why the node waits, and for what.
+// cause explains why the node waits, and names the obstacle.
 func (w *turnWork) cause(a protocol.TurnAnswer, turns protocol.Turns) string {
 	if held, found := turns.Of(a.For); found {
 		return httpapi.Pasteable(held.String(), w.client.flags)
@@ -202,7 +202,7 @@ func (w *turnWork) cause(a protocol.TurnAnswer, turns protocol.Turns) string {
 // awaitOut returns when the node confirms that it is out of service.
 func (w *turnWork) awaitOut(ctx context.Context) error {
 	_, err := nodeAwaited{w.client, w.want.Node, defaultCordonTimeout}.until(ctx, func(r *protocol.Record) bool {
-		return outOfService(r) || !r.Node.Cordon.On() // people have ended the cordon
+		return outOfService(r) || !r.Node.Cordon.On() // people ended the cordon
 	})
 	return err
 }
@@ -215,7 +215,7 @@ func (w *turnWork) giveBack(ctx context.Context) error {
 	return err
 }
 
-// drain returns when clients have had the time to leave the node.
+// drain returns when clients had enough time to leave the node.
 func (w *turnWork) drain(ctx context.Context) error {
 	w.leaveService(ctx)
 	if !backoff.Sleep(ctx, w.flags.drain) {
@@ -224,12 +224,12 @@ func (w *turnWork) drain(ctx context.Context) error {
 	return nil
 }
 
-// leaveService waits until the Service kubernetes no longer has the node's address, for as long
-// as a sidecar that stops does.
+// leaveService waits until the Service kubernetes no longer contains the node's address, for as long as a sidecar
+// that stops does.
 func (w *turnWork) leaveService(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, protocol.MaxAwaitAddress)
 	defer cancel()
-	_ = w.server.follow(limited, follower{ // what it cannot see, the drain covers
+	_ = w.server.follow(limited, follower{ // if it cannot see the address, the drain suffices
 		each: func(a answer) (bool, error) {
 			k := a.report.KubernetesService
 			return !k.Enabled || !slices.ContainsFunc(k.Nodes, func(n httpapi.ServiceNodeReport) bool {
@@ -241,8 +241,7 @@ func (w *turnWork) leaveService(ctx context.Context) {
 	})
 }
 
-// finish says that the work is done, and returns when the node serves and its turn has ended. A
-// limit of 0 is none.
+// finish records that the work is done, and returns when the node serves and its turn ended. A limit of 0 is none.
 func (w *turnWork) finish(ctx context.Context, limit time.Duration) error {
 	if err := fleet.SetTurnWork(ctx, w.client.Client, w.want.Node, protocol.TurnWorkDone); err != nil {
 		return err
@@ -266,7 +265,7 @@ func (w *turnWork) finish(ctx context.Context, limit time.Duration) error {
 		case err == nil && action == protocol.ReturnToService:
 			continue
 		case errors.Is(err, fleet.ErrNoTurn):
-			return nil // people have ended it, or this node's sidecar
+			return nil // people ended it, or this node's sidecar
 		}
 		pause, stop := context.WithTimeout(limited, turnCheck)
 		event.Wait(pause, changed)

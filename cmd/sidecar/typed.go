@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// closing is what follows a command in a sentence.
+// closing are the characters that follow a command in a sentence.
 const closing = ";,):.`"
 
 // endsCommand reports whether a sentence ends a command behind this word.
@@ -42,8 +42,8 @@ type commandReader struct {
 	ended bool
 }
 
-// readCommand returns what a person types of the words. It has no args if these are a
-// sentence about a sidecar.
+// readCommand returns the command that the words contain. Its args are empty if the words are a sentence about a
+// sidecar.
 func readCommand(root *cobra.Command, words []textWord) commandReader {
 	r := commandReader{words: words}
 	cmd := root
@@ -83,7 +83,7 @@ func flagNamed(cmd *cobra.Command, name string) *pflag.Flag {
 	return cmd.Flags().ShorthandLookup(name)
 }
 
-// argument is the place of an argument in Use. Flags there have a place too.
+// argument is the place of an argument in Use. Flags there take a place too.
 var argument = regexp.MustCompile(`(?:^| )\[?[A-Z]+`)
 
 func childOf(cmd *cobra.Command, name string) *cobra.Command {
@@ -94,7 +94,7 @@ func childOf(cmd *cobra.Command, name string) *cobra.Command {
 	return cmd.Commands()[i]
 }
 
-// peek returns the next word of the command; empty: it has ended.
+// peek returns the next word of the command; empty: it ended.
 func (r *commandReader) peek() string {
 	if r.ended || r.read == len(r.words) {
 		return ""
@@ -102,7 +102,7 @@ func (r *commandReader) peek() string {
 	return strings.TrimRight(r.words[r.read].text, closing)
 }
 
-// take adds the next word, with those behind it that are in the same quotes.
+// take adds the next word, and the ones behind it in the same quotes.
 func (r *commandReader) take() {
 	text := ""
 	for r.peek() != "" {

@@ -14,8 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// onceTimeout bounds wait-ready --once without --timeout: the check script of a
-// balancer has a second or so.
+// onceTimeout bounds wait-ready --once without --timeout: the check script of a balancer may take about a second.
 const onceTimeout = time.Second
 
 func (p program) waitReadyCommand() *cobra.Command {
@@ -56,7 +55,7 @@ did not answer.`,
 	return cmd
 }
 
-// maxReadyz bounds the body of /readyz that is read: it has six lines.
+// maxReadyz bounds the body of /readyz that is read: it is six lines long.
 const maxReadyz = 64 << 10
 
 // askReady requests /readyz once.
@@ -114,7 +113,7 @@ func (w *waitCauses) print(cause string) {
 	w.last = cause
 }
 
-// withoutTimes returns a message without durations: one that only grows older is the same.
+// withoutTimes removes durations from a message: one that only grows older is the same.
 func withoutTimes(message string) string { return elapsed.ReplaceAllString(message, "") }
 
 // waitReady waits for the verdict, not for /readyz: with --apiserver-readyz, that

@@ -13,8 +13,8 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 )
 
-// watch shows the status until ctx ends: on a terminal a table that is drawn again each
-// second, elsewhere what changes.
+// watch shows the status until ctx ends: on a terminal, a table that is drawn again each second; elsewhere, the
+// changes.
 func (s *shower) watch(ctx context.Context, c *statusClient) error {
 	s.follows = true
 	forPeople := s.form == "table" || s.form == "wide"
@@ -40,13 +40,13 @@ func (s *shower) watch(ctx context.Context, c *statusClient) error {
 	})
 }
 
-// drawing is what a terminal shows: the last status, and why there is no newer one.
+// drawing is the input of one picture on a terminal: the last status, and why there is no newer one.
 type drawing struct {
 	last *answer
 	lost error
 }
 
-// redrawInterval is that of the ages in a table.
+// redrawInterval is how often the ages in a table are drawn again.
 const redrawInterval = time.Second
 
 // redraw shows the table as it is now. The terminal is not cleared between two drawings,
@@ -95,7 +95,7 @@ func (s *shower) redraw(ctx context.Context, c *statusClient) error {
 	}
 }
 
-// draw returns what replaces the last drawing on the terminal.
+// draw returns the text that replaces the last drawing on the terminal.
 func (s *shower) draw(d drawing) []byte {
 	var text bytes.Buffer
 	if d.lost != nil {
@@ -110,7 +110,7 @@ func (s *shower) draw(d drawing) []byte {
 	return []byte("\x1b[H" + strings.Join(shown, "\x1b[K\n") + "\x1b[K\x1b[J")
 }
 
-// cut leaves out the lines for which the terminal has no room.
+// cut leaves out the lines that do not fit on the terminal.
 func cut(all []string, on screen) []string {
 	room := on.height
 	if room == 0 {
@@ -138,8 +138,7 @@ type fact struct {
 	text  string
 }
 
-// showChanges returns a function that prints a line for each fact that was not so in the
-// answer before.
+// showChanges returns a function that prints a line for each fact that is new or changed since the answer before.
 func (s *shower) showChanges() func(answer) error {
 	var last *httpapi.Report
 	return func(a answer) error {
@@ -169,8 +168,7 @@ func (s *shower) showChanges() func(answer) error {
 	}
 }
 
-// facts returns what a table says, except for how long it has been so: two reports are
-// compared at one time.
+// facts returns the contents of a table, except for durations: two reports are compared at one time.
 func (t table) facts(r httpapi.Report) (out []fact) {
 	for _, cells := range t.summary(r) {
 		text := clean(strings.Join(cells[1:], gap))
@@ -182,15 +180,15 @@ func (t table) facts(r httpapi.Report) (out []fact) {
 	}
 	for _, s := range t.sections(r) {
 		name, _, _ := strings.Cut(s.title, gap)
-		for i := 1; i < len(s.rows) && name != "NOT READY"; i++ { // SERVICES has the change
+		for i := 1; i < len(s.rows) && name != "NOT READY"; i++ { // SERVICES shows the change
 			out = append(out, factOf(name, s.rows[0], s.rows[i]))
 		}
 	}
 	return out
 }
 
-// factOf returns a row of a table as a sentence. A node and a service have one row; of
-// others, the same node may have several.
+// factOf returns a row of a table as a sentence. A node and a service fill one row; in other tables, the same node
+// may fill several.
 func factOf(title string, head, cells []string) fact {
 	var text strings.Builder
 	text.WriteString(clean(cells[0]))

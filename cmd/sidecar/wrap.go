@@ -15,7 +15,7 @@ type textWord struct {
 
 func (w textWord) width() int { return utf8.RuneCountInString(w.text) }
 
-// continued is what the shell reads as: the command goes on in the next line.
+// continued ends a line whose command continues in the next one, as in a shell.
 const continued = ` \`
 
 // words splits a text. The words of commands are marked.
@@ -64,7 +64,7 @@ func (s screen) wrap(text string, width int) []string {
 // goesOn reports whether the word after i belongs to the same command.
 func goesOn(words []textWord, i int) bool { return i+1 < len(words) && words[i+1].continues }
 
-// commandWidth is that of the command with which words begin.
+// commandWidth is the width of the command with which words begin.
 func commandWidth(words []textWord) int {
 	n := words[0].width()
 	for _, w := range words[1:] {
@@ -82,7 +82,7 @@ type lineFiller struct {
 	all   []string
 }
 
-// add adds a word to the last line if that has room for it, otherwise to the next one.
+// add adds a word to the last line if it fits there, otherwise to the next one.
 func (l *lineFiller) add(w textWord, room int) {
 	if n := len(l.all); n > 0 {
 		last := utf8.RuneCountInString(l.all[n-1])
