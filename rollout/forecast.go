@@ -6,7 +6,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// MoveKind says what happens to nodes in a move of a rollout.
+// MoveKind is the kind of a move of a rollout.
 type MoveKind int
 
 // The kinds of a move. The zero value is none.
@@ -23,13 +23,13 @@ type Move struct {
 	Node     protocol.NodeID // of MoveUpgrade and MoveStart
 	From, To protocol.Version
 	While    Moment   // of MoveUpgrade: while the node is stopped
-	After    Moment   // when the leader has nothing left to do but wait
-	Events   []string // what happened, in order, for people
-	Changed  bool     // the objects became those of the bundle
+	After    Moment   // when the leader only waits
+	Events   []string // the events of the move, in order, for people
+	Changed  bool     // the objects became the bundle's
 	Removed  bool     // objects that the bundle dropped were removed
 }
 
-// Moment is the state of the fleet while the leader has nothing to do but wait.
+// Moment is the state of the fleet while the leader only waits.
 type Moment struct {
 	Status protocol.StatusView
 	Leader protocol.NodeID // empty: no node leads
@@ -56,7 +56,7 @@ func (m Moment) Ready() []protocol.NodeID {
 	return out
 }
 
-// gate returns the gate of a node; one that is not ready where there is none.
+// gate returns the gate of a node; if there is none, one that is not ready.
 func (m Moment) gate(id protocol.NodeID) Gate {
 	i := slices.IndexFunc(m.Gates, func(g Gate) bool { return g.Node == id })
 	if i < 0 {
@@ -65,10 +65,10 @@ func (m Moment) gate(id protocol.NodeID) Gate {
 	return m.Gates[i]
 }
 
-// Forecast is what a rollout would do.
+// Forecast is the simulated course of a rollout.
 type Forecast struct {
 	Now       Moment
-	Upgrade   protocol.UpgradeAnswer // whether the next upgrade may start, as /status has it
-	Moves     []Move                 // in order; empty: all live nodes have the bundle
+	Upgrade   protocol.UpgradeAnswer // whether the next upgrade may start, as in /status
+	Moves     []Move                 // in order; empty: all live nodes run the bundle
 	Obstacles []Obstacle             // why it would not go cleanly; empty: it would
 }

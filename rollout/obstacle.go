@@ -12,8 +12,8 @@ import (
 // cleanly.
 type ObstacleKind string
 
-// The kinds of an obstacle of the rollout itself. What holds the next upgrade already now has
-// the reason of protocol.JudgeUpgrade as its kind.
+// The kinds of an obstacle of the rollout itself. For an obstacle that holds the next upgrade
+// already now, the kind is the reason of protocol.JudgeUpgrade.
 const (
 	// ObstacleDeadlock: the first upgraded nodes wait for the objects, and the
 	// objects wait for the old nodes. Make a release in between.
@@ -25,7 +25,7 @@ const (
 	ObstacleOutage ObstacleKind = "Outage"
 	// ObstacleUpgradeUnderWay: the previous upgrade is not complete.
 	ObstacleUpgradeUnderWay ObstacleKind = "UpgradeUnderWay"
-	// ObstacleNodeDead: a node is not alive, and its record has another release.
+	// ObstacleNodeDead: a node is not alive, and its record is of another release.
 	ObstacleNodeDead ObstacleKind = "NodeDead"
 	// ObstacleRecordCorrupt: a node record cannot be read.
 	ObstacleRecordCorrupt ObstacleKind = "RecordCorrupt"
@@ -35,7 +35,7 @@ const (
 	ObstacleStatusCorrupt ObstacleKind = "StatusCorrupt"
 	// ObstacleOtherBundle: the objects are of a bundle with another name, so leaders hold.
 	ObstacleOtherBundle = ObstacleKind(protocol.OtherBundle)
-	// ObstacleUnfinished: all live nodes have the bundle, and the objects are
+	// ObstacleUnfinished: all live nodes run the bundle, and the objects are
 	// still not at it.
 	ObstacleUnfinished ObstacleKind = "Unfinished"
 )
@@ -44,11 +44,12 @@ const (
 type Obstacle struct {
 	Kind    ObstacleKind
 	Node    protocol.NodeID // the node it is about; empty: no single node
-	Message string          // what is wrong, and what to do
+	Message string          // the problem and its remedy
 }
 
-// obstacles returns what would go wrong. What can be repaired before the rollout
-// comes first, and before all of it a wrong bundle: the others may follow from that.
+// obstacles returns the obstacles of a rollout. Obstacles that people can repair
+// before the rollout come first, and a wrong bundle before all others: it may be
+// their cause.
 func obstacles(in Input, f Forecast, end *simulation) []Obstacle {
 	return append(otherBundle(in), rolloutObstacles(in, f, end)...)
 }
@@ -87,7 +88,7 @@ func endObstacles(in Input, f Forecast, end *simulation, others bool) []Obstacle
 		last.Status.Status.Digest == in.Bundle.Digest && last.Status.Status.Version.Release == in.Bundle.Version.Release
 	switch {
 	case last.Step.Rule == protocol.HoldForBundle:
-		return nil // otherBundle has said it
+		return nil // otherBundle reports it
 	case !reached:
 		return []Obstacle{unfinished(last)}
 	case !others && !protocol.Settled(end.status, end.fleet):
@@ -97,7 +98,7 @@ func endObstacles(in Input, f Forecast, end *simulation, others bool) []Obstacle
 }
 
 // otherBundle says that leaders hold, because the objects are of a bundle with another name
-// than the one to be rolled out, and people have not asked for the replacement.
+// than the one to be rolled out, and people did not ask for the replacement.
 func otherBundle(in Input) []Obstacle {
 	objects, own := in.Mark.Bundle(), in.Bundle.Bundle
 	if in.Status.Kind == protocol.StatusPresent && in.Status.Status.Bundle != "" {
@@ -118,8 +119,8 @@ func statusCorrupt(v protocol.StatusView) Obstacle {
 		"the leader rebuilds it: check it with sidecar status, then plan again"}
 }
 
-// toRepair returns what has to be repaired on nodes before a rollout that goes on or goes
-// back: that is allowed while something holds the next upgrade.
+// toRepair returns the obstacles on nodes that people must repair before a rollout that
+// goes on or goes back. Such a rollout is allowed while something holds the next upgrade.
 func toRepair(in Input) []Obstacle {
 	var out []Obstacle
 	for _, o := range held(in) {
@@ -138,7 +139,7 @@ func toRepair(in Input) []Obstacle {
 	return out
 }
 
-// hasBegun reports whether a node has the bundle's release already.
+// hasBegun reports whether a node runs the bundle's release already.
 func hasBegun(in Input) bool {
 	return slices.ContainsFunc(in.Fleet.Records, func(r *protocol.Record) bool {
 		return isController(r) && r.Node.Version.Release == in.Bundle.Version.Release
@@ -152,7 +153,7 @@ func goesForward(in Input, f Forecast) bool {
 	return len(f.Now.Gates) > 0 && !hasBegun(in) && newest.Less(in.Bundle.Version.Release)
 }
 
-// held returns what holds the next upgrade, as /status has it: upgradeObstacles.
+// held returns the obstacles of the next upgrade, the upgradeObstacles of /status.
 func held(in Input) []Obstacle {
 	var out []Obstacle
 	for _, o := range in.upgrade().Obstacles {
@@ -161,7 +162,7 @@ func held(in Input) []Obstacle {
 	return out
 }
 
-// moveObstacles returns what goes wrong during the moves: the first node that is
+// moveObstacles returns the obstacles during the moves: the first node that is
 // not ready after its upgrade, and the first time that no node is ready.
 func moveObstacles(in Input, f Forecast) []Obstacle {
 	var out []Obstacle
@@ -223,8 +224,8 @@ func names(blockers []protocol.Blocker) string {
 	return strings.Join(out, ", ")
 }
 
-// unfinished says what holds the leader back when all live nodes have the
-// bundle.
+// unfinished says why the leader does not finish although all live nodes run
+// the bundle.
 func unfinished(last Moment) Obstacle {
 	var message strings.Builder
 	message.WriteString("all live nodes have the bundle, and the objects are still not at it: ")

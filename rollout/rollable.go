@@ -7,7 +7,7 @@ import (
 )
 
 // Deadlock says why a rolling upgrade from one release to another cannot
-// complete; empty: it can. At least one of the constraints has to be at or below
+// complete; empty: it can. At least one of the constraints must be at or below
 // the old release (docs/protocol.md#releases-that-can-roll).
 func Deadlock(from, to protocol.Release, c protocol.Constraints) string {
 	if !from.Less(to) || !from.Less(c.MinReconciler) || !from.Less(c.MinApiserver) {

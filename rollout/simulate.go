@@ -6,22 +6,22 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Input is what a forecast is made from: a fleet as it is, and the bundle that
-// its nodes are to run.
+// Input is the input of a forecast: a fleet as it is, and the bundle that its
+// nodes are to run.
 type Input struct {
 	Fleet  protocol.Fleet
 	Status protocol.StatusView
-	Store  string         // the ID of the store that has fleet and status; empty: it has none
+	Store  string         // the ID of the store of fleet and status; empty: there is none
 	Mark   protocol.Mark  // MarkUnknown: the API was not asked
 	Bundle protocol.Local // the release to be rolled out; its ID is not used
 
-	// Replacement of the objects' bundle that people have asked for, and no leader has used.
+	// Replacement of the objects' bundle that people asked for, and no leader used yet.
 	Replacement protocol.Replacement
 
 	// Rollback: simulate that people begin a rollback to the bundle's release first.
 	Rollback bool
 
-	// What else the answer to "may the next upgrade start" needs.
+	// The other facts of protocol.JudgeUpgrade.
 	Voters []protocol.NodeVoter // of the etcd that the sidecars run
 	Full   bool                 // the database of etcd is full
 }
@@ -34,12 +34,12 @@ func (in Input) upgrade() protocol.UpgradeAnswer {
 // Simulate rolls the bundle out over the fleet: one node after the other stops
 // and starts again with the bundle. Before and after each start the leader takes
 // the steps that protocol.Next decides, until it waits. Simulate does not change
-// what in refers to.
+// the data that in refers to.
 //
 // It assumes that dead nodes stay dead, corrupt records stay corrupt, withdrawn
 // nodes stay withdrawn, and requests to the API succeed. A record does not carry
-// its node's minApiserverRelease. Where neither the bundle nor the mark has it,
-// Simulate takes the minimum of the status.
+// its node's minApiserverRelease. Where neither the bundle nor the mark contains
+// it, Simulate takes the minimum of the status.
 func Simulate(in Input) Forecast {
 	s := newSimulation(in)
 	out := Forecast{Now: s.moment(protocol.Step{}), Upgrade: in.upgrade()}
@@ -74,7 +74,7 @@ func (s *simulation) moves() []Move {
 			anyReloads = true
 		}
 	}
-	sort.SliceStable(out, func(i, j int) bool { return s.rank(out[i].Node) < s.rank(out[j].Node) }) // compiled once, unlike that of slices
+	sort.SliceStable(out, func(i, j int) bool { return s.rank(out[i].Node) < s.rank(out[j].Node) }) // compiled once, unlike slices
 	if anyReloads {
 		out = append([]Move{{Kind: MoveReload, From: s.in.Bundle.Version, To: s.in.Bundle.Version}}, out...)
 	}
@@ -84,7 +84,7 @@ func (s *simulation) moves() []Move {
 	return out
 }
 
-// isController reports whether a record is valid and has the controller role.
+// isController reports whether a record is valid and lists the controller role.
 func isController(r *protocol.Record) bool { return r.Problem == "" && r.Node.Roles.Controller }
 
 // rank orders the nodes: first those that only follow, then the leader, then
@@ -102,7 +102,7 @@ func (s *simulation) rank(id protocol.NodeID) int {
 
 // mustRestart reports whether a node runs the bundle only after a restart: a running sidecar
 // reloads objects, never a release, constraints, or a bundle of another name. A record does not
-// carry minApiserverRelease, so the status has to show that it differs.
+// carry minApiserverRelease, so the status must show that it differs.
 func (s *simulation) mustRestart(r *protocol.Record) bool {
 	wanted, view := s.in.Bundle, s.in.Status
 	otherName := r.Node.Bundle != "" && r.Node.Bundle != wanted.Bundle
@@ -119,7 +119,7 @@ func (s *simulation) canReload(r *protocol.Record) bool {
 	return isController(r) && r.Alive && !s.mustRestart(r) && r.Node.Digest != s.in.Bundle.Digest
 }
 
-// perform makes a move, and lets the leader do what follows.
+// perform makes a move, and lets the leader react to it.
 func (s *simulation) perform(m Move) Move {
 	s.events, s.changed, s.removed = nil, false, false
 	switch m.Kind {

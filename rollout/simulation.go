@@ -26,7 +26,7 @@ type simulation struct {
 	removed bool
 }
 
-// gateState is what the simulation remembers of a gate.
+// gateState is the simulation's memory of a gate.
 type gateState struct {
 	verdict protocol.Verdict
 	// stuck: the node is not ready for a reason outside the protocol, and stays
@@ -130,7 +130,7 @@ func (s *simulation) judgeGates() {
 	}
 }
 
-// maxSteps bounds what leaders do between two moves. A handful is usual.
+// maxSteps bounds the steps of leaders between two moves. A handful is usual.
 const maxSteps = 100
 
 // settle lets the leaders work until there is nothing left to do but wait.
@@ -242,7 +242,7 @@ func (s *simulation) report(format string, args ...any) {
 	s.events = append(s.events, fmt.Sprintf(format, args...))
 }
 
-// local is what the sidecar of a record runs.
+// local describes the sidecar of a record.
 func (s *simulation) local(r *protocol.Record) protocol.Local {
 	out := protocol.Local{
 		ID: r.ID, Version: r.Node.Version, Digest: r.Node.Digest, Bundle: r.Node.Bundle, FenceAfter: r.Node.FenceAfter, Epoch: s.epoch,
@@ -254,7 +254,7 @@ func (s *simulation) local(r *protocol.Record) protocol.Local {
 	return out
 }
 
-// minApiserver is the minApiserverRelease of what a node runs, which its record
+// minApiserver is the minApiserverRelease of a node's bundle, which its record
 // does not carry: from the bundle or the mark, or else a guess from the status.
 func (s *simulation) minApiserver(r *protocol.Record) protocol.Release {
 	if r.Node.Digest == s.in.Bundle.Digest {
