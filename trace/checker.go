@@ -48,7 +48,7 @@ func (c *Checker) Apply(e Event) error {
 type Resumed struct {
 	Node nodeState
 	Term *termState // nil: it did not lead
-	// Problem is what the protocol does not allow in the part that was dropped; empty: nothing.
+	// Problem says how the dropped part violates the protocol; empty: it does not.
 	Problem string
 }
 

@@ -10,15 +10,15 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Leader is one term of a leader: what it has to remember, and so what it may do
-// next. The zero value is a term that has just begun.
+// Leader is one term of a leader: its memory, which decides the events that may
+// come next. The zero value is a term that has just begun.
 type Leader struct {
 	Epoch     int64
 	DrainTime time.Duration // 0: requests end with their sender
 
 	Mark     protocol.Mark
 	Progress protocol.Progress // without Due and APIGone, which clocks decide
-	Seen     bool              // it has taken a snapshot
+	Seen     bool              // it took a snapshot
 	Status   protocol.StatusView
 	Step     protocol.Step // of the newest round
 	Job      *Begin        // that runs

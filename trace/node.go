@@ -11,14 +11,14 @@ import (
 // Node is the gate and the registrar of one run of a sidecar. The zero value has
 // just started.
 type Node struct {
-	published []protocol.Registration // what the gate may know, from what it knows on; nil: anything
+	published []protocol.Registration // the registrations that the gate may know, from its current one on; nil: any
 
 	gate Gate
 
 	last  protocol.Record // the record that was checked or written last
 	read  *Read
-	wrote bool // it has written the record since its registration was withdrawn
-	left  bool // it has deleted its record, for good
+	wrote bool // it wrote the record since its registration was withdrawn
+	left  bool // it deleted its record, for good
 }
 
 // NewNode returns the node of a sidecar that has just started.
@@ -128,13 +128,13 @@ func (n *Node) Checked(c *Checked) error {
 	return nil
 }
 
-// sameRecord compares what a registrar remembers of a record.
+// sameRecord compares the parts of a record that a registrar remembers.
 func sameRecord(a, b protocol.Record) bool {
 	return a.Node.Roles == b.Node.Roles && a.Node.Cordon == b.Node.Cordon &&
 		a.Revision == b.Revision && a.Created == b.Created && a.Writes == b.Writes
 }
 
-// Published checks what the gate learns.
+// Published checks a registration that the gate learns.
 func (n *Node) Published(p *Published) error {
 	r := p.Registration
 	n.published = append(n.published, r)

@@ -13,7 +13,7 @@ import (
 )
 
 // Recorder is the flight recorder of a sidecar: it keeps the newest events, compressed, in a bounded
-// memory (docs/history.md#recorder). What it drops it applies to a Checker first, so that a
+// memory (docs/history.md#recorder). It applies the events that it drops to a Checker, so that a
 // recording begins with the state in which its first event was reported.
 type Recorder struct {
 	limit int // of compressed bytes
@@ -28,7 +28,7 @@ type Recorder struct {
 	lost     error // why the newest event could not be recorded; nil: it was
 }
 
-// maxRaw is how much is compressed at a time.
+// maxRaw is how many bytes are compressed at a time.
 const maxRaw = 256 << 10
 
 // NewRecorder returns a recorder that keeps limit bytes, and up to 256 KiB that are not compressed
@@ -37,7 +37,7 @@ func NewRecorder(limit int) *Recorder {
 	return &Recorder{limit: limit, now: time.Now, checker: NewChecker()}
 }
 
-// timed is an event with its time, as a recording has it.
+// timed is an event with its time, as in a recording.
 type timed struct {
 	At time.Time
 	Event
@@ -138,8 +138,8 @@ type Recorded struct {
 	Event Event
 }
 
-// ReadRecording reads what WriteTo or To wrote, compressed or not. The last line may be
-// incomplete.
+// ReadRecording reads a recording that WriteTo or To wrote, compressed or not. The last
+// line may be incomplete.
 func ReadRecording(r io.Reader) ([]Recorded, error) {
 	in := bufio.NewReader(r)
 	magic, err := in.Peek(2)

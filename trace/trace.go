@@ -1,10 +1,9 @@
-// Package trace is what the shells around package protocol report of themselves to
-// tests and to the flight recorder, and the check that each report is one that the protocol allows. The
-// shells are the leader of package election, the gate of package status and the
-// registrar of package fleet. The model checker has each of them a second time; it
-// is checked against the same rules (docs/model.md#traces).
+// Package trace defines the events that the shells around package protocol report to tests and to the
+// flight recorder, and checks that the protocol allows each event. The shells are the leader of package
+// election, the gate of package status and the registrar of package fleet. The model checker contains a
+// second implementation of each; it is checked against the same rules (docs/model.md#traces).
 //
-// A shell reports through a Hook in its configuration. In production that is the one of a
+// A shell reports through a Hook in its configuration. In production that is the hook of a
 // Recorder. A second implementation can check its own shells with it. It starts no goroutines.
 package trace
 
@@ -47,12 +46,12 @@ type (
 		Epoch     int64
 		DrainTime time.Duration
 	}
-	// Round is a decision: a snapshot, what the leader knows besides, and the step.
+	// Round is a decision: a snapshot, the leader's other knowledge, and the step.
 	Round struct {
 		Input protocol.Input
 		Step  protocol.Step
-		// Predecessors is what the leader decided from its first snapshot; it counts
-		// only in the first round. Restored: the store went back before.
+		// Restored: the store went back before. It counts only in the first round,
+		// in which the leader decides on Progress.Predecessors.
 		Restored bool
 	}
 	// Begin is the start of a job: a survey, a pass, or keeping the objects.
@@ -82,7 +81,7 @@ type (
 		Status protocol.Status
 		At     time.Duration
 	}
-	// Delete is the transaction that deletes an ephemeral record that has expired.
+	// Delete is the transaction that deletes an ephemeral record that expired.
 	Delete struct{ Record protocol.Record }
 	// Over ends a term. Stuck: with a job that did not end.
 	Over struct{ Stuck bool }
@@ -93,7 +92,7 @@ type Gate struct {
 	Facts   protocol.Facts
 	Verdict protocol.Verdict
 	// ReadAt is the revision at which the status in the facts was read, and Rewinds
-	// how often the store had gone back before; 0: it was not read.
+	// how often the store went back before; 0: it was not read.
 	ReadAt  int64
 	Rewinds int
 	// Linear: the status was read by a linearizable request of the gate, not by its
@@ -117,12 +116,12 @@ type (
 		Local  protocol.Local
 		BootID string
 	}
-	// Checked is the comparison of an observed record with what the node runs.
+	// Checked is the comparison of an observed record with the running sidecar.
 	Checked struct {
 		Facts protocol.RegistrationFacts
 		Must  bool
 	}
-	// Published is what the gate learns of the registration.
+	// Published is a registration that the gate learns.
 	Published struct{ Registration protocol.Registration }
 	// Left is the transaction in which a sidecar that stops deletes its record.
 	Left struct{ Facts protocol.LeaveFacts }

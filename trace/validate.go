@@ -22,7 +22,7 @@ func (e *Error) Error() string { return fmt.Sprintf("event %d: %s: %v", e.At, e.
 // Unwrap returns why it is not allowed.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Counts is how much a trace has of what.
+// Counts is the number of events of each kind in a trace.
 type Counts map[string]int
 
 // Validate checks the trace of one run of a sidecar, from its start. In a trace
@@ -107,15 +107,16 @@ func (e Event) Name() string {
 	return "nothing"
 }
 
-// TB is what ForTest needs of a *testing.T.
+// TB is the part of a *testing.T that ForTest needs.
 type TB interface {
 	Helper()
 	Cleanup(func())
 	Errorf(format string, args ...any)
 }
 
-// ForTest returns a hook for one run of a sidecar. At the end of the test, what was
-// reported must be valid. Stop the sidecar in a clean-up that is registered later.
+// ForTest returns a hook for one run of a sidecar. At the end of the test, the
+// reported events must be valid. Stop the sidecar in a clean-up that is registered
+// later.
 func ForTest(t TB) Hook {
 	t.Helper()
 	log := &Log{}
@@ -142,7 +143,7 @@ func (l *Log) Hook() Hook {
 	}
 }
 
-// Events returns what was logged so far.
+// Events returns the events that were logged so far.
 func (l *Log) Events() []Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,8 +170,8 @@ func To(w io.Writer, failed func(error)) Hook {
 // maxLine is ample for the snapshot of a fleet.
 const maxLine = 64 << 20
 
-// From reads what To wrote. The last line may be incomplete: its sidecar was
-// killed.
+// From reads a trace that To wrote. The last line may be incomplete: its
+// sidecar was killed.
 func From(r io.Reader) ([]Event, error) {
 	var out []Event
 	var broken error
