@@ -1,7 +1,8 @@
-// Package keyspace names Lockstep's keys in etcd (docs/protocol.md#keys). It does
-// not know their values: package fleet owns those of node records, presences and
-// the store ID, package status that of the status, package election those of
-// candidates, package history/journal those of what happened, packages cluster/record and cluster/token those below cluster/.
+// Package keyspace names Lockstep's keys in etcd (docs/protocol.md#keys). It does not
+// know their values: package fleet owns the values of node records, presences and the
+// store ID, package status the status, package election the values of candidates,
+// package history/journal the journal, packages cluster/record and cluster/token the
+// values below cluster/.
 package keyspace
 
 import (
@@ -34,8 +35,8 @@ func (k Keys) Presences() string { return k.prefix + "presence/" }
 // Presence returns the key of a presence.
 func (k Keys) Presence(id protocol.NodeID) string { return k.Presences() + string(id) }
 
-// Duplicate returns the key of the notice that a sidecar leaves that has exited because
-// another one has its node ID.
+// Duplicate returns the key of a sidecar's notice that it exited because another one
+// uses its node ID.
 func (k Keys) Duplicate(id protocol.NodeID) string { return k.prefix + "duplicates/" + string(id) }
 
 // Status returns the key of the reconciler status. There is only one.
@@ -48,7 +49,7 @@ func (k Keys) Replacement() string { return k.Status() + "/replacement" }
 // Rollback returns the key with which people bring the objects of an older release back.
 func (k Keys) Rollback() string { return k.prefix + "kubernetes/reconciler/rollback" }
 
-// History returns the prefix of the journal of what happened (docs/history.md).
+// History returns the prefix of the journal of events (docs/history.md).
 func (k Keys) History() string { return k.prefix + "history/" }
 
 // HistoryEntry returns the key of an entry of that journal.
@@ -57,10 +58,10 @@ func (k Keys) HistoryEntry(id string) string { return k.History() + id }
 // Turns returns the prefix of all keys about turns (docs/protocol.md#turns).
 func (k Keys) Turns() string { return k.prefix + "turns/" }
 
-// TurnLimit returns the key of how many nodes may have a turn.
+// TurnLimit returns the key of how many nodes may hold a turn.
 func (k Keys) TurnLimit() string { return k.Turns() + "limit" }
 
-// TurnsHeld returns the prefix of the turns that nodes have.
+// TurnsHeld returns the prefix of the turns that nodes hold.
 func (k Keys) TurnsHeld() string { return k.Turns() + "held/" }
 
 // Turn returns the key of the turn of a node.
@@ -80,8 +81,8 @@ func (k Keys) TurnRunning(id protocol.NodeID) string { return k.Turns() + "runni
 func (k Keys) Store() string { return k.prefix + "store" }
 
 // Leaders returns the prefix of the candidates' keys. The candidate whose key
-// has the lowest create revision leads. The layout is that of the etcd client's
-// concurrency.Election (docs/upstream.md#etcd-election-layout).
+// has the lowest create revision leads. The layout is the same as in the etcd
+// client's concurrency.Election (docs/upstream.md#etcd-election-layout).
 func (k Keys) Leaders() string { return k.prefix + "kubernetes/reconciler/leader/" }
 
 // Leader returns the key of the candidate that holds a lease.
@@ -123,14 +124,14 @@ func (k Keys) JoinToken(id string) string { return k.JoinTokens() + id }
 // was one.
 func (k Keys) Rotation() string { return k.prefix + "cluster/rotation" }
 
-// RotationReports returns the prefix of what the nodes report of themselves in a rotation.
+// RotationReports returns the prefix of the nodes' own reports in a rotation.
 func (k Keys) RotationReports() string { return k.prefix + "cluster/rotating/" }
 
-// RotationReport returns the key of what a node reports of itself in a rotation.
+// RotationReport returns the key of a node's own report in a rotation.
 func (k Keys) RotationReport(id protocol.NodeID) string { return k.RotationReports() + string(id) }
 
-// StoreParts returns where all keys of a store are, except those of ClusterParts. A part
-// that ends with a slash is a range, any other is a key.
+// StoreParts lists the parts that contain all keys of a store, except the keys in
+// ClusterParts. A part that ends with a slash is a range, any other is a key.
 func (k Keys) StoreParts() []string {
 	return []string{
 		k.Nodes(), k.Presences(), k.Duplicate(""), k.Store(), k.Status(), k.Replacement(), k.Rollback(), k.Turns(),
@@ -138,8 +139,8 @@ func (k Keys) StoreParts() []string {
 	}
 }
 
-// ClusterParts returns where all keys of an etcd cluster are that the sidecars run
-// themselves, in the form of StoreParts.
+// ClusterParts lists the parts that contain all keys of an etcd cluster that the
+// sidecars run themselves, in the form of StoreParts.
 func (k Keys) ClusterParts() []string {
 	return []string{
 		k.Cluster(), k.ClusterMembers(), k.ClusterLearners(), k.RemovedMembers(), k.ClusterLock(), k.JoinTokens(),
@@ -158,8 +159,8 @@ func (k Keys) MayBeSecret(key string) bool {
 	return false
 }
 
-// MemberID is the text of a member's ID, in keys and for people: that of etcd's own
-// commands.
+// MemberID is the text of a member's ID, in keys and for people: the same as in
+// etcd's own commands.
 func MemberID(id uint64) string { return strconv.FormatUint(id, 16) }
 
 // ParseMemberID is the inverse of MemberID, also with leading zeros or upper case. It
@@ -169,7 +170,7 @@ func ParseMemberID(text string) (id uint64, ok bool) {
 	return id, err == nil && id != 0
 }
 
-// MemberOf returns the member ID at the end of a key; 0: it has none.
+// MemberOf returns the member ID at the end of a key; 0: there is none.
 func MemberOf(key string) uint64 {
 	id, ok := ParseMemberID(key[strings.LastIndex(key, "/")+1:])
 	if !ok || !strings.HasSuffix(key, "/"+MemberID(id)) {
