@@ -1,6 +1,6 @@
-// Package event has the one way in which workers of a sidecar share a fact: a
-// value that many can follow, and of which each follower sees the newest. It owns
-// no fact and starts no goroutine.
+// Package event provides the one way in which workers of a sidecar share a fact:
+// a value that many can follow. Each follower sees the newest value. It owns no
+// fact and starts no goroutine.
 package event
 
 import (
@@ -9,12 +9,12 @@ import (
 	"sync"
 )
 
-// Value holds the newest value of a fact. It always has a value (the zero value
-// of T until the first Set), keeps no history, and needs no Close. All methods
-// may be called from many goroutines. A Value must not be copied.
+// Value holds the newest value of a fact. It is never empty (it holds the zero
+// value of T until the first Set), keeps no history, and needs no Close. All
+// methods may be called from many goroutines. A Value must not be copied.
 //
-// Each method is compiled for each type. So none of them has a defer, which would
-// double it: they cannot panic.
+// Each method is compiled for each type. So none of them uses a defer, which
+// would double it: they cannot panic.
 type Value[T any] struct {
 	mu      sync.Mutex // mu guards val and changed
 	val     T
@@ -74,8 +74,8 @@ func (v *Value[T]) wake() {
 	v.changed = nil
 }
 
-// Wait returns when one of the channels closes, as those of Value.Load do, or
-// when ctx ends. It reports whether ctx is still alive. A nil channel never
+// Wait returns when one of the channels closes, like a channel of Value.Load,
+// or when ctx ends. It reports whether ctx is still alive. A nil channel never
 // closes. It starts no goroutine.
 func Wait(ctx context.Context, changes ...<-chan struct{}) bool {
 	var c [6]<-chan struct{}
