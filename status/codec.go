@@ -69,7 +69,7 @@ func decode(value []byte) (protocol.Status, error) {
 }
 
 // DecodeReplacement returns the replacement of the objects' bundle. nil means that the
-// key is missing. A value without two names that bundles can have counts as missing.
+// key is missing. A value without two valid bundle names counts as missing.
 func DecodeReplacement(kv *etcd.KV) protocol.Replacement {
 	var m lockstepv1.BundleReplacement
 	if kv == nil || proto.Unmarshal(kv.Value, &m) != nil || !protocol.ValidBundleName(m.GetFrom()) || !protocol.ValidBundleName(m.GetTo()) {

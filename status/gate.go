@@ -17,7 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// GateConfig is what a Gate needs. All fields down to Log are required.
+// GateConfig configures a Gate. All fields down to Log are required.
 type GateConfig struct {
 	Store        *Store
 	Local        *event.Value[protocol.Local]
@@ -25,15 +25,16 @@ type GateConfig struct {
 	Contact      *event.Value[etcd.Contact]
 	Log          *slog.Logger
 	// Withheld is why this node's services keep the gate closed; empty: they do not.
-	// nil: it has none (docs/protocol.md#services).
+	// nil: it runs none (docs/protocol.md#services).
 	Withheld *event.Value[string]
 	// APIServer is why this node's kube-apiserver keeps the node from registering; empty: it
 	// does not. nil: it never does (docs/protocol.md#apiserver-version).
 	APIServer *event.Value[string]
-	// Override is what people let this node do in spite of its gate. nil: nothing.
+	// Override is people's decision that this node serves in spite of its gate. nil:
+	// there is none.
 	Override   *event.Value[protocol.Override]
 	Registerer prometheus.Registerer // nil: no metrics
-	Trace      trace.Hook            // of tests; nil: nothing is reported
+	Trace      trace.Hook            // of tests and of the flight recorder; nil: nothing is reported
 	// Seen learns of each verdict with another reason than the one before, also of one that the
 	// next replaces at once. It must not wait. nil: nothing does.
 	Seen func(was, now protocol.Verdict)
@@ -97,7 +98,7 @@ func (g *Gate) Verdict() *event.Value[Verdict] { return g.verdict }
 func (g *Gate) Stop() { g.learn(func(f *protocol.Facts) { f.Stopping = true }) }
 
 // Duplicate closes the gate for good (DuplicateNodeID). detail describes the other
-// sidecar that has the node ID.
+// sidecar that uses the node ID.
 func (g *Gate) Duplicate(detail string) {
 	g.learn(func(f *protocol.Facts) { f.Duplicate = detail })
 }
@@ -144,7 +145,7 @@ func (g *Gate) report(was, now Verdict) {
 	log.Info("verdict changed")
 }
 
-// ErrClosed is returned by WaitReady: the gate has closed for good, since the
+// ErrClosed is returned by WaitReady: the gate closed for good, since the
 // sidecar stops.
 var ErrClosed = errors.New("the gate has closed for good")
 

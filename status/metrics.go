@@ -62,12 +62,13 @@ func (m *metrics) show(v Verdict) {
 	m.reason.WithLabelValues(string(v.Reason)).Set(1)
 }
 
-// times adds up how long the gate has had each reason. A scrape counts the time until then.
+// times adds up how long each reason of the gate lasted. A scrape counts the time until
+// then.
 type times struct {
 	desc *prometheus.Desc
 	now  func() time.Time
 
-	mu     sync.Mutex // mu guards what follows
+	mu     sync.Mutex // mu guards the fields below
 	before map[protocol.Reason]time.Duration
 	reason protocol.Reason // empty: there was no verdict yet
 	since  time.Time
@@ -138,7 +139,7 @@ func (c *releaseChanges) observe(now time.Time, view protocol.StatusView) {
 		return
 	}
 	switch view.Status.State {
-	case protocol.StateUnset: // it would not have been decoded
+	case protocol.StateUnset: // Decode rejects it
 	case protocol.Working:
 		if c.since.IsZero() {
 			c.since = now

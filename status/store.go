@@ -35,7 +35,7 @@ type Store struct {
 	observed *event.Value[Observed]
 }
 
-// NewStore returns a store that has observed nothing.
+// NewStore returns a store that observed nothing yet.
 func NewStore(client *etcd.Client) *Store {
 	return &Store{client: client, keys: keyspace.Under(client.Prefix()), observed: event.New(Observed{})}
 }
@@ -75,12 +75,12 @@ func (s *Store) Get(ctx context.Context) (Observed, error) {
 	return out, nil
 }
 
-// Write commits st if the guard holds: the leader's key still has the guard's
-// epoch, and the status has not changed. If the guard has a fleet revision, no
-// node record was written after it either. If the guard has the revision of a
-// replacement, that has not changed, and is deleted (docs/protocol.md#leader-rules). Write
-// returns ErrGuard if the guard does not hold. After any other error, st may have
-// been written or not.
+// Write commits st if the guard holds: the leader's key still has the guard's epoch, and
+// the status is unchanged. If the guard contains a fleet revision, no node record was
+// written after it either. If the guard contains the revision of a replacement, that
+// replacement is unchanged, and is deleted (docs/protocol.md#leader-rules). Write returns
+// ErrGuard if the guard does not hold. After any other error, st may have been written or
+// not.
 func (s *Store) Write(ctx context.Context, leaderKey string, st protocol.Status, guard protocol.Guard) error {
 	return s.commit(ctx, leaderKey, st, guard)
 }

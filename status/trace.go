@@ -12,9 +12,9 @@ type statusSource struct {
 	linear bool // a linearizable request of the gate, not its watch
 }
 
-// traceVerdict reports a verdict and its facts to tests (package trace). In
-// production, GateConfig.Trace is nil. It needs mu, so that verdicts are reported
-// in their order.
+// traceVerdict reports a verdict and its facts (package trace), unless
+// GateConfig.Trace is nil. It needs mu, so that verdicts are reported in their
+// order.
 func (g *Gate) traceVerdict(v protocol.Verdict) {
 	if g.cfg.Trace == nil {
 		return
