@@ -97,8 +97,8 @@ func endpointsMutations() []endpointsMutation {
 	}
 }
 
-// TestEndpointsMutations turns off each safeguard and expects the search to find what
-// breaks, and nothing with the safeguard on.
+// TestEndpointsMutations turns off each safeguard and expects the search to find a
+// violation, and none with the safeguard on.
 func TestEndpointsMutations(t *testing.T) {
 	for _, m := range endpointsMutations() {
 		t.Run(m.name, func(t *testing.T) {

@@ -21,7 +21,7 @@ func (c MembersConfig) upgraded(n int) MembersConfig { c.Upgrades = n; return c 
 
 func (c MembersConfig) shared() MembersConfig { c.Shared = true; return c }
 
-// memberWorlds are those that are searched.
+// memberWorlds are the worlds that the tests search.
 func memberWorlds() []MembersConfig {
 	return []MembersConfig{
 		membersOf(2, 3, 1), membersOf(1, 3, 1).spare(1), membersOf(3, 2, 1), membersOf(3, 3, 0).down(1), membersOf(4, 2, 1).down(1),
@@ -30,7 +30,7 @@ func memberWorlds() []MembersConfig {
 	}
 }
 
-// largeMemberWorlds are those of make model.
+// largeMemberWorlds are the worlds of make model.
 func largeMemberWorlds() []MembersConfig {
 	return []MembersConfig{
 		membersOf(2, 4, 2), membersOf(3, 3, 2), membersOf(2, 3, 2).spare(1), membersOf(3, 3, 1).down(1).spare(1), membersOf(4, 3, 1), membersOf(5, 3, 0).down(1), membersOf(5, 2, 1).down(2),
@@ -153,8 +153,8 @@ func memberMutations() []memberMutation {
 	}
 }
 
-// TestMemberMutations turns off each safeguard and expects the search to find what breaks,
-// and nothing with the safeguard on.
+// TestMemberMutations turns off each safeguard and expects the search to find a violation,
+// and none with the safeguard on.
 func TestMemberMutations(t *testing.T) {
 	for _, m := range memberMutations() {
 		t.Run(m.name, func(t *testing.T) {

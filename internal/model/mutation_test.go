@@ -73,7 +73,7 @@ func mutations() []mutation {
 	return slices.Concat(statusMutations(), objectMutations(), expiryMutations(), serviceMutations(), strangerMutations(), removalMutations(), restoreMutations(), nameMutations(), rollbackMutations())
 }
 
-// rollbackMutations are of what a rollback removes. The others break Progress.
+// rollbackMutations concern the removals of a rollback. Its other mutations break Progress.
 func rollbackMutations() []mutation {
 	return []mutation{{
 		"newer-needs", "While nodes of the newer release serve, they may need the objects that the older release does not have.",
@@ -81,7 +81,7 @@ func rollbackMutations() []mutation {
 	}}
 }
 
-// statusMutations are of who may write the status, and of what it may be.
+// statusMutations concern the writers and the content of the status.
 func statusMutations() []mutation {
 	return []mutation{
 		{
@@ -139,7 +139,7 @@ func statusMutations() []mutation {
 	}
 }
 
-// objectMutations are of late requests, of the mark, and of what replaces a lost
+// objectMutations concern late requests, the mark, and the replacement of a lost
 // status or mark.
 func objectMutations() []mutation {
 	return []mutation{
@@ -202,7 +202,7 @@ func objectMutations() []mutation {
 	}
 }
 
-// expiryMutations are of records that expire.
+// expiryMutations concern records that expire.
 func expiryMutations() []mutation {
 	return []mutation{
 		{
@@ -232,7 +232,7 @@ func expiryMutations() []mutation {
 	}
 }
 
-// serviceMutations are of the order in which services are started and stopped.
+// serviceMutations concern the order in which services are started and stopped.
 func serviceMutations() []mutation {
 	return []mutation{
 		{
@@ -270,7 +270,7 @@ func serviceMutations() []mutation {
 	}
 }
 
-// strangerMutations are of objects that users of the API have changed.
+// strangerMutations concern objects that users of the API changed.
 func strangerMutations() []mutation {
 	return []mutation{
 		{
@@ -288,7 +288,7 @@ func strangerMutations() []mutation {
 	}
 }
 
-// removalMutations are of objects that are deleted, and of the inventory.
+// removalMutations concern objects that are deleted, and the inventory.
 func removalMutations() []mutation {
 	return []mutation{
 		{
@@ -310,7 +310,7 @@ func removalMutations() []mutation {
 	}
 }
 
-// restoreMutations are of an etcd that is restored from a backup.
+// restoreMutations concern an etcd that is restored from a backup.
 func restoreMutations() []mutation {
 	return []mutation{
 		{
@@ -324,7 +324,7 @@ func restoreMutations() []mutation {
 	}
 }
 
-// nameMutations are of bundles with different names.
+// nameMutations concern bundles with different names.
 func nameMutations() []mutation {
 	return []mutation{
 		{
@@ -342,8 +342,8 @@ func nameMutations() []mutation {
 	}
 }
 
-// TestMutations turns off each safeguard and expects the search to find what
-// breaks.
+// TestMutations turns off each safeguard and expects the search to find a
+// violation.
 func TestMutations(t *testing.T) {
 	for _, m := range mutations() {
 		t.Run(m.name, func(t *testing.T) {
@@ -374,7 +374,7 @@ func TestMutationsAreNeeded(t *testing.T) {
 	}
 }
 
-// TestBothLost documents what no safeguard prevents: the status and the mark are
+// TestBothLost documents a violation that no safeguard prevents: the status and the mark are
 // lost at the same time, and the stamps name content that was replaced long ago.
 func TestBothLost(t *testing.T) {
 	skipRaced(t)
@@ -386,7 +386,7 @@ func TestBothLost(t *testing.T) {
 	wantGolden(t, "limit-both-lost.txt", "# Not prevented: objects that never change have the stamp of the oldest content.\n\n"+r.Violation.String())
 }
 
-// TestLooseClock documents what depends on clocks: a leader that is paused between
+// TestLooseClock documents a violation that depends on clocks: a leader that is paused between
 // the check of its lease and a request sends the request when it continues.
 func TestLooseClock(t *testing.T) {
 	skipRaced(t)
@@ -399,7 +399,7 @@ func TestLooseClock(t *testing.T) {
 	wantGolden(t, "limit-loose-clock.txt", "# Not prevented: an object that the new content does not change keeps its old stamp and resourceVersion.\n\n"+r.Violation.String())
 }
 
-// TestRestoredUnnoticed documents what depends on sidecars that reach etcd: a restore
+// TestRestoredUnnoticed documents a violation if sidecars do not reach etcd: a restore
 // brings back the record of a node that is cut off, and leaders believe it.
 func TestRestoredUnnoticed(t *testing.T) {
 	skipRaced(t)
@@ -411,7 +411,7 @@ func TestRestoredUnnoticed(t *testing.T) {
 	wantGolden(t, "limit-restored-unnoticed.txt", "# Not prevented: a node that is cut off from etcd serves, and a restore has brought back an older record of it.\n\n"+r.Violation.String())
 }
 
-// TestRestoredAlone documents why Lockstep's etcd and that of the API are restored
+// TestRestoredAlone documents why Lockstep's etcd and the API's etcd are restored
 // together: a status that is older than the objects does not cover them.
 func TestRestoredAlone(t *testing.T) {
 	skipRaced(t)

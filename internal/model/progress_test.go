@@ -89,7 +89,7 @@ func TestProgressOfTheNewMoves(t *testing.T) {
 	wantMoves(moveRepair, moveRepairMark, moveForge, moveYield, moveCordon, moveLearnCordon, moveBeginRollback, moveEndRollback, moveBreakServices, moveTakePlace)(t, sum.counts)
 }
 
-// TestProgressNeedsWithdrawal turns off what lets another node lead.
+// TestProgressNeedsWithdrawal turns off the safeguards that let another node lead.
 func TestProgressNeedsWithdrawal(t *testing.T) {
 	skipRaced(t)
 	for _, m := range []mutation{

@@ -2,6 +2,6 @@
 
 package model
 
-// The race detector has nothing to find in a package without goroutines, and it
+// The race detector finds nothing in a package without goroutines, and it
 // makes a search ten times slower. So a search covers less under it.
 const raced = true

@@ -24,7 +24,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestRotationMutations turns off each safeguard and expects the search to find what breaks.
+// TestRotationMutations turns off each safeguard and expects the search to find a violation.
 func TestRotationMutations(t *testing.T) {
 	for _, m := range []struct {
 		name, why, invariant string

@@ -26,7 +26,7 @@ type total struct {
 // everything sums all searches of a run.
 var everything = newTotal()
 
-// TestMain ends a run of the larger worlds with a line that shows what it covered.
+// TestMain ends a run of the larger worlds with a line that shows its coverage.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if *full {
@@ -67,7 +67,7 @@ func (s *total) String() string {
 		s.states, s.transitions, s.configurations, s.violations, s.unfollowed, time.Since(s.began).Round(time.Second))
 }
 
-// searchAll searches with all constraints that the releases can have, from a
+// searchAll searches with all valid constraints of the releases, from a
 // settled cluster and, with one fault less, from a new one.
 func searchAll(t *testing.T, cfg Config) *total {
 	t.Helper()
@@ -90,7 +90,7 @@ func each(t *testing.T, cfgs []*Config, check func(*Config) Result) *total {
 	t.Helper()
 	sum := newTotal()
 	out := make([]Result, len(cfgs))
-	next := make(chan int, len(cfgs)) // has room for all
+	next := make(chan int, len(cfgs)) // room for all
 	for i := range cfgs {
 		next <- i
 	}
@@ -123,14 +123,14 @@ type bound struct {
 	name  string
 	full  bool // it is part of -model.full only
 	cfg   Config
-	wants func(*testing.T, counts) // what the search has to reach; nil: not checked
+	wants func(*testing.T, counts) // checks how far the search reached; nil: not checked
 }
 
 // twoObjects are an object that never changes and one that always changes.
 var twoObjects = []shape{sameForm, changedForm}
 
 // bounds are the worlds of TestExhaustive. Unless a name says otherwise, a
-// release has one build, moves are coarse, and records do not expire.
+// release consists of one build, moves are coarse, and records do not expire.
 func bounds() []bound {
 	return []bound{
 		{
@@ -228,8 +228,8 @@ func bounds() []bound {
 	}
 }
 
-// moreBounds are those of strangers, of repairs between two passes, of removals, of
-// kube-apiservers that do not answer, and of backups.
+// moreBounds are the bounds with strangers, repairs between two passes, removals,
+// kube-apiservers that do not answer, and backups.
 func moreBounds() []bound {
 	small := Config{Nodes: 2, Releases: 2, Builds: 1, Faults: 1, Changes: 2, Objects: twoObjects, Coarse: true}
 	large := small.faults(2)
@@ -311,8 +311,8 @@ func withoutTheAPI() []string {
 	return []string{"Registered", "OneWriter", "NoStaleWrite", "GuardHeld", "Steady", "NoFight", "OwnEpochs"}
 }
 
-// TestExhaustive visits every state of every bound, for all constraints that
-// the releases can have.
+// TestExhaustive visits every state of every bound, for all valid constraints of
+// the releases.
 func TestExhaustive(t *testing.T) {
 	for i, b := range slices.Concat(bounds(), serviceBounds(), moreBounds()) {
 		t.Run(b.name, func(t *testing.T) {
@@ -399,7 +399,7 @@ func wantPublished(t *testing.T, c counts) {
 	wantMoves(moveUnpublish)(t, c)
 }
 
-// wantStores checks that each of two stores had the objects.
+// wantStores checks that the leaders of both stores wrote the objects.
 func wantStores(t *testing.T, c counts) {
 	t.Helper()
 	wantMoves(moveOtherParent, moveOtherObject, moveLand)(t, c)
@@ -408,7 +408,7 @@ func wantStores(t *testing.T, c counts) {
 	}
 }
 
-// wantHeld checks that leaders have held for another bundle.
+// wantHeld checks that leaders held for another bundle.
 func wantHeld(t *testing.T, c counts) {
 	t.Helper()
 	if c.steps[stepKind{protocol.HoldForBundle, protocol.StepHold}] == 0 {
@@ -416,7 +416,7 @@ func wantHeld(t *testing.T, c counts) {
 	}
 }
 
-// wantNames checks that people have also let one replace the other.
+// wantNames checks that people also let one replace the other.
 func wantNames(t *testing.T, c counts) {
 	t.Helper()
 	wantHeld(t, c)

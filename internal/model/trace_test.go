@@ -10,8 +10,8 @@ import (
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// shells holds the leaders of a walk to the rules of package trace. What a leader
-// remembers before a move, and what it does in the move, must give what it remembers
+// shells holds the leaders of a walk to the rules of package trace. A leader's
+// memory before a move, and its actions in the move, must give its memory
 // afterwards.
 type shells struct {
 	before state
@@ -43,7 +43,7 @@ func (s *shells) see(t *transition, l int, e trace.Event) {
 	}
 }
 
-// end compares what the leaders remember with the state after a move.
+// end compares the memories of the leaders with the state after a move.
 func (s *shells) end(t *testing.T, cfg *Config, after *state) {
 	t.Helper()
 	if s.err != nil {
@@ -75,8 +75,8 @@ func (s *shells) end(t *testing.T, cfg *Config, after *state) {
 	}
 }
 
-// TestShellsMoveAsTracesDo: the leaders of the model, in random walks, do only what
-// the leaders that ship may do, and remember the same.
+// TestShellsMoveAsTracesDo: the leaders of the model, in random walks, do nothing
+// that the leaders that ship may not do, and remember the same.
 func TestShellsMoveAsTracesDo(t *testing.T) {
 	walks := 300
 	if raced {

@@ -29,7 +29,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestTurnsMutations turns off each safeguard and expects the search to find what breaks.
+// TestTurnsMutations turns off each safeguard and expects the search to find a violation.
 func TestTurnsMutations(t *testing.T) {
 	for _, m := range []struct {
 		name, why, invariant string
