@@ -14,7 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// typed returns the commands that a section of docs/operations.md has people type, in
+// typed returns the commands of a section of docs/operations.md, in
 // order. The section ends with the next heading.
 func typed(t *testing.T, heading string) []string {
 	t.Helper()
@@ -97,7 +97,7 @@ type breakGlass struct {
 	file string
 }
 
-// config is that of a sidecar; the first one has the override file.
+// config configures a sidecar; only the first one uses the override file.
 func (b *breakGlass) config(n *gate) cluster.SidecarConfig {
 	file := b.file
 	if n != b.nodes[0] {

@@ -54,7 +54,7 @@ type gate struct {
 	api     *httptest.Server
 }
 
-// newGates starts the servers of nodes; they serve where cfg has addresses.
+// newGates starts the servers of nodes; they serve at addresses.
 func newGates(t *testing.T, c *cluster.Cluster, addresses []string) *gates {
 	t.Helper()
 	g := &gates{T: t, cluster: c}
@@ -64,7 +64,7 @@ func newGates(t *testing.T, c *cluster.Cluster, addresses []string) *gates {
 	return g
 }
 
-// startAPI starts what takes the place of the node's kube-apiserver.
+// startAPI starts the server that replaces the node's kube-apiserver.
 func (g *gates) startAPI(n *gate) {
 	g.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(n.address, apiPort))
@@ -73,7 +73,7 @@ func (g *gates) startAPI(n *gate) {
 	}
 	n.api = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if _, err := w.Write([]byte(n.id)); err != nil {
-			return // the client has left
+			return // the client left
 		}
 	}))
 	if err := n.api.Listener.Close(); err != nil {
@@ -84,7 +84,7 @@ func (g *gates) startAPI(n *gate) {
 	g.Cleanup(n.api.Close)
 }
 
-// startSidecar starts the node's sidecar. cfg has what is special.
+// startSidecar starts the node's sidecar. cfg contains the special settings.
 func (g *gates) startSidecar(n *gate, cfg cluster.SidecarConfig) {
 	g.Helper()
 	config := clientcmdapi.NewConfig()

@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// configuration is that of the page for nodes at addresses.
+// configuration returns the configuration of the page for nodes at addresses.
 func configuration(t *testing.T, bind string, addresses []string) string {
 	t.Helper()
 	replacements := []string{"bind :6443", "bind " + bind}
@@ -107,7 +107,7 @@ func haproxy(t *testing.T, tls bool) {
 	awaitReached("cp-3")
 }
 
-// withTLS replaces the line of the servers by the one of the page for HTTPS.
+// withTLS replaces the line of the servers by the line of the page for HTTPS.
 func withTLS(t *testing.T, text, authority string) string {
 	t.Helper()
 	line, err := balancers.Block(page, "haproxy-tls", "/etc/haproxy/lockstep-ca.crt", authority)

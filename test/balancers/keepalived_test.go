@@ -101,7 +101,7 @@ func (k *keepalives) start(program string, n *gate) {
 	})
 }
 
-// holders returns the nodes that have the virtual address.
+// holders returns the nodes that hold the virtual address.
 func (k *keepalives) holders() []*gate {
 	k.Helper()
 	var out []*gate
@@ -118,7 +118,7 @@ func (k *keepalives) holders() []*gate {
 	return out
 }
 
-// awaitHolder waits until one of these nodes alone has the address, and clients reach it
+// awaitHolder waits until one of these nodes alone holds the address, and clients reach it
 // there.
 func (k *keepalives) awaitHolder(of ...*gate) *gate {
 	k.Helper()

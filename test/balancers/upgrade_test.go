@@ -52,7 +52,7 @@ func TestUpgrade(t *testing.T) {
 		t.Errorf("got %d requests: too few to show anything", n.Requests)
 	}
 
-	// What is cut here fails. The rest goes on, at the nodes that are left.
+	// Requests that are cut here fail. The others go on, at the nodes that are left.
 	if err := fleet.Nodes[0].API.Kill(); err != nil {
 		t.Fatal(err)
 	}

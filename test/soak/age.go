@@ -13,9 +13,9 @@ import (
 )
 
 // newAge ends the history, lets restore do its work, and begins another history with
-// the keys that etcd contains then. Revisions of two ages do not compare. Answers of sidecars
-// do not count before settled. snapshot translates a revision
-// of the restored etcd into the one that etcd went back to.
+// the keys that etcd contains then. Revisions of two ages do not compare. Answers of
+// sidecars do not count before settled. snapshot translates a revision of the restored
+// etcd into the one that etcd went back to.
 func (r *recorder) newAge(ctx context.Context, snapshot func(now int64) int64, restore func() error) error {
 	if err := r.endAge(ctx); err != nil {
 		return err

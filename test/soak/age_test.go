@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/soak/judge"
 )
 
-// TestNewAge: answers of sidecars count only while what is written is recorded, and
+// TestNewAge: answers of sidecars count only while all writes are recorded, and
 // former leaderships end only if sidecars can notice that something was lost.
 func TestNewAge(t *testing.T) {
 	store, err := etcdtest.Start(etcdtest.Config{Dir: t.TempDir()})

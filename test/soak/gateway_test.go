@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// TestGateway: what each behaviour does to a request, and whether the request is
+// TestGateway checks the answer of each behaviour to a request, and whether the request is
 // executed.
 func TestGateway(t *testing.T) {
 	executed := make(chan string, 16) // more than the requests of this test

@@ -9,7 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// The histories here have three releases. 1.2.0 needs all nodes (A), and is not
+// The histories here contain three releases. 1.2.0 needs all nodes (A), and is not
 // ready before its objects exist (M). It removes "dropped", and 1.3.0 adds it
 // again.
 var (
@@ -26,7 +26,7 @@ func bundles() []Bundle {
 	}
 }
 
-// story is a history written by hand. Each event has a revision of its own, ten
+// story is a history written by hand. Each event gets a revision of its own, ten
 // milliseconds after the one before, and is received and read at once.
 type story struct {
 	History
@@ -83,10 +83,10 @@ func (s *story) dies(node string) *story {
 	return s.add(Event{Candidate: &Candidate{Key: "leader/" + node, Node: node, Gone: true}})
 }
 
-// resigns is a leader that has drained.
+// resigns is a leader that records itself as drained and deletes its key.
 func (s *story) resigns(node string) *story { return s.drained().dies(node).together() }
 
-// drained is a status in which the leader says that it has drained.
+// drained is a status in which the leader records itself as drained.
 func (s *story) drained() *story {
 	for _, e := range slices.Backward(s.Events) {
 		if e.Status != nil {
@@ -98,7 +98,7 @@ func (s *story) drained() *story {
 	panic("there is no status")
 }
 
-// mark is a mark of contents. The first one is that of the newest DONE.
+// mark is a mark of contents. The first one is the content of the newest DONE.
 func (s *story) mark(entries ...Entry) *story {
 	return s.add(Event{Mark: &Mark{FirstDone: true, Entries: entries}})
 }
@@ -149,7 +149,7 @@ func installed() *story {
 }
 
 // restricted continues until the content is 1.2.0 and nothing is written yet, with
-// b as leader, after a has left in some way.
+// b as leader, after a left in some way.
 func restricted(leave func(*story, string) *story) *story {
 	return leave(installed(), "a").record("a", r2).record("b", r2).leads("b").
 		status(protocol.Working, r1, r2, r1, 1, "b").

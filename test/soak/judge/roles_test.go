@@ -7,7 +7,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// writes are those of the soak.
+// writes are writes of the soak.
 func (s *story) writes(key string, acknowledged bool) *story {
 	s.add(Event{Write: &key})
 	if acknowledged {
@@ -16,7 +16,7 @@ func (s *story) writes(key string, acknowledged bool) *story {
 	return s
 }
 
-// service adds a moment of a service, whose sidecar has the process 100.
+// service adds a moment of a service, whose sidecar is the process 100.
 func (s *story) service(node string, what Moment) *story {
 	s.now += 10 * time.Millisecond
 	s.Services = append(s.Services, ServiceMoment{Node: node, What: what, At: s.now, PID: 1, Sidecar: 100})
@@ -64,7 +64,7 @@ func (s *story) roles(controller, member bool) *story {
 	return s.add(Event{Record: &Record{Node: "a", Release: r1, M: r1, Controller: controller, Member: member}})
 }
 
-// calm lets time pass without faults, and then has a seen.
+// calm lets time pass without faults, and then observes a.
 func (s *story) calm(d time.Duration, sight Sight) *story {
 	from := s.now
 	s.later(d)
@@ -74,7 +74,7 @@ func (s *story) calm(d time.Duration, sight Sight) *story {
 	return s
 }
 
-// TestRoles: each rule about roles finds what breaks it, and accepts legal histories
+// TestRoles: each rule about roles finds its violation, and accepts legal histories
 // beside that.
 func TestRoles(t *testing.T) {
 	const enough = Agreeing + time.Second
@@ -129,13 +129,13 @@ func TestRoles(t *testing.T) {
 	})
 }
 
-// lost is a history that has lost its last event, and the record of that revision with it.
+// lost is a history without its last event, and so without a record of that revision.
 func lost(s *story) *story {
 	s.Events = s.Events[:len(s.Events)-1]
 	return s
 }
 
-// moved is a history whose last event has another revision.
+// moved is a history whose last event is at another revision.
 func moved(s *story) *story {
 	s.Acks[len(s.Acks)-1].Revision++
 	return s

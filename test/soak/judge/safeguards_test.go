@@ -9,7 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// TestSafeguards has, for each safeguard, histories of programs without it, and
+// TestSafeguards judges, for each safeguard, histories of programs without it, and
 // legal ones that look much like them.
 func TestSafeguards(t *testing.T) {
 	killed := func() *story { return restricted((*story).dies).object("changed", "new", r2, 2) }
@@ -94,7 +94,7 @@ func TestSafeguards(t *testing.T) {
 	checkAll(t, tests)
 }
 
-// safeguardTest is a history, and what the judge finds in it.
+// safeguardTest is a history, and the violation that the judge finds in it.
 type safeguardTest struct {
 	name  string
 	story *story
@@ -117,7 +117,7 @@ func checkAll(t *testing.T, tests []safeguardTest) {
 	}
 }
 
-// TestPolicies has histories with removals that do not wait, admission policies,
+// TestPolicies judges histories with removals that do not wait, admission policies,
 // other users, and records that expire.
 func TestPolicies(t *testing.T) {
 	checkAll(t, []safeguardTest{
@@ -140,7 +140,7 @@ func TestPolicies(t *testing.T) {
 	})
 }
 
-// TestEphemeral has histories of nodes that come and go.
+// TestEphemeral judges histories of nodes that come and go.
 func TestEphemeral(t *testing.T) {
 	const after = 15 * time.Second
 	pod := func() *story {
@@ -172,7 +172,7 @@ func (s *story) drainsIn(d time.Duration) *story {
 	return s
 }
 
-// drainedOnly is a leader that says that it has drained, and does not resign.
+// drainedOnly is a leader that records itself as drained, and does not resign.
 func drainedOnly(s *story) *story { return s.drained() }
 
 // unmarked is an upgrade to 1.2.0 that does not name it in the mark.
@@ -189,7 +189,7 @@ func first(done bool) *story {
 	return s.add(Event{Mark: &Mark{FirstDone: done, Entries: []Entry{{r2, 1}}}}).status(protocol.Done, r2, r2, r2, 1, "a")
 }
 
-// expiring is a restriction a time after b has lost its presence. b may have written
+// expiring is a restriction a time after b lost its presence. With wrote, b wrote
 // its record meanwhile.
 func expiring(after, waited time.Duration, wrote bool) *story {
 	record := Event{Record: &Record{Node: "b", Release: r1, M: r1, Controller: true, ExpireAfter: after}}
@@ -208,7 +208,7 @@ func immediately(s *story) *story {
 	return s
 }
 
-// TestBuilds: a release may have several contents, which their digests tell apart.
+// TestBuilds: several contents may belong to a release; their digests differ.
 func TestBuilds(t *testing.T) {
 	build := func(s *story, digest string) *story {
 		s.Events[len(s.Events)-1].Status.Status.Digest = digest
@@ -232,8 +232,8 @@ func TestBuilds(t *testing.T) {
 	}
 }
 
-// restored is a history that begins with what an upgraded cluster contained, and in
-// which sidecars must have noticed it after a minute.
+// restored is a history that begins with the keys of an upgraded cluster, and in
+// which sidecars must notice the restore within a minute.
 func restored() *story { return restoredFrom(upgraded()) }
 
 func restoredFrom(s *story) *story {
@@ -249,7 +249,7 @@ func lostNothing(s *story) *story {
 	return s
 }
 
-// TestRestored: what a restored etcd contained is not judged, and what follows is.
+// TestRestored: the keys of a restored etcd are not judged, and the later events are.
 func TestRestored(t *testing.T) {
 	leadsAgain := func(s *story) *story { // b leads again, with a new key
 		return s.dies("b").leads("b").status(protocol.Done, r2, r2, r2, 2, "b")
