@@ -54,8 +54,8 @@ func newLimitedListener(l net.Listener, log *slog.Logger, refused func(net.Conn)
 	}
 }
 
-// connectionsFor returns how many connections leave enough file descriptors for the rest of the process, which may
-// open files of them.
+// connectionsFor returns how many connections a process may accept that may open so many files: it keeps
+// reservedFiles for its other work.
 func connectionsFor(files uint64) int {
 	if files >= maxConnections+reservedConnections+reservedFiles {
 		return maxConnections

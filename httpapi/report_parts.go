@@ -62,7 +62,8 @@ func (s Snapshot) nodeWarnings(r *protocol.Record) []WarningReport {
 	return out
 }
 
-// reportedBlockers returns the nodes that the leader waits for, as its presence reports them to the other nodes.
+// reportedBlockers returns the nodes that the leader waits for, as the leader's presence reports them to the
+// other nodes.
 func reportedBlockers(f protocol.Fleet) map[protocol.NodeID]bool {
 	out := make(map[protocol.NodeID]bool)
 	for _, r := range f.Records {
