@@ -9,13 +9,14 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/allowance"
 )
 
-// What clients of other machines that showed no token or certificate may use of a processor at the
-// join port, besides Limits: less than 3 %. A node that joins makes one connection a second at most.
+// The share of a processor at the join port, besides Limits, for clients of other machines that
+// showed no token or certificate: less than 3 %. A node that joins makes one connection a second at
+// most.
 const (
 	commonShare = 0.02
 	ownShare    = 0.0005
 	ownPlaces   = 16
-	// handshakePrice has the files of the certificate, which are read each time.
+	// handshakePrice includes the certificate's files, which the server reads each time.
 	handshakePrice = allowance.HandshakePrice + 700*time.Microsecond
 )
 

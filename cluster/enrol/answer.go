@@ -136,12 +136,12 @@ func newAnswerMember(m etcd.Member) answerMember {
 	return out
 }
 
-// newToken is what a person types for another token.
+// newToken is the remedy where a person needs another token.
 const newToken = "create another one on a member: sidecar cluster token create"
 
-// explain turns an error into a refusal with the status that the joining node needs,
-// and with what to do. Any other error names the endpoints of etcd, and the client may have
-// no valid token: only the log gets it.
+// explain turns an error into a refusal with the status that the joining node needs, and
+// with the remedy. Any other error names the endpoints of etcd, and the client may not hold
+// a valid token: only the log gets it.
 func explain(err error) error {
 	is := func(target error) bool { return errors.Is(err, target) }
 	_, inUse := errors.AsType[*quorum.InUseError](err)

@@ -18,8 +18,9 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// checkClient ends a handshake with a certificate that no node has, before its signature is
-// checked: with a large key of another kind that would cost much. It is called without one too.
+// checkClient ends a handshake with a certificate that cannot belong to a node, before TLS
+// checks its signature: that is expensive for a large key of another kind. TLS calls it without
+// a certificate too.
 func (s *Server) checkClient(raw [][]byte, _ [][]*x509.Certificate) error {
 	if len(raw) == 0 {
 		return nil
@@ -49,7 +50,7 @@ func (s *Server) giveAuthority(ctx context.Context, _ http.ResponseWriter, r *ht
 	case r.TLS == nil || len(r.TLS.PeerCertificates) == 0:
 		return nil, &refusal{invalid, http.StatusUnauthorized, PathAuthority + " needs the certificate of a node of this cluster"}
 	}
-	cert := r.TLS.PeerCertificates[0] // checkClient has verified it
+	cert := r.TLS.PeerCertificates[0] // checkClient verified it
 	node := protocol.NodeID(cert.Subject.CommonName)
 	standing, err := quorum.StandingOf(ctx, s.cfg.Client, node, record.Hash(pki.HashOf(cert)))
 	if err != nil {
@@ -105,8 +106,8 @@ func (s *Server) giveKey(ctx context.Context, node protocol.NodeID, standing pro
 	return json.Marshal(authorityAnswer{CACertificate: string(ca.CertPEM()), CAKey: string(key)})
 }
 
-// authority returns the CA with its key. Without the key it returns a refusal that says
-// which other members may have it.
+// authority returns the CA with its key. Without the key it returns a refusal that
+// names the other members that may have it.
 func (s *Server) authority(ctx context.Context) (*pki.CA, error) {
 	ca, err := pki.LoadCA(s.cfg.PKI)
 	if !errors.Is(err, pki.ErrNoKey) {
@@ -133,7 +134,7 @@ func (s *Server) signers(ctx context.Context) (urls []string) {
 	return urls
 }
 
-// Authority is what a voter gave to a node of its cluster.
+// Authority is the answer of a voter to a node of its cluster.
 type Authority struct {
 	// Certificate is the CA's. Key (PEM) is empty if the node does not vote.
 	Certificate *x509.Certificate

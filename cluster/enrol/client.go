@@ -22,7 +22,7 @@ import (
 	"github.com/lockstep-dev/lockstep/keyspace"
 )
 
-// Request is what a node needs to join. All fields are required.
+// Request is the input of Join. All fields are required.
 type Request struct {
 	URL   string // of the join port of a member
 	Token token.Token
@@ -37,7 +37,7 @@ type Request struct {
 	Key *ecdsa.PrivateKey
 }
 
-// Answer is what a node gets that may join.
+// Answer is the cluster's answer to a node that may join.
 type Answer struct {
 	Cluster       string // the UUID; the token of the etcd cluster
 	EtcdClusterID uint64
@@ -69,7 +69,7 @@ func (e *RefusedError) Permanent() bool {
 	return e.Status != http.StatusTooManyRequests && e.Status < http.StatusInternalServerError
 }
 
-// Removed reports whether an operator has removed the node from the cluster since it joined.
+// Removed reports whether an operator removed the node from the cluster since it joined.
 // Older members answer that as they refuse a token: then it is false.
 func (e *RefusedError) Removed() bool { return e.Status == http.StatusGone }
 
@@ -137,8 +137,7 @@ func Join(ctx context.Context, r Request) (Answer, error) {
 	return r.decode(text)
 }
 
-// JoinURL returns where a request is sent, or what is wrong with the URL that a person
-// gave.
+// JoinURL returns the URL for a request, or an error about the URL that a person gave.
 func JoinURL(text string) (string, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -183,10 +182,10 @@ func clocks(resp *http.Response, here time.Time) string {
 		there.UTC().Format(time.RFC3339), here.UTC().Format(time.RFC3339))
 }
 
-// another is what to do if the member does not start again.
+// another is the remedy if the member does not start again.
 const another = "if that node is off, join at another member: sidecar cluster token create on that one prints what to type"
 
-// reachError says that the server was not reached, or which certificate it has.
+// reachError explains why the server was not reached, or why its certificate is not trusted.
 func reachError(target string, err error) error {
 	if untrusted, is := errors.AsType[*UntrustedError](err); is {
 		return untrusted
@@ -206,7 +205,7 @@ func reachError(target string, err error) error {
 	return fmt.Errorf("reach %s: %w; %s", target, err, another)
 }
 
-// decode checks that the answer is what a member of the token's cluster answers to this
+// decode checks that the answer is from a member of the token's cluster, and for this
 // node.
 func (r Request) decode(text []byte) (Answer, error) {
 	var in answer
@@ -255,7 +254,8 @@ func (r Request) decode(text []byte) (Answer, error) {
 	return out, nil
 }
 
-// parseCA returns the CA's certificate. The key of an older sidecar has to be that of it.
+// parseCA returns the CA's certificate. If the answer of an older sidecar contains
+// a key, it must be the key of that certificate.
 func (a answer) parseCA() (*x509.Certificate, error) {
 	if a.CAKey == "" {
 		return pki.ParseAuthority([]byte(a.CACertificate))
@@ -272,7 +272,7 @@ func (a answer) parseCA() (*x509.Certificate, error) {
 func clientTLS(target string, ca [32]byte) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
-		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection verifies: no file on this machine has the CA yet
+		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection verifies: no file on this machine contains the CA yet
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if err := verify(state, target, ca, time.Now()); err != nil {
 				return &UntrustedError{target, err.Error()}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits bound what unknown clients cost. Zero fields have defaults.
+// Limits bound the cost of unknown clients. A zero field means its default.
 type Limits struct {
 	// Requests of one address, and of all, per second. Above that they are answered
 	// with status 429. A node that joins makes one request a second at most.
@@ -19,7 +19,7 @@ type Limits struct {
 }
 
 // Connections may come this much more often than requests; then they are closed before
-// the TLS handshake, which is what costs most.
+// the TLS handshake, which costs most.
 const (
 	connectionsPerRequest = 2
 	// allBurst is how many more requests may come at once of all addresses than of one.
@@ -48,11 +48,11 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// guard counts what clients do, by address and in all.
+// guard counts requests and connections, by address and in all.
 type guard struct {
 	limits Limits
 
-	mu          sync.Mutex // mu guards what follows
+	mu          sync.Mutex // mu guards the fields below
 	requests    *rate.Limiter
 	connections *rate.Limiter
 	open        int
@@ -78,7 +78,7 @@ func newGuard(l Limits) *guard {
 // visitor needs mu. It returns nil if there are too many addresses.
 func (g *guard) visitor(addr netip.Addr, now time.Time) *visitor {
 	if prefix, err := addr.Prefix(64); err == nil && addr.Is6() {
-		addr = prefix.Addr() // one machine has as many as it likes
+		addr = prefix.Addr() // one machine uses as many as it likes
 	}
 	if c := g.addresses[addr]; c != nil {
 		c.last = now
@@ -170,7 +170,7 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// addressOf returns the zero address for what has none.
+// addressOf returns the zero address for a text without one.
 func addressOf(hostPort string) netip.Addr {
 	parsed, err := netip.ParseAddrPort(hostPort)
 	if err != nil {

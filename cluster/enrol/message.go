@@ -14,7 +14,7 @@ import (
 // Path is where a member answers joins.
 const Path = "/v1/cluster/join"
 
-// request is what a joining node sends.
+// request is the request of a joining node.
 type request struct {
 	Token      requestToken `json:"token"`
 	Node       string       `json:"node"`
@@ -31,7 +31,7 @@ type requestToken struct {
 	Secret []byte `json:"secret"`
 }
 
-// answer is what a member answers.
+// answer is the answer of a member.
 type answer struct {
 	Cluster       string `json:"cluster"`
 	EtcdClusterID string `json:"etcdClusterID"`
@@ -61,8 +61,8 @@ type authorityAnswer struct {
 	CACertificate string `json:"caCertificate"`
 	// CAKey is empty if the node is not a voter.
 	CAKey string `json:"caKey,omitempty"`
-	// Certificate is a new one, for the key, the name and the address of the one that the node
-	// has shown. Empty in an answer with the key of a CA that takes the place of the one that signs.
+	// Certificate is a new certificate, for the key, the name and the address in the one that the
+	// node showed. Empty in an answer with the key of the CA that replaces the signing one.
 	Certificate string `json:"certificate,omitempty"`
 }
 
@@ -74,8 +74,8 @@ type problem struct {
 	Detail string `json:"detail"`
 }
 
-// member returns the node as a member's record has it, or what is wrong with the
-// request.
+// member returns the node as a member's record without its key, or an error
+// about the request.
 func (r request) member() (record.Member, error) {
 	if !record.IsNodeID(r.Node) {
 		return record.Member{}, fmt.Errorf("node: %.100q is not a DNS subdomain; set --node-id on the joining node", r.Node)

@@ -25,7 +25,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/allowance"
 )
 
-// Config has what a Server needs. Client, PKI and Log are required.
+// Config configures a Server. Client, PKI and Log are required.
 type Config struct {
 	Client *etcd.Client
 	// PKI is the directory with the cluster's CA and this node's certificate. They are
@@ -35,7 +35,7 @@ type Config struct {
 	Limits     Limits
 	Log        *slog.Logger
 	Registerer prometheus.Registerer // nil: no metrics
-	// Now is the clock that decides whether a token has expired. Nil: time.Now.
+	// Now is the clock that decides whether a token is expired. Nil: time.Now.
 	Now func() time.Time
 	// After is called after each step of an answer, with its name, so that tests can
 	// end the process there. Nil: nothing.
@@ -44,8 +44,8 @@ type Config struct {
 
 const (
 	maxBody = 16 << 10
-	// The time that a client has for its handshake and header, and for its body, and
-	// that an answer takes: etcd may have to elect a leader first.
+	// The time limits for a client's handshake and header, for its body, and for an
+	// answer: etcd may need to elect a leader first.
 	headerTimeout = 5 * time.Second
 	readTimeout   = 10 * time.Second
 	joinTimeout   = 20 * time.Second
@@ -84,7 +84,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		MaxHeaderBytes: 8 << 10, //nolint:mnd // a client sends a few hundred bytes
 		ConnContext:    connContext,
-		ErrorLog:       log.New(io.Discard, "", 0), // handshakes that fail are those of strangers
+		ErrorLog:       log.New(io.Discard, "", 0), // failed handshakes are from strangers
 		TLSNextProto:   map[string]func(*http.Server, *tls.Conn, http.Handler){},
 	}
 	server.SetKeepAlivesEnabled(false)
@@ -109,7 +109,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 func (s *Server) tlsConfig() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
-		// A node that joins has no certificate yet.
+		// A node that joins does not have a certificate yet.
 		ClientAuth:            tls.RequestClientCert,
 		VerifyPeerCertificate: s.checkClient,
 		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -121,8 +121,8 @@ func (s *Server) tlsConfig() *tls.Config {
 	}
 }
 
-// servingCertificate has the CA in its chain: the joining node compares it with the
-// hash in its token.
+// servingCertificate returns this node's certificate with the CA in its chain: the
+// joining node compares the CA with the hash in its token.
 func servingCertificate(dir string) (*tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, pki.NodeCertFile), filepath.Join(dir, pki.NodeKeyFile))
 	if err != nil {
@@ -175,11 +175,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // disappear by itself.
 const retryAfter = 1
 
-// maxLogged is how many bytes of a refusal the log has: a stranger may have written them, such as the
-// name of a field that no request has.
+// maxLogged is how many bytes of a refusal go to the log: a stranger may be their author, such as of
+// the name of an unknown field.
 const maxLogged = 300
 
-// noAnswer is what a client gets when the fault is here.
+// noAnswer is the answer to a client when the fault is here.
 const noAnswer = "this member does not reach a majority of the cluster, or has another problem: its log has the reason"
 
 // refuse answers a request, and logs why.

@@ -19,8 +19,8 @@ const skew = 2 * time.Hour
 // the other ports of a member: whose that is cannot be found out.
 var errNoJoinPort = errors.New("it does not show its CA, as a join port does, so its certificate may be of another CA than the token names")
 
-// verify returns why a server is not a member of the cluster; nil: its chain has a CA
-// with that hash, which has signed its certificate, for the address in the URL.
+// verify returns why a server is not a member of the cluster; nil: its chain contains
+// a CA with that hash, which signed its certificate, for the address in the URL.
 func verify(state tls.ConnectionState, target string, ca [32]byte, now time.Time) error {
 	if len(state.PeerCertificates) == 0 {
 		return errors.New("it has no certificate")
