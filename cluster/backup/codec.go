@@ -11,7 +11,7 @@ import (
 )
 
 // etcd keeps each version of a key in this bucket, under its revision: eight bytes, an underscore, and the
-// place of the change in its transaction in eight more. A deletion has one byte more
+// place of the change in its transaction in eight more. A deletion is one byte longer
 // (https://etcd.io/docs/v3.6/learning/data_model/).
 var keyBucket = []byte("key")
 

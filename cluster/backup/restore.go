@@ -25,10 +25,10 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Config has what Restore needs. All is required except Address and First.
+// Config is the input of Restore. All is required except Address and First.
 type Config struct {
 	DataDir string   // of a node that was a member, whose sidecar is stopped
-	Address string   // the IP address of the node from now on; empty: that of the directory
+	Address string   // the IP address of the node from now on; empty: the address in the directory
 	First   *First   // of a directory that is missing or empty: all members are lost. It needs Address
 	File    string   // from Save
 	Prefix  string   // of all keys
@@ -44,7 +44,7 @@ type First struct {
 	PeerPort, ClientPort, JoinPort int
 }
 
-// Restored is what Restore has made.
+// Restored is the result of Restore.
 type Restored struct {
 	Saved
 	Cluster  string // the new ID of the cluster
@@ -53,8 +53,8 @@ type Restored struct {
 	Replaced string
 }
 
-// The revision of a restored store is that of its time of restoration: ten for each millisecond since
-// 2020, which no store has reached by writes. So no revision is used for two things, neither by a write
+// The revision of a restored store grows with its time of restoration: ten for each millisecond since
+// 2020. No store reaches that by writes. So no revision is used for two things, neither by a write
 // since the snapshot nor by an earlier restoration of the same one. Revisions below it count as
 // compacted: watches from before do not wait for ever.
 const revisionsPerMillisecond = 10
@@ -69,12 +69,12 @@ func bump(snapshot int64, now time.Time) uint64 {
 	return uint64(max(now.Sub(revisionsBegin).Milliseconds()*revisionsPerMillisecond-snapshot, minBump)) //nolint:gosec // it is positive
 }
 
-// Restore makes a cluster of one member, this node, of a snapshot. The cluster has a
-// new ID, so members of before can never mix with it. Members, tokens and the lock of
-// before are deleted; the records of nodes stay, since their API servers may still run.
-// The status is deleted too: it is older than the objects, which are in another etcd. The
-// leader rebuilds it from them (docs/protocol.md#assumptions).
-// If it is interrupted it can be called again.
+// Restore makes a cluster of one member, this node, from a snapshot. The cluster gets a
+// new ID, so old members can never mix with it. Restore deletes the old members, tokens
+// and lock; the records of nodes stay, since their API servers may still run. It deletes
+// the status too: that is older than the objects, which are in another etcd. The leader
+// rebuilds it from them (docs/protocol.md#assumptions). If it is interrupted it can be
+// called again.
 func Restore(ctx context.Context, cfg Config) (restored Restored, err error) {
 	saved, err := Verify(cfg.File)
 	if err != nil {
@@ -97,8 +97,8 @@ func Restore(ctx context.Context, cfg Config) (restored Restored, err error) {
 	return r.out, nil
 }
 
-// checkFirst requires the directory of a member, or what the first one of a new directory needs. Open
-// would make a directory whose name is mistyped.
+// checkFirst requires the directory of a member, or First and a usable Address for a new directory.
+// Open would make a directory whose name is mistyped.
 func checkFirst(cfg *Config) error {
 	_, err := datadir.Layout(cfg.DataDir).ReadMarker()
 	switch {
@@ -122,8 +122,8 @@ type restoration struct {
 	out    Restored
 }
 
-// checkAddress requires that this machine has the address of the node: etcd cannot start without it, and
-// the old cluster is not given up for that.
+// checkAddress requires that this machine has the address of the node. etcd cannot start without it, and
+// the restoration must not give up the old cluster before that is known.
 func (r *restoration) checkAddress(context.Context) error {
 	if r.First != nil { // it was checked
 		return nil
@@ -153,7 +153,8 @@ func (r *restoration) begin(context.Context) error {
 	if marker.Intent != datadir.Restore || marker.Phase != datadir.Begun { // none was interrupted
 		marker.Cluster, marker.Intent, marker.Phase = datadir.NewClusterID(), datadir.Restore, datadir.Begun
 		marker.EtcdClusterID, marker.MemberID = "", ""
-		// No number that has a copy already, such as of a member that was here before: data would take it for its own.
+		// The next number without a copy, such as of a member that was here before: data
+		// would take that copy for its own.
 		marker.Restores++
 		for exists(r.copyOf(marker)) {
 			marker.Restores++
@@ -169,8 +170,8 @@ func (r *restoration) copyOf(marker datadir.Marker) string {
 	return r.dir.Etcd() + replaced + strconv.Itoa(marker.Restores)
 }
 
-// credentials renews what has expired meanwhile, or is for another address. A directory that was empty
-// gets a CA of its own: all that had a key of the one before are lost.
+// credentials renews certificates that expired meanwhile, or are for another address. A directory that
+// was empty gets a CA of its own: all nodes with the old CA's key are lost.
 func (r *restoration) credentials(context.Context) error {
 	if r.marker.CAHash == "" {
 		if err := datadir.MakeDir(r.dir.PKI()); err != nil {
@@ -195,8 +196,8 @@ const (
 	replaced  = ".replaced-" // and the number of the restoration
 )
 
-// data makes the data of etcd beside what is there, and then replaces that. What was
-// there before is kept, also by the next restoration: it may be the only copy.
+// data makes the new data of etcd beside the old, and then replaces that. It keeps
+// the old data, as the next restoration does too: it may be the only copy.
 func (r *restoration) data(ctx context.Context) error {
 	made, old := r.dir.Etcd()+beingMade, r.copyOf(r.marker)
 	if err := os.RemoveAll(made); err != nil {
@@ -218,7 +219,7 @@ func (r *restoration) data(ctx context.Context) error {
 }
 
 // moveAway renames the data of etcd. If this restoration did so before it was interrupted, the data is
-// what it made, and is deleted instead.
+// its own, and moveAway deletes it instead.
 func (r *restoration) moveAway(old string) error {
 	switch {
 	case exists(old):
@@ -247,13 +248,13 @@ func (r *restoration) member(dir string) member.Config {
 			Dir: dir, Name: r.marker.Node, PeerURL: r.marker.PeerURL(), ClientURL: r.marker.ClientURL(),
 			InitialCluster: r.marker.Node + "=" + r.marker.PeerURL(), Token: r.marker.Cluster,
 			CAFile: r.dir.CACert(), CertFile: r.dir.NodeCert(), KeyFile: r.dir.NodeKey(),
-			QuotaBytes: member.NoQuota, // the snapshot may be that of a full etcd
+			QuotaBytes: member.NoQuota, // the snapshot may be from a full etcd
 		},
 	}
 }
 
-// startMember runs the member while what belongs to the old cluster is deleted. No
-// other node can be a member before that.
+// startMember runs the member while forget deletes the records of the old cluster.
+// No other node can be a member before that.
 func (r *restoration) startMember(ctx context.Context) error {
 	supervisor := member.New(r.member(r.dir.Etcd()))
 	running, stop := context.WithCancel(ctx)
@@ -275,7 +276,7 @@ func (r *restoration) startMember(ctx context.Context) error {
 	return err
 }
 
-// forget replaces what etcd has of the cluster, and then completes the marker.
+// forget replaces the cluster's records in etcd, and then completes the marker.
 func (r *restoration) forget(ctx context.Context, now member.State) (err error) {
 	client, err := etcd.NewClient(etcd.Config{
 		Endpoints: []string{r.marker.ClientURL()}, Prefix: r.Prefix,
@@ -331,9 +332,9 @@ func (r *restoration) forget(ctx context.Context, now member.State) (err error) 
 	return r.dir.WriteMarker(r.marker)
 }
 
-// makeSpace drops old revisions and the space that nothing uses, and ends the alarm of a full
-// database: a snapshot of a full etcd has all of these. The alarm comes last, as the member accepts
-// writes from then on.
+// makeSpace drops old revisions and unused space, and ends the alarm of a full database: a snapshot
+// of a full etcd contains all of these. The alarm comes last, as the member accepts writes from
+// then on.
 func makeSpace(ctx context.Context, client *etcd.Client, clientURL string) error {
 	if err := client.Compact(ctx); err != nil {
 		return err
@@ -345,7 +346,7 @@ func makeSpace(ctx context.Context, client *etcd.Client, clientURL string) error
 	return err
 }
 
-// giveRole gives this node the role of a member, which it may have lost before the snapshot was saved
+// giveRole gives this node the role of a member, in case it lost that before the snapshot was saved
 // or since: it is the only member now, and would try to leave without the role.
 func (r *restoration) giveRole(ctx context.Context, client *etcd.Client) error {
 	if err := r.GiveRole(r.dir.Roles()); err != nil {

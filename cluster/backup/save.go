@@ -19,7 +19,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/durable"
 )
 
-// Saved is what a file has.
+// Saved describes a snapshot file.
 type Saved struct {
 	Revision int64 // of the store
 	Keys     int
@@ -32,7 +32,7 @@ type Saved struct {
 const partSuffix = ".part"
 
 // Save writes the whole store into a file, which must not exist, and verifies it. The
-// file has all secrets of the store: only this user can read it.
+// file contains all secrets of the store: only this user can read it.
 func Save(ctx context.Context, client *etcd.Client, file string) (Saved, error) {
 	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
 		return Saved{}, fmt.Errorf("save a snapshot: %q exists; choose another file", file)

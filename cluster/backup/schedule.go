@@ -27,25 +27,25 @@ type Plan struct {
 	Dir   string        // where; it is made if it is missing
 }
 
-// ScheduleConfig has what a Schedule needs. All is required.
+// ScheduleConfig configures a Schedule. All is required.
 type ScheduleConfig struct {
 	Plan   Plan
 	Client *etcd.Client
-	// Votes reports whether this node has a member that votes: others save none.
+	// Votes reports whether this node's member votes: other nodes save no snapshots.
 	Votes func() bool
-	// DatabaseSize is that of the member in bytes; 0: it is not known.
+	// DatabaseSize is the size of the member's database in bytes; 0: it is not known.
 	DatabaseSize func() int64
 	Log          *slog.Logger
 }
 
-// Schedule saves snapshots again and again (docs/clusters.md#scheduled). It is the one writer of
-// the files that Plan.Dir has.
+// Schedule saves snapshots again and again (docs/clusters.md#scheduled). It is the only writer
+// of the files in Plan.Dir.
 type Schedule struct {
 	cfg   ScheduleConfig
 	state *event.Value[ScheduleState]
 }
 
-// ScheduleState is what a Schedule has done.
+// ScheduleState describes the work of a Schedule.
 type ScheduleState struct {
 	protocol.SnapshotSchedule
 	File string // the newest one; empty: there is none
@@ -57,7 +57,7 @@ func NewSchedule(cfg ScheduleConfig) *Schedule {
 	return &Schedule{cfg: cfg, state: event.New(ScheduleState{SnapshotSchedule: protocol.SnapshotSchedule{Every: cfg.Plan.Every}})}
 }
 
-// State follows what was saved.
+// State follows the saved snapshots and the last attempt.
 func (s *Schedule) State() *event.Value[ScheduleState] { return s.state }
 
 const (
@@ -102,7 +102,7 @@ func (s *Schedule) Run(ctx context.Context) error {
 	}
 }
 
-// observe reads what there is. What the last attempt met stays.
+// observe lists the snapshots in the directory. The result of the last attempt stays.
 func (s *Schedule) observe(now time.Time) ScheduleState {
 	state := s.state.Get()
 	switch votes := s.cfg.Votes(); {
@@ -144,7 +144,7 @@ func (s *Schedule) save(ctx context.Context) error {
 	return removeOld(dir, s.cfg.Plan.Keep)
 }
 
-// room requires that the disk has room for another one.
+// room requires enough space on the disk for another snapshot.
 func (s *Schedule) room() error {
 	free, err := datadir.Layout(s.cfg.Plan.Dir).FreeSpace()
 	if err != nil {
@@ -157,7 +157,7 @@ func (s *Schedule) room() error {
 	return nil
 }
 
-// The names of files are those of their times in UTC, so their order is that of time.
+// A file's name contains its time in UTC, so the order of names is the order in time.
 const (
 	filePrefix, fileSuffix = "snapshot-", ".db"
 	timeFormat             = "20060102T150405.000Z"
@@ -167,7 +167,7 @@ func fileName(at time.Time) string {
 	return filePrefix + at.UTC().Format(timeFormat) + fileSuffix
 }
 
-// Scheduled is a file that a Schedule has saved.
+// Scheduled is a file that a Schedule saved.
 type Scheduled struct {
 	File string
 	Time time.Time
@@ -192,7 +192,7 @@ func List(dir string) ([]Scheduled, error) {
 	return out, nil
 }
 
-// newestUntil returns the newest one that is not of the future: the clock may have gone back.
+// newestUntil returns the newest snapshot that is not of the future, in case the clock was set back.
 func newestUntil(all []Scheduled, now time.Time) (Scheduled, bool) {
 	i := slices.IndexFunc(all, func(s Scheduled) bool { return !s.Time.After(now) })
 	if i < 0 {
@@ -201,8 +201,8 @@ func newestUntil(all []Scheduled, now time.Time) (Scheduled, bool) {
 	return all[i], true
 }
 
-// Latest returns the newest snapshot of a directory that is not damaged. damaged has why newer ones
-// are passed over.
+// Latest returns the newest snapshot of a directory that is not damaged. damaged contains an error
+// for each newer one that it passes over.
 func Latest(dir string, now time.Time) (newest Scheduled, damaged []error, err error) {
 	all, err := List(dir)
 	if err != nil {
@@ -236,7 +236,7 @@ func removeOld(dir string, keep int) error {
 	return nil
 }
 
-// removeParts deletes what a save has left that was interrupted.
+// removeParts deletes the files of interrupted saves.
 func removeParts(dir string) error {
 	parts, err := filepath.Glob(filepath.Join(dir, filePrefix+"*"+partSuffix))
 	for _, part := range parts {
