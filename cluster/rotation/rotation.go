@@ -1,8 +1,8 @@
 // Package rotation replaces the CA of an etcd that the sidecars run, while everything runs
-// (docs/clusters.md#replace-the-ca, docs/protocol.md#rotation). Each sidecar runs a Worker: it does what
-// its own node has to do, and reports that; and that of a voter takes the next step for all. What is
-// next, package protocol decides. The records in etcd are written through package quorum, and the files
-// through package pki.
+// (docs/clusters.md#replace-the-ca, docs/protocol.md#rotation). Each sidecar runs a Worker. It performs
+// the duty of its own node, and reports that. A voter's Worker also takes the next step for all. Package
+// protocol decides the next duty and step. Workers write the records in etcd through package quorum, and
+// the files through package pki.
 //
 // Run starts one goroutine, which follows the records, and waits for it.
 package rotation
@@ -25,12 +25,12 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Node is what a Worker needs of its node.
+// Node is the node of a Worker, as the Worker uses it.
 type Node interface {
-	// Restart restarts what trusts the CAs in the file of the CA: the member, and services that use
-	// etcd. It returns when they work again.
+	// Restart restarts the processes that trust the CAs in ca.crt: the member, and services that
+	// use etcd. It returns when they work again.
 	Restart(ctx context.Context) error
-	// Adopt writes that the node is of the cluster with that CA.
+	// Adopt writes into the marker that the node belongs to the cluster with that CA.
 	Adopt(ctx context.Context, ca pki.Hash) error
 	// FetchKey gets the key (PEM) of a CA that this node trusts from another voter.
 	FetchKey(ctx context.Context, ca pki.Hash) ([]byte, error)
@@ -38,7 +38,7 @@ type Node interface {
 	Renew(ctx context.Context) error
 }
 
-// Config is what a Worker needs. All is required.
+// Config configures a Worker. All is required.
 type Config struct {
 	Client *etcd.Client
 	PKI    string // the directory of the certificates
@@ -53,14 +53,14 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// State is what is known of a rotation, for people.
+// State describes a rotation, for people.
 type State struct {
 	Phase  string // empty: there is none, and never was one
 	Active bool
 	Since  time.Time
 	Turn   protocol.NodeID
 	Waits  []protocol.NodeID // for which it waits
-	Lost   []protocol.NodeID // that were removed after they may have got the new key
+	Lost   []protocol.NodeID // the removed nodes that may hold the new key
 	Ended  time.Time
 	// Problem is why this node does not do its part; empty: nothing is wrong.
 	Problem string
@@ -70,7 +70,7 @@ type State struct {
 type Worker struct {
 	cfg   Config
 	state State
-	woken chan struct{} // size 1: the records may have changed
+	woken chan struct{} // size 1: the records may be new
 	// trusts are the CAs that the processes of this node trust, since they were started last.
 	trusts []pki.Hash
 }
@@ -100,7 +100,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}()
 	go func() { // ends with ctx
 		defer close(followed)
-		// Also the reports: their keys begin like that of the record.
+		// Also the reports: their keys begin like the record's key.
 		prefix := strings.TrimSuffix(keyspace.Under(w.cfg.Client.Prefix()).Rotation(), "ion")
 		_ = w.cfg.Client.Follow(following, prefix, func(etcd.Listing) {
 			select {
@@ -134,7 +134,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// begin learns what the processes of this node trust: they were started a moment ago.
+// begin reads the CAs that the processes of this node trust: they were started a moment ago.
 func (w *Worker) begin() error {
 	trusted, err := pki.ReadTrusted(w.cfg.PKI)
 	if err != nil {
@@ -144,7 +144,7 @@ func (w *Worker) begin() error {
 	return nil
 }
 
-// round reads the record, and does what is next.
+// round reads the record, and performs the next duty or takes the next step.
 func (w *Worker) round(ctx context.Context) error {
 	r, err := quorum.ReadRotation(ctx, w.cfg.Client)
 	if err != nil || r.Revision == 0 {
@@ -183,7 +183,7 @@ func (w *Worker) round(ctx context.Context) error {
 	return err
 }
 
-// show publishes what is known of the rotation.
+// show publishes the state of the rotation.
 func (w *Worker) show(r quorum.Rotation) {
 	next := StateOf(r)
 	next.Problem = w.state.Problem
@@ -191,7 +191,7 @@ func (w *Worker) show(r quorum.Rotation) {
 	w.cfg.Publish(next)
 }
 
-// StateOf returns what people read of a rotation.
+// StateOf returns the state of a rotation, for people.
 func StateOf(r quorum.Rotation) State {
 	if r.Revision == 0 {
 		return State{}
@@ -205,7 +205,7 @@ func StateOf(r quorum.Rotation) State {
 	return s
 }
 
-// self is what this node knows of itself.
+// self returns the facts about this node.
 func (w *Worker) self(r record.Rotation, stored protocol.RotationNode) (protocol.RotationNode, error) {
 	next, self := pki.Hash(r.Hash), protocol.RotationNode{ID: w.cfg.Node, Voter: stored.Voter, Healthy: stored.Healthy, Alive: stored.Alive}
 	self.TrustsNew = slices.Contains(w.trusts, next)
@@ -228,7 +228,7 @@ func (w *Worker) self(r record.Rotation, stored protocol.RotationNode) (protocol
 	return self, nil
 }
 
-// report writes what this node knows of itself, if the store has something else.
+// report writes the facts about this node, if they differ from the stored ones.
 func (w *Worker) report(ctx context.Context, r record.Rotation, self, stored protocol.RotationNode) error {
 	if r.Phase == protocol.RotationRequested || self == stored {
 		return nil
@@ -243,7 +243,7 @@ func (w *Worker) report(ctx context.Context, r record.Rotation, self, stored pro
 	})
 }
 
-// perform does what this node has to do about itself. Each can be done again.
+// perform performs a duty of this node. Each duty can be performed again.
 func (w *Worker) perform(ctx context.Context, r record.Rotation, duty protocol.RotationDuty) error {
 	next, err := pki.ParseAuthority([]byte(r.Certificate))
 	if err != nil {
@@ -280,7 +280,7 @@ func (w *Worker) trust(ctx context.Context, next *x509.Certificate) error {
 	return w.restart(ctx)
 }
 
-// restart restarts the processes of this node, which trust then what the file has.
+// restart restarts the processes of this node, which then trust the CAs in the file.
 func (w *Worker) restart(ctx context.Context) error {
 	trusted, err := pki.ReadTrusted(w.cfg.PKI)
 	if err != nil {
@@ -336,9 +336,9 @@ func (w *Worker) use(ctx context.Context, next *x509.Certificate) error {
 	return nil
 }
 
-// drop trusts only the next CA. Its key takes the place of the old one before the old CA is dropped, and a
-// node that was a voter deletes the old one: the files for keys always have the key of a CA that the node
-// trusts. With another one, no sidecar starts.
+// drop trusts only the next CA. Before it drops the old CA, it replaces the old key by the new one, and a
+// node that was a voter deletes the old key: the files for keys must always contain the key of a CA that
+// the node trusts. With another key, no sidecar starts.
 func (w *Worker) drop(ctx context.Context, next *x509.Certificate) error {
 	if err := w.cfg.Self.Adopt(ctx, pki.HashOf(next)); err != nil {
 		return err
