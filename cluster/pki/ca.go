@@ -76,12 +76,12 @@ func (c *CA) CertPEM() []byte { return encode(typeCertificate, c.cert.Raw) }
 // KeyPEM returns the authority's private key. It is a secret.
 func (c *CA) KeyPEM() ([]byte, error) { return encodeKey(c.key) }
 
-// Hash returns what identifies the authority, also after its certificate was renewed.
+// Hash returns the hash that identifies the authority, also after its certificate was renewed.
 func (c *CA) Hash() Hash { return HashOf(c.cert) }
 
-// Issue signs a certificate for a node, as server and as client, and returns it as
-// PEM. Of the request (DER, from NewRequest) it uses nothing but the public key: node and address are
-// what the caller has verified. address is an IP.
+// Issue signs a certificate for a node, as server and as client, and returns it as PEM. Of the
+// request (DER, from NewRequest) it uses nothing but the public key: the caller must verify node and
+// address first. address is an IP.
 func (c *CA) Issue(request []byte, node, address string) ([]byte, error) {
 	parsed, err := ParseRequest(request)
 	if err != nil {
@@ -120,8 +120,8 @@ func (c *CA) issue(key crypto.PublicKey, node, address string, now time.Time) ([
 	return encode(typeCertificate, cert.Raw), nil
 }
 
-// renewed returns the authority with a new certificate for the same key and name. What
-// the old one has signed is valid under the new one too.
+// renewed returns the authority with a new certificate for the same key and name.
+// Certificates that the old one signed are valid under the new one too.
 func (c *CA) renewed(now time.Time) (*CA, error) {
 	serial, err := newSerial()
 	if err != nil {
@@ -136,14 +136,15 @@ func (c *CA) renewed(now time.Time) (*CA, error) {
 	return &CA{cert: cert, key: c.key}, nil
 }
 
-// Verify reports what is wrong with a node's certificate; nil: this authority has
-// signed it, for that address, and it is valid at now.
+// Verify returns an error about a node's certificate; nil: this authority signed
+// it, for that address, and both are valid at now. An empty address is not
+// checked.
 func (c *CA) Verify(cert *x509.Certificate, address string, now time.Time) error {
 	return Verify(cert, c.cert, address, now)
 }
 
-// Verify reports what is wrong with a node's certificate; nil: authority has signed
-// it, for that address, and both are valid at now. An empty address is not checked.
+// Verify returns an error about a node's certificate; nil: authority signed it, for
+// that address, and both are valid at now. An empty address is not checked.
 func Verify(cert, authority *x509.Certificate, address string, now time.Time) error {
 	roots := x509.NewCertPool()
 	roots.AddCert(authority)

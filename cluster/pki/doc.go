@@ -1,10 +1,11 @@
-// Package pki has the certificate authority of a cluster, and the certificate and key
-// of this node (docs/clusters.md). It owns the files of one directory:
+// Package pki makes and checks the certificate authority of a cluster, and the
+// certificate and key of this node (docs/clusters.md). It owns the files of one
+// directory:
 //
 //	ca.crt       the certificates of the authorities that this node trusts: first the one
 //	             that signs, and while it is being replaced, another one
 //	ca.key       its private key; a node gets it when it votes
-//	ca-next.key  that of the authority that takes its place
+//	ca-next.key  the private key of the authority that replaces it
 //	node.crt     this node's certificate, as server and as client
 //	node.key     its private key
 //

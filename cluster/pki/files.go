@@ -18,9 +18,9 @@ const (
 	modePublic = 0o644
 )
 
-// EnsureCA returns the authority in dir. It creates what is missing: the key, then the
-// certificate. A certificate without its key is an error: a new key would make another
-// authority.
+// EnsureCA returns the authority in dir. It creates the missing files: the key, then
+// the certificate. A certificate without its key is an error: a new key would make
+// another authority.
 func EnsureCA(dir, clusterID string) (*CA, error) {
 	ca, err := LoadCA(dir)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -39,7 +39,7 @@ func EnsureCA(dir, clusterID string) (*CA, error) {
 	return ca, nil
 }
 
-// LoadCA returns the authority in dir, or ErrNoKey if this node has only its certificate. It
+// LoadCA returns the authority in dir, or ErrNoKey if there is only its certificate. It
 // writes nothing.
 func LoadCA(dir string) (*CA, error) {
 	all, err := ReadTrusted(dir)
@@ -149,8 +149,8 @@ func WriteCertificate(dir string, text []byte) (*x509.Certificate, error) {
 	return cert, nil
 }
 
-// Check reports what is wrong with the files in dir, and writes nothing; nil: there is
-// an authority, and a certificate of it for this node's key and address. An expired
+// Check returns an error about the files in dir, and writes nothing; nil: there is an
+// authority, and a certificate of it for this node's key and address. An expired
 // certificate is no error here: Renew replaces it.
 func Check(dir, address string) error {
 	ca, err := LoadCA(dir)
@@ -172,7 +172,7 @@ func Check(dir, address string) error {
 	if !matches(cert, key) {
 		return fmt.Errorf("%q is not the key of %q", filepath.Join(dir, NodeKeyFile), filepath.Join(dir, NodeCertFile))
 	}
-	// At a time at which both are valid: what has expired is another problem.
+	// At a time at which both are valid: an expired certificate is another problem.
 	if err := ca.Verify(cert, address, latest(cert.NotBefore, ca.cert.NotBefore)); err != nil {
 		return fmt.Errorf("this node's certificate: %w", err)
 	}

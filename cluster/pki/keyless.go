@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// ErrNoKey is returned where the key of the cluster's CA is needed, and this node does not
-// have it. A node gets it when it votes.
+// ErrNoKey is returned where the key of the cluster's CA is needed, and is missing on this
+// node. A node gets it when it votes.
 var ErrNoKey = errors.New("this node does not have the key of the cluster's CA")
 
 // ReadAuthority returns the certificate of the cluster's CA in dir, also of a node without
@@ -41,13 +41,14 @@ func checkAuthority(cert *x509.Certificate) error {
 }
 
 // WriteAuthority writes the certificate of a CA into dir, as a node that joins receives it. If
-// dir has one of the same CA, it takes its place, and others that dir trusts stay.
+// dir contains another certificate of the same CA, WriteAuthority replaces it, and the other
+// authorities in dir stay.
 func WriteAuthority(dir string, cert *x509.Certificate) error {
 	return WriteTrusted(dir, replaced(dir, cert))
 }
 
-// IssueAgain signs a new certificate for the key, the name and the address of one that
-// the CA has signed.
+// IssueAgain signs a new certificate for the key, the name and the address in one that
+// the CA signed.
 func (c *CA) IssueAgain(cert *x509.Certificate) ([]byte, error) {
 	if len(cert.IPAddresses) != 1 {
 		return nil, fmt.Errorf("the certificate of node %q has %d addresses, want one", cert.Subject.CommonName, len(cert.IPAddresses))

@@ -92,9 +92,9 @@ func ParseRequest(request []byte) (*x509.CertificateRequest, error) {
 	return parsed, nil
 }
 
-// CheckRequest returns why the sender of a certificate request does not have the private key of its
-// public key, which has to be one that ParseRequest accepts: with a larger key, the check alone takes a
-// tenth of a second.
+// CheckRequest returns an error unless the sender of a certificate request holds the private key of its
+// public key. Call ParseRequest first: with a larger key than it accepts, the check alone takes a tenth
+// of a second.
 func CheckRequest(request *x509.CertificateRequest) error {
 	if err := request.CheckSignature(); err != nil {
 		return fmt.Errorf("certificate request: %w", err)

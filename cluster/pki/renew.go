@@ -15,12 +15,12 @@ import (
 // renewInterval is the pause between two checks whether a certificate is due.
 const renewInterval = time.Hour
 
-// Renew replaces what is due in dir, with the key that the directory has: this node's
-// certificate, and the authority's, each after two thirds of its life, or when it is
-// not valid yet because the clock was set back. It reports whether it replaced
-// anything. etcd reads this node's certificate at each handshake, and the authority's
-// at its start only: the one that it has stays valid for years, and signs the same. On a
-// node without the authority's key, it returns ErrNoKey if anything is due.
+// Renew replaces the certificates in dir that are due, with the key in dir: this node's,
+// and the authority's, each after two thirds of its life, or when it is not valid yet
+// because the clock was set back. It reports whether it replaced anything. etcd reads
+// this node's certificate at each handshake, and the authority's at its start only: the
+// old one stays valid for years, and signs the same. On a node without the authority's
+// key, it returns ErrNoKey if anything is due.
 func Renew(dir, node, address string, now time.Time) (bool, error) {
 	ca, err := LoadCA(dir)
 	if errors.Is(err, ErrNoKey) {
@@ -69,19 +69,19 @@ func checkDue(dir, address string, now time.Time, noKey error) error {
 	return nil
 }
 
-// due reports whether two thirds of a certificate's life have passed, or none of it.
+// due reports whether two thirds of a certificate's life are over, or its life did not begin yet.
 func due(cert *x509.Certificate, now time.Time) bool {
 	life := cert.NotAfter.Sub(cert.NotBefore)
 	return now.Before(cert.NotBefore) || now.After(cert.NotBefore.Add(life/3*2))
 }
 
-// Renewal keeps what is in a directory renewed.
+// Renewal keeps the certificates in a directory renewed.
 type Renewal struct {
 	Dir, Node, Address string
 	// Every is the pause between two checks. Zero: an hour.
 	Every time.Duration
-	// Ask has another node sign what is due, on a node without the key of the authority. nil:
-	// no other node can.
+	// Ask asks another node to sign this node's certificate, if one is due on a node without
+	// the key of the authority. nil: no other node can.
 	Ask func(context.Context) error
 	// Renewed is called after each renewal. nil: nothing.
 	Renewed func(context.Context)

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// ClientTLS returns what a client of the cluster's etcd needs: the certificate and key
-// in dir, and nothing trusted but the authorities there.
+// ClientTLS returns the TLS configuration for a client of the cluster's etcd: with the
+// certificate and key in dir, and trust in the authorities there only.
 func ClientTLS(dir string) (*tls.Config, error) {
 	trusted, err := ReadTrusted(dir)
 	if err != nil {

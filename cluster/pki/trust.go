@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/durable"
 )
 
-// maxTrusted is how many certificates ca.crt may have: more than any replacement needs.
+// maxTrusted is how many certificates ca.crt may contain: more than any replacement needs.
 const maxTrusted = 8
 
 // ReadTrusted returns the certificates of the authorities that this node trusts, at least one.
@@ -65,8 +65,9 @@ func WriteTrusted(dir string, all []*x509.Certificate) error {
 	return nil
 }
 
-// replaced returns what dir trusts with another certificate of one of these authorities, or
-// only the certificate, if dir does not trust its authority.
+// replaced returns the certificates that dir trusts, with cert in place of its
+// authority's present certificate. If dir does not trust that authority, it returns only
+// cert.
 func replaced(dir string, cert *x509.Certificate) []*x509.Certificate {
 	all, err := ReadTrusted(dir)
 	at := slices.IndexFunc(all, func(c *x509.Certificate) bool { return HashOf(c) == HashOf(cert) })
@@ -77,7 +78,7 @@ func replaced(dir string, cert *x509.Certificate) []*x509.Certificate {
 	return all
 }
 
-// VerifyAny is Verify for several authorities, of which one has to have signed.
+// VerifyAny is Verify for several authorities: the one that signed cert verifies it.
 func VerifyAny(cert *x509.Certificate, trusted []*x509.Certificate, verify func(authority *x509.Certificate) error) error {
 	errs := []error{errors.New("it is of no CA that this node trusts")}
 	for _, authority := range trusted {
@@ -90,7 +91,7 @@ func VerifyAny(cert *x509.Certificate, trusted []*x509.Certificate, verify func(
 	return errors.Join(errs...)
 }
 
-// IssuerOf returns the hash of the authority of those that has signed a certificate.
+// IssuerOf returns the hash of the trusted authority that signed a certificate; false: none did.
 func IssuerOf(cert *x509.Certificate, trusted []*x509.Certificate) (Hash, bool) {
 	for _, authority := range trusted {
 		if cert.CheckSignatureFrom(authority) == nil {
@@ -100,8 +101,7 @@ func IssuerOf(cert *x509.Certificate, trusted []*x509.Certificate) (Hash, bool) 
 	return Hash{}, false
 }
 
-// LoadTrusted returns the authority that dir trusts and that has a hash, with its key, or
-// ErrNoKey.
+// LoadTrusted returns the trusted authority with this hash, with its key, or ErrNoKey.
 func LoadTrusted(dir string, hash Hash) (*CA, error) {
 	all, err := ReadTrusted(dir)
 	if err != nil {
@@ -115,7 +115,7 @@ func LoadTrusted(dir string, hash Hash) (*CA, error) {
 }
 
 // keyedBy returns an authority with its key, which is in one of the two files for keys. While an
-// authority is being replaced, the other file may have the key of the other one.
+// authority is being replaced, the other file may contain the other one's key.
 func keyedBy(dir string, cert *x509.Certificate) (*CA, error) {
 	var other error
 	for _, name := range []string{CAKeyFile, NextKeyFile} {
@@ -184,7 +184,7 @@ func AdoptNextKey(dir string) error {
 	return durable.SyncDir(dir)
 }
 
-// DropKeys deletes the keys in dir that are not those of an authority.
+// DropKeys deletes all keys of authorities in dir except the key of kept.
 func DropKeys(dir string, kept *x509.Certificate) error {
 	for _, name := range []string{CAKeyFile, NextKeyFile} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
