@@ -13,10 +13,10 @@ var (
 	ErrRevoked = errors.New("the token was revoked")
 	// ErrExpired is returned after the end of the token's lifetime.
 	ErrExpired = errors.New("the token has expired")
-	// ErrUsed is returned if the token has no uses left.
+	// ErrUsed is returned if no uses of the token are left.
 	ErrUsed = errors.New("the token was used by other nodes, and has no uses left")
 	// ErrOtherNode is returned if the token is for another node, or another address of it.
 	ErrOtherNode = errors.New("the token is not for this node")
-	// ErrOtherKey is returned if a node has used the token with another key.
+	// ErrOtherKey is returned if the node used the token with another key before.
 	ErrOtherKey = errors.New("a node with this ID has used the token with another key")
 )

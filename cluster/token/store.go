@@ -20,7 +20,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Stored is what etcd has of a token.
+// Stored is a token as etcd stores it.
 type Stored struct {
 	ID      string
 	Created time.Time
@@ -45,7 +45,7 @@ type Use struct {
 	At   time.Time
 }
 
-// State is what a token is good for.
+// State is the state of a token.
 type State string
 
 // The states.
@@ -57,7 +57,7 @@ const (
 	Corrupt State = "corrupt"
 )
 
-// State returns what the token is good for at a time.
+// State returns the token's state at a time.
 func (s Stored) State(now time.Time) State {
 	switch {
 	case s.Corrupt:
@@ -79,7 +79,7 @@ func (s Stored) UsesLeft() int { return max(0, s.Uses-len(s.UsedBy)) }
 const (
 	MaxTTL  = 30 * 24 * time.Hour
 	MaxUses = 100
-	// keep is how long a token that has expired is still shown, and named by errors.
+	// keep is how long an expired token is still shown, and named by errors.
 	keep = 24 * time.Hour
 )
 
@@ -94,7 +94,7 @@ type Spec struct {
 	Address string
 }
 
-// Validate returns what is wrong with the lifetime, the number of uses or the binding.
+// Validate returns an error about the lifetime, the number of uses or the binding.
 func (s Spec) Validate() error {
 	switch {
 	case s.TTL < time.Second || s.TTL > MaxTTL:
@@ -184,7 +184,7 @@ func List(ctx context.Context, client *etcd.Client) ([]Stored, error) {
 	return out, nil
 }
 
-// Revoke makes a token useless, also for nodes that have used it and try again. It
+// Revoke makes a token useless, also for nodes that used it and try again. It
 // returns ErrUnknown if there is no such token.
 func Revoke(ctx context.Context, client *etcd.Client, id string) error {
 	err := change(ctx, client, id, func(s Stored) (Stored, error) {
@@ -205,7 +205,7 @@ type Claim struct {
 	// Address is the IP address at which the node joins.
 	Address string
 	Key     record.Hash // of the node's public key
-	Now     time.Time   // of the clock that decides whether the token has expired
+	Now     time.Time   // of the clock that decides whether the token is expired
 }
 
 // Check returns whether the claim would be accepted now: nil, or one of this
@@ -221,8 +221,8 @@ func Check(ctx context.Context, client *etcd.Client, c Claim) error {
 
 // Consume uses the token for a node: it takes one use and binds it to the node's ID and
 // key. The same node with the same key may do that again, for no other use, until the
-// token is revoked: also after it has expired, so that a join that was interrupted can
-// be finished. Errors that say why the node may not join are this package's.
+// token is revoked: also after it expired, so that a join that was interrupted can be
+// finished. Errors that say why the node may not join are this package's.
 func Consume(ctx context.Context, client *etcd.Client, c Claim) error {
 	return change(ctx, client, c.ID, func(s Stored) (Stored, error) { return s.use(c) })
 }

@@ -12,23 +12,23 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/record"
 )
 
-// The text is PREFIX.ID.BODY. The body has the hash of the CA's public key, the
-// secret and the checksum.
+// The text is PREFIX.ID.BODY. The body contains the hash of the CA's public
+// key, the secret and the checksum.
 const (
 	prefix       = "lockstep1"
 	idLen        = 6 // characters
 	secretLen    = 16
-	checksumLen  = 7 // so that a body has no incomplete character
+	checksumLen  = 7 // so that a body contains no incomplete character
 	bodyLen      = len(record.Hash{}) + secretLen + checksumLen
 	bodyTextLen  = bodyLen * 8 / 5
-	maxTextLen   = 4096 // no text of a token is nearly as long, whatever was pasted with it
+	maxTextLen   = 4096 // no text of a token is nearly as long, even with other pasted text
 	alphabetText = "0123456789abcdefghjkmnpqrstvwxyz"
 )
 
-// alphabet has no letters that look like digits.
+// alphabet contains no letters that look like digits.
 var alphabet = base32.NewEncoding(alphabetText).WithPadding(base32.NoPadding)
 
-// Token lets a node join a cluster. Its String does not have the secret.
+// Token lets a node join a cluster. Its String does not contain the secret.
 type Token struct {
 	ID     string      // public: it names the token in lists and messages
 	CA     record.Hash // of the public key of the cluster's CA
@@ -44,8 +44,8 @@ func (Secret) String() string { return "(secret)" }
 // GoString hides the secret.
 func (Secret) GoString() string { return "(secret)" }
 
-// Hash returns what is stored of the secret. It has 128 random bits, so a hash that
-// is quick to compute is enough.
+// Hash returns the hash of the secret that etcd stores. The secret consists of 128
+// random bits, so a hash that is quick to compute is enough.
 func (s Secret) Hash() record.Hash { return sha256.Sum256(s[:]) }
 
 // ErrText is returned for a text that is no token. No request was made with it.
@@ -63,7 +63,7 @@ func newToken(ca record.Hash) Token {
 	return t
 }
 
-// String names the token, for logs and messages. Text has the secret too.
+// String names the token, for logs and messages. Text contains the secret too.
 func (t Token) String() string { return t.ID }
 
 // Text returns the whole token. Who knows it can join the cluster.
@@ -84,8 +84,8 @@ func (t Token) checksum() []byte {
 }
 
 // Parse returns the token of a text that a person typed or pasted. White space is
-// ignored, and so is the case of letters. Errors are ErrText and say what to do. They
-// never have a part of the secret.
+// ignored, and so is the case of letters. Errors are ErrText and name the remedy.
+// They never contain a part of the secret.
 func Parse(text string) (Token, error) {
 	if len(text) > maxTextLen {
 		return Token{}, wrong("it has %d characters, and a token has %d", len(text), tokenTextLen)
@@ -132,8 +132,8 @@ func ParseID(text string) string {
 	return id
 }
 
-// normalized removes what terminals and mail programs add, and the difference between
-// upper and lower case.
+// normalized removes characters that terminals and mail programs add, and the
+// difference between upper and lower case.
 func normalized(text string) string {
 	return strings.ToLower(strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || r == '\u200b' || r == '\ufeff' {
