@@ -14,9 +14,9 @@ import (
 // Finding is one thing that is wrong on a node.
 type Finding struct {
 	Reason  Reason `json:"reason"`
-	Where   string `json:"where"`   // a file, or what else it is about
-	Message string `json:"message"` // what is wrong, and what follows from it
-	Remedy  string `json:"remedy"`  // what to type, a command on each line; a line with # says what to do first
+	Where   string `json:"where"`   // a file, or another thing, such as a URL
+	Message string `json:"message"` // the problem, and its consequence
+	Remedy  string `json:"remedy"`  // a command to type on each line; a line with # names an action before that
 }
 
 // Reason is one word for a Finding. It is never renamed.
@@ -49,14 +49,14 @@ const (
 	RightsMissing        Reason = "RightsMissing"
 )
 
-// Content is a file and what it has, or why it cannot be read.
+// Content is a file and its content, or why it cannot be read.
 type Content struct {
 	Path  string
 	Bytes []byte
 	Err   error
 }
 
-// Sidecar is what the arguments of the sidecar's container say.
+// Sidecar contains the settings in the arguments of the sidecar's container.
 type Sidecar struct {
 	Err               error // they are invalid
 	ShutdownDelay     time.Duration
@@ -65,31 +65,31 @@ type Sidecar struct {
 	KubernetesService bool
 }
 
-// Kubeconfig is what the kubeconfig of the sidecar says.
+// Kubeconfig describes the kubeconfig of the sidecar.
 type Kubeconfig struct {
 	Path      string
 	Err       error
 	Server    string
 	Addresses []string // of the server
-	User      string   // of the client certificate; empty: it has none
+	User      string   // of the client certificate; empty: there is none
 	Groups    []string
 }
 
 // Certificate is one that the sidecar uses.
 type Certificate struct {
 	Path   string
-	Name   string    // what it is, for people
-	Renew  string    // what to type to renew it
-	Until  time.Time // zero: it has no end, such as a key
+	Name   string    // a description, for people
+	Renew  string    // the command that renews it
+	Until  time.Time // zero: it never ends, such as a key
 	Unread error     // it cannot be read
 }
 
-// Facts are what a node has. Check decides by them alone.
+// Facts describe a node. Check decides by them alone.
 type Facts struct {
 	Node         string
 	Now          time.Time
 	Dir          string // of Lockstep
-	Admin        string // the kubeconfig of an administrator, which kubeadm has made
+	Admin        string // the kubeconfig of an administrator, which kubeadm made
 	Write        string // the command that writes it
 	Manifest     Content
 	PodPatch     Content
@@ -98,15 +98,15 @@ type Facts struct {
 	Local        []string // addresses of this machine
 	Kubeconfig   Kubeconfig
 	Certificates []Certificate
-	Untrusted    []Untrusted // what others than root can change, each once
-	BundleDir    string      // as the node has it, or the name of the built-in bundle
+	Untrusted    []Untrusted // files and directories that others than root can change, each once
+	BundleDir    string      // a path on the node, or the name of the built-in bundle
 	BundleErr    error
 	RightsErr    error
 	Missing      []string // rights
 }
 
-// Untrusted is a file or directory that decides what root runs, or what the sidecar writes, and
-// that others than root can change.
+// Untrusted is a file or directory that others than root can change, although it decides which
+// programs root runs, or which objects the sidecar writes.
 type Untrusted struct{ Path, What, Remedy string }
 
 // checker collects findings.
@@ -140,13 +140,13 @@ func (c *checker) add(reason Reason, where, remedy, format string, args ...any) 
 	c.found = append(c.found, Finding{Reason: reason, Where: where, Message: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
-// ApplyCommand is what makes kubeadm write the manifest again, with the patches of a
-// directory of Lockstep. It restarts kube-apiserver, and not etcd.
+// ApplyCommand returns the command that makes kubeadm write the manifest again, with
+// the patches of a directory of Lockstep. It restarts kube-apiserver, and not etcd.
 func ApplyCommand(dir string) string {
 	return "kubeadm upgrade node --etcd-upgrade=false --certificate-renewal=false --patches " + path.Join(dir, PatchesDir)
 }
 
-// again is what to type if the manifest is wrong: the patches may be, too.
+// again returns the commands to type if the manifest is wrong: the patches may be wrong, too.
 func (c *checker) again() string {
 	if slices.ContainsFunc(c.found, func(f Finding) bool { return f.Reason == PatchUnreadable }) {
 		return c.Write + " && " + ApplyCommand(c.Dir)
@@ -154,7 +154,7 @@ func (c *checker) again() string {
 	return ApplyCommand(c.Dir)
 }
 
-// patches checks what the next kubeadm upgrade will write.
+// patches checks the patches, with which the next kubeadm upgrade writes the manifest.
 func (c *checker) patches() {
 	const lost = "the next kubeadm upgrade would write a manifest without the sidecar"
 	problem := c.PodPatch.Err

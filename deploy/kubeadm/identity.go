@@ -24,7 +24,7 @@ type Authority struct {
 	key  crypto.Signer
 }
 
-// ParseAuthority reads the CA that kubeadm has made: a certificate and its key, both PEM.
+// ParseAuthority reads the CA that kubeadm made: a certificate and its key, both PEM.
 func ParseAuthority(certPEM, keyPEM []byte) (Authority, error) {
 	block, _ := pem.Decode(certPEM)
 	if block == nil {

@@ -1,7 +1,8 @@
-// Package kubeadm has what a node of kubeadm needs for a sidecar: patches for
-// kube-apiserver's static pod, the objects with the sidecar's rights, an identity for each
-// node, and a check that names what is wrong on a node (docs/kubeadm.md). It reads and writes
-// no file and sends no request: callers have the contents and the facts. It has no goroutines.
+// Package kubeadm makes the files that a node of kubeadm needs for a sidecar, and checks such
+// a node (docs/kubeadm.md): patches for kube-apiserver's static pod, the objects with the
+// sidecar's rights, an identity for each node, and a check that names the problems of a node.
+// It reads and writes no file and sends no request: callers pass the contents and the facts.
+// It starts no goroutine.
 package kubeadm
 
 import (
@@ -18,7 +19,7 @@ const (
 	BundlesDir     = "bundles"        // one directory for each release
 	KubeconfigFile = "kubeconfig"     // with the identity of the node
 	EnvFile        = "env"            // for the commands of sidecar on the node
-	SumsFile       = "written.sha256" // the digests of what sidecar kubeadm wrote, for sha256sum -c
+	SumsFile       = "written.sha256" // the digests of the files that sidecar kubeadm wrote, for sha256sum -c
 	BundleRights   = "bundle-rights.yaml"
 	PodPatch       = "kube-apiserver1+strategic.yaml"
 	FlagsPatch     = "kube-apiserver0+json.yaml"
@@ -30,7 +31,7 @@ const DefaultDir = "/etc/lockstep"
 // Container is the name of the sidecar in kube-apiserver's pod.
 const Container = "lockstep"
 
-// Group is what the users of all sidecars are in. User is that of a node.
+// Group is the group of all sidecars' users. User returns a node's user.
 const Group = "lockstep:sidecars"
 
 // User returns the name of a node's sidecar, for the API.
@@ -39,8 +40,8 @@ func User(node string) string { return "lockstep:" + node }
 //go:embed patches/*.yaml cluster/*.yaml monitoring/*.yaml
 var files embed.FS
 
-// Files returns what a node needs, by its path below the directory of Lockstep: all but
-// its bundles, their rights, and its kubeconfig.
+// Files returns the files that a node needs, by their paths below the directory of
+// Lockstep: all except its bundles, their rights, and its kubeconfig.
 func (s Settings) Files() map[string][]byte {
 	out := map[string][]byte{EnvFile: s.Environment()}
 	for _, dir := range []string{PatchesDir, ClusterDir, MonitoringDir} {
@@ -64,7 +65,7 @@ func OwnRights(group string) []byte {
 	return bytes.ReplaceAll(embedded(ClusterDir+"/rbac.yaml"), []byte(`"`+Group+`"`), []byte(scalar(group)))
 }
 
-// leaveService is for FlagsPatch where the sidecar has --kubernetes-service.
+// leaveService is added to FlagsPatch where the sidecar runs with --kubernetes-service.
 const leaveService = `# The sidecars write the addresses of the Service kubernetes.
 - {op: add, path: /spec/containers/0/command/-, value: --endpoint-reconciler-type=none}
 `
@@ -80,7 +81,7 @@ func embedded(name string) []byte {
 	return content
 }
 
-// must is for what the program itself contains.
+// must is for errors that only a fault in the embedded files can cause.
 func must(err error) {
 	if err != nil {
 		panic(err)

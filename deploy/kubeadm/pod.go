@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Pod is what the check needs of a static pod's manifest, or of a patch for one.
+// Pod contains the fields of a static pod's manifest, or of a patch for one, that the check needs.
 type Pod struct {
 	Metadata struct {
 		Annotations map[string]string `json:"annotations"`
@@ -91,7 +91,7 @@ func named(containers []ContainerSpec, name string) *ContainerSpec {
 // apiserver returns kube-apiserver's container; nil: the pod has none.
 func (p Pod) apiserver() *ContainerSpec { return named(p.Spec.Containers, "kube-apiserver") }
 
-// defaultGrace is that of a pod without terminationGracePeriodSeconds.
+// defaultGrace is the grace period of a pod without terminationGracePeriodSeconds, in seconds.
 const defaultGrace = 30
 
 func (p Pod) grace() int64 {
@@ -101,10 +101,10 @@ func (p Pod) grace() int64 {
 	return defaultGrace
 }
 
-// endpointAnnotation has the address and the port of kube-apiserver, as kubeadm knows them.
+// endpointAnnotation contains the address and the port of kube-apiserver, as kubeadm knows them.
 const endpointAnnotation = "kubeadm.kubernetes.io/kube-apiserver.advertise-address.endpoint"
 
-// Endpoint returns the address (host:port) of kube-apiserver, as kubeadm has written it;
+// Endpoint returns the address (host:port) of kube-apiserver, as kubeadm wrote it;
 // empty: unknown.
 func (p Pod) Endpoint() string { return p.Metadata.Annotations[endpointAnnotation] }
 
@@ -118,8 +118,8 @@ func (c ContainerSpec) Variable(name string) (string, bool) {
 	return "", false
 }
 
-// HostPath returns the file of the node that the container has at a path; empty: it is not
-// from the node.
+// HostPath returns the file of the node that the container sees at a path; empty: it is
+// not from the node.
 func (p Pod) HostPath(c ContainerSpec, inside string) string {
 	best, out := -1, ""
 	for _, m := range c.VolumeMounts {

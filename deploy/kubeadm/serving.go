@@ -24,10 +24,10 @@ const (
 	ClientKey   = "client.key"
 )
 
-// MonitoringDir has what the Prometheus operator needs, below the directory of Lockstep.
+// MonitoringDir contains the objects for the Prometheus operator, below the directory of Lockstep.
 const MonitoringDir = "monitoring"
 
-// ServerName is in the certificates of all sidecars: a Prometheus can verify that, whatever the
+// ServerName is in the certificates of all sidecars: a Prometheus can verify that, with any
 // address of the node.
 const ServerName = "lockstep.kube-system.svc"
 
@@ -48,13 +48,13 @@ func ServingArgs() []string {
 }
 
 // ServedFiles are the files that ServingArgs name and sidecar kubeadm renews, as the container
-// has them.
+// sees them.
 func ServedFiles() []string {
 	return []string{DefaultDir + "/" + ServingCert, DefaultDir + "/" + CAFile}
 }
 
-// ChoosesListener reports whether arguments say how the sidecar serves, so that ServingArgs would
-// change what people want.
+// ChoosesListener reports whether arguments set how the sidecar serves, so that ServingArgs would
+// override the user's choice.
 func ChoosesListener(args []string) bool {
 	own := append(ServingArgs(), "--insecure-listen", "--anonymous-status")
 	return slices.ContainsFunc(args, func(arg string) bool {

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Settings are what differs between the patches of clusters and releases.
+// Settings are the differences between the patches of clusters and releases.
 type Settings struct {
 	Image string
 	// Dir is the directory of Lockstep on the node; empty: DefaultDir.
@@ -21,8 +21,8 @@ type Settings struct {
 	// Bundle is the directory of the bundle, as the container sees it, or the name of the
 	// built-in bundle; empty: the patch names none.
 	Bundle string
-	// Args are flags of sidecar run, as --name=value. They replace those that the patch has
-	// of the same name.
+	// Args are flags of sidecar run, as --name=value. They replace flags of the same name
+	// in the patch.
 	Args []string
 }
 
@@ -48,7 +48,7 @@ func ReadSettings(patch []byte) (Settings, error) {
 	return out, nil
 }
 
-// templateArgs are the arguments in the patch as this package has it.
+// templateArgs returns the arguments in the embedded patch.
 func templateArgs() []string {
 	pod, err := ParsePod(embedded(PatchesDir + "/" + PodPatch))
 	must(err)
@@ -90,8 +90,8 @@ const (
 	probeTarget = "{host: 127.0.0.1, port: 8086, scheme: HTTP,"
 )
 
-// mountLine is a file of kubeadm that the container has. It is left out where no flag
-// names the file: the node may not have it.
+// mountLine mounts a file of kubeadm into the container. Patch leaves it out where no
+// flag names the file: it may be missing on the node.
 var mountLine = regexp.MustCompile(`(?m)^    - \{name: k8s-certs, mountPath: ([^,]+),.*\n`)
 
 // Patch returns the file PodPatch.
@@ -118,7 +118,7 @@ func (s Settings) Patch() []byte {
 	return []byte(b.String())
 }
 
-// AppliedTo reports whether a manifest is what kubeadm writes with these settings: the
+// AppliedTo reports whether kubeadm wrote a manifest with these settings: the
 // sidecar's container, and the flags that kube-apiserver needs beside it.
 func (s Settings) AppliedTo(pod Pod) bool {
 	own := pod.Sidecar()
@@ -126,8 +126,8 @@ func (s Settings) AppliedTo(pod Pod) bool {
 		len(pod.missingFlags(s.Files()[PatchesDir+"/"+FlagsPatch])) == 0
 }
 
-// missingFlags are those that a file FlagsPatch gives kube-apiserver, and the manifest does
-// not have. A file that is not one gives none.
+// missingFlags returns the flags of kube-apiserver in a file FlagsPatch that are missing in
+// the manifest. It returns none if the file is invalid.
 func (p Pod) missingFlags(patch []byte) []string {
 	var added []struct{ Value string }
 	api := p.apiserver()
@@ -208,8 +208,8 @@ func (s Settings) Environment() []byte {
 	return []byte(b.String())
 }
 
-// Overlay returns the settings with those of newer that are set. A flag of Args replaces
-// the one of the same name.
+// Overlay returns the settings, overridden by the fields of newer that are set. A flag
+// of newer.Args replaces a flag of the same name.
 func (s Settings) Overlay(newer Settings) Settings {
 	s.Image, s.Bundle = cmp.Or(newer.Image, s.Image), cmp.Or(newer.Bundle, s.Bundle)
 	s.Args = slices.DeleteFunc(slices.Clone(s.Args), func(arg string) bool {
