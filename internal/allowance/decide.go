@@ -34,7 +34,8 @@ type balance struct {
 	at   time.Time // when it was last filled up; zero: never, so it is full
 }
 
-// filled adds the time that a share gave until now. It saves up for burst at most.
+// filled returns the balance with the time that a share gave until now. It saves up for burst
+// at most.
 func (b balance) filled(now time.Time, share float64, burst time.Duration) balance {
 	most := time.Duration(share * float64(burst))
 	if b.at.IsZero() {
