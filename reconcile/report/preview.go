@@ -2,7 +2,7 @@ package report
 
 import "fmt"
 
-// Action is what a pass would do with an object.
+// Action is the step of a pass for an object.
 type Action string
 
 // The actions of a preview.
@@ -21,16 +21,15 @@ func Actions() []Action {
 	return []Action{ActionFail, ActionCreate, ActionChange, ActionRecreate, ActionPrune, ActionHold, ActionNone}
 }
 
-// Previewed is one object and what a pass would do with it.
+// Previewed is one object and the action of a pass for it.
 type Previewed struct {
 	Group, Kind, Namespace, Name string
 
 	Action   Action
-	Message  string // why it fails, is held or recreated, or what could not be checked; empty: nothing to report
+	Message  string // why it fails, is held or recreated, or could not be checked; empty: nothing to report
 	Required bool   // its failure keeps the status from becoming DONE
-	// Live and Wanted are the object before and after, without what only the
-	// server or Lockstep itself sets, and without a Secret's contents; nil: it
-	// does not exist.
+	// Live and Wanted are the object before and after, without fields that only the server or
+	// Lockstep itself sets, and without a Secret's contents; nil: it does not exist.
 	Live, Wanted map[string]any
 }
 
@@ -43,20 +42,20 @@ func (o Previewed) String() string {
 	return fmt.Sprintf("%s %q", o.Kind, name)
 }
 
-// Preview is what a pass over a bundle would do.
+// Preview is a simulated pass over a bundle.
 type Preview struct {
 	Bundle  string      // the name of this bundle
 	Objects []Previewed // in the order of writing, removals last
 	// PruneHeld is why objects that the bundle dropped would not be removed;
 	// empty: nothing keeps them.
 	PruneHeld string
-	// Replaces is the bundle whose objects those of another name would replace; empty: none.
+	// Replaces is the bundle of another name whose objects this one would replace; empty: none.
 	Replaces string
 	// PruneImmediately: removals do not wait for controllers of older releases.
 	PruneImmediately bool
 }
 
-// Count returns how many objects have an action.
+// Count returns the number of objects with an action.
 func (p Preview) Count(a Action) int {
 	n := 0
 	for _, o := range p.Objects {

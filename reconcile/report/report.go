@@ -1,10 +1,9 @@
-// Package report is what reconciliation reports: the last pass, what was
-// repaired since, and previews. Its types are plain values without a client
-// library behind them. Package reconcile fills them, package httpapi and the
-// commands show them. It starts no goroutine.
+// Package report defines the reports of reconciliation: the last pass, the repairs since, and
+// previews. Its types are plain values without a client library behind them. Package reconcile
+// fills them, package httpapi and the commands show them. It starts no goroutine.
 //
-// A Report has names of objects, fields and field managers, but never contents
-// of objects. A Preview has contents, without those of Secrets.
+// A Report contains names of objects, fields and field managers, but never contents of objects.
+// A Preview shows contents, except of Secrets.
 package report
 
 import (
@@ -13,8 +12,8 @@ import (
 	"time"
 )
 
-// Report is the last pass of this process, and what was repaired since. The
-// zero Report: this process has made no pass.
+// Report describes the last pass of this process, and the repairs since. The zero Report: this
+// process made no pass.
 type Report struct {
 	// LastSuccess is the end of the last complete pass; zero: none.
 	LastSuccess time.Time
@@ -63,8 +62,8 @@ type Counts struct {
 // Failure is one object that could not be applied or removed.
 type Failure struct {
 	Object  string    // like `ClusterRole "x"`
-	Message string    // the API server's, or what to do
-	Source  string    // where its manifest is, like "roles.yaml:15"; empty: it has none
+	Message string    // the API server's, or a remedy
+	Source  string    // where its manifest is, like "roles.yaml:15"; empty: there is none
 	Since   time.Time // of the first pass in which it failed, without one in between in which it did not
 
 	Required bool // it keeps the status from becoming DONE
@@ -84,7 +83,7 @@ func (r *Report) AddFailure(f Failure) {
 	}
 }
 
-// FailingSince returns since when an object has failed, if now it fails again.
+// FailingSince returns since when an object fails, if it fails again now.
 func (r Report) FailingSince(object string, now time.Time) time.Time {
 	for _, f := range r.Failures {
 		if f.Object == object {
@@ -94,7 +93,7 @@ func (r Report) FailingSince(object string, now time.Time) time.Time {
 	return now
 }
 
-// Remedy is what to do about it.
+// Remedy says how to fix it.
 func (f Failure) Remedy() string {
 	if f.Source == "" {
 		return ""
@@ -110,17 +109,17 @@ func (r Report) Held() int {
 	return r.Objects.Owed
 }
 
-// Trouble is what the newest request to the API server met, since the last answer
-// that shows that the API can be used. The zero Trouble: there is none.
+// Trouble is the failure of the newest request to the API server, since the last answer that
+// shows that the API can be used. The zero Trouble: there is none.
 type Trouble struct {
 	Code    int    // of the answer; 0: there was none
 	Refused bool   // the API server rejects the user: 401 or 403
 	Request string // like `GET https://127.0.0.1:6443/api/v1/namespaces`
-	Detail  string // what the API server answered, or why it did not
+	Detail  string // the API server's answer, or why there was none
 	Since   time.Time
 }
 
-// String is the request and what it met.
+// String is the request and its failure.
 func (t Trouble) String() string {
 	if t.Code != 0 {
 		return fmt.Sprintf("%s: %d: %s", t.Request, t.Code, t.Detail)
@@ -128,7 +127,7 @@ func (t Trouble) String() string {
 	return t.Request + ": " + t.Detail
 }
 
-// Drift is what other writers changed between the passes, and what was repaired
+// Drift describes the changes of other writers between the passes, and the repairs
 // (docs/protocol.md#drift).
 type Drift struct {
 	// Watching: every kind of the set, and its parent, are watched. Only a leader
@@ -153,10 +152,10 @@ type Fight struct {
 	Last    time.Time // of the last repair
 }
 
-// Message is what happens, how often it was repaired, and what to do about it.
+// Message describes the fight, with the number of repairs and a remedy.
 func (f Fight) Message() string { return f.sentence(fmt.Sprintf(" (repaired %s)", times(f.Repairs))) }
 
-// Advice is the same, without what changes with each repair.
+// Advice is the same, without the number, which changes with each repair.
 func (f Fight) Advice() string { return f.sentence("") }
 
 func (f Fight) sentence(repaired string) string {
