@@ -1,8 +1,7 @@
-// Package bundle reads bundles. A bundle is a directory of manifests with a
-// bundle.yaml: what one release of a platform wants in the Kubernetes API
-// (docs/bundles.md). The package owns the loader, the digest, the built-in
-// bundle, and the names of all labels and annotations. Package reconcile applies
-// bundles. This package starts no goroutine.
+// Package bundle reads bundles. A bundle is a directory of manifests with a bundle.yaml: the
+// objects that one release of a platform wants in the Kubernetes API (docs/bundles.md). The
+// package owns the loader, the digest, the built-in bundle, and the names of all labels and
+// annotations. Package reconcile applies bundles. This package starts no goroutine.
 //
 // Loading is strict and total. It reports all problems at once, each with file,
 // line and document, before anything is written to a cluster.
@@ -15,8 +14,8 @@ import (
 	"github.com/lockstep-dev/lockstep/strict"
 )
 
-// Bundle is what one release wants. It is never changed after it was loaded: to
-// edit an object, copy it first.
+// Bundle contains the objects that one release wants. It is never changed after it was loaded: to edit an
+// object, copy it first.
 type Bundle struct {
 	Name        string
 	Version     protocol.Version // `release:` of bundle.yaml
@@ -27,8 +26,8 @@ type Bundle struct {
 	// PruneImmediately: removals do not wait until no older controller is
 	// registered (prunePolicy: Immediately; docs/protocol.md#removals).
 	PruneImmediately bool
-	// Objects are in canonical order: by group, kind, namespace and name. None
-	// of them has a field that only the server sets.
+	// Objects are in canonical order: by group, kind, namespace and name. None of them contains
+	// a field that only the server sets.
 	Objects []*unstructured.Unstructured
 	// Digest is "sha256:" and 64 hex digits, over release, constraints and
 	// objects. In which file a manifest is, and how it is formatted, does not

@@ -36,8 +36,8 @@ func canonical(objects []object) (sortedObjects []*unstructured.Unstructured, so
 // Hash identifies the content of a manifest. Its formatting does not count.
 type Hash [sha256.Size]byte
 
-// HashOf returns the hash of an object's JSON, in which keys are sorted. It fails
-// if the object has a value that JSON cannot express; objects of Load have none.
+// HashOf returns the hash of an object's JSON, in which keys are sorted. It fails if the object
+// contains a value that JSON cannot express; objects of Load do not.
 func HashOf(obj *unstructured.Unstructured) (Hash, error) {
 	data, err := json.Marshal(obj.Object)
 	if err != nil {
@@ -46,8 +46,8 @@ func HashOf(obj *unstructured.Unstructured) (Hash, error) {
 	return sha256.Sum256(data), nil
 }
 
-// digest sets Digest and hashes. The digest covers what a protocol.Content
-// consists of: release, constraints, and the objects in canonical order.
+// digest sets Digest and hashes. The digest covers the parts of a protocol.Content: release,
+// constraints, and the objects in canonical order.
 func (b *Bundle) digest() error {
 	h := sha256.New()
 	fmt.Fprintf(h, "lockstep bundle 1\n%s\n%s\n%s\n", b.Version.Release, b.Constraints.MinReconciler, b.Constraints.MinApiserver)

@@ -5,5 +5,5 @@ import "github.com/lockstep-dev/lockstep/strict"
 // Problem is one fault of a bundle, and its place.
 type Problem = strict.Problem
 
-// LoadError has all problems of a bundle.
+// LoadError contains all problems of a bundle.
 type LoadError = strict.LoadError

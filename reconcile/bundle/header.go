@@ -31,7 +31,7 @@ func (l *loader) header(at strict.Place, documents []strict.Document) {
 	}
 }
 
-// headerReader reads the fields of bundle.yaml, and adds what is wrong with them.
+// headerReader reads the fields of bundle.yaml, and adds their problems.
 type headerReader struct {
 	problems *strict.Problems
 	at       strict.Place
@@ -123,8 +123,8 @@ func (h *headerReader) release(field string) protocol.Release {
 	return r
 }
 
-// apiserverVersion reads the version that a bundle is for. It has to be text: 1.30 without
-// quotes is the number 1.3.
+// apiserverVersion reads the version that a bundle is for. It must be text: 1.30 without quotes
+// is the number 1.3.
 func (h *headerReader) apiserverVersion() string {
 	n := h.root.Get("apiserverVersion")
 	if n == nil {
@@ -140,8 +140,8 @@ func (h *headerReader) apiserverVersion() string {
 	return version
 }
 
-// string returns a value as text, if it is a scalar. `release: 1.4` is a number,
-// and the message about it has to show it.
+// string returns a value as text, if it is a scalar. `release: 1.4` is a number, and the
+// message about it must show it.
 func (h *headerReader) string(n *strict.Node) string {
 	if n.Kind != strict.Scalar || n.Value == nil {
 		return ""

@@ -11,10 +11,10 @@ import (
 	"github.com/lockstep-dev/lockstep/strict"
 )
 
-// Lint returns what an API server would reject, as far as that can be seen without one, as a
-// *LoadError; nil if there is nothing. Load does not call it: which kinds are in a namespace
-// is up to the API server, and a sidecar starts with such a bundle and reports the objects
-// that fail.
+// Lint returns the faults that an API server would reject, as far as it can find them without
+// one, as a *LoadError; nil if there are none. Load does not call it: which kinds are in a
+// namespace is up to the API server, and a sidecar starts with such a bundle and reports the
+// objects that fail.
 func (b *Bundle) Lint() error {
 	var problems strict.Problems
 	scopes := b.scopes()
@@ -61,7 +61,7 @@ func (b *Bundle) scopes() map[schema.GroupKind]bool {
 	return out
 }
 
-// namespacedKinds are kinds of Kubernetes itself that a bundle may well have.
+// namespacedKinds are kinds of Kubernetes itself that a bundle may well contain.
 func namespacedKinds() map[string]string {
 	return map[string]string{
 		"":                          "ConfigMap Endpoints LimitRange PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret Service ServiceAccount",
@@ -77,8 +77,8 @@ func namespacedKinds() map[string]string {
 	}
 }
 
-// textsOf returns the fields of a ConfigMap or a Secret that must be texts, and are not:
-// what YAML reads as a number or a boolean. Values are not shown.
+// textsOf returns the fields of a ConfigMap or a Secret that must be texts, and are not: YAML
+// reads them as numbers or booleans. Values are not shown.
 func textsOf(obj *unstructured.Unstructured) []string {
 	if kind := obj.GroupVersionKind(); kind.Group != "" || kind.Kind != "ConfigMap" && kind.Kind != "Secret" {
 		return nil

@@ -18,8 +18,8 @@ const headerFile = "bundle.yaml"
 // parent directory would otherwise be followed without end.
 const maxDirDepth = 16
 
-// maxEntries bounds how many files and directories a bundle may have. Two links to
-// a parent directory would otherwise be followed 2^maxDirDepth times.
+// maxEntries bounds the number of files and directories of a bundle. Two links to a parent
+// directory would otherwise be followed 2^maxDirDepth times.
 const maxEntries = 10_000
 
 // maxBundleSize bounds all files together.
@@ -41,8 +41,7 @@ func Load(dir string) (*Bundle, error) {
 	return load(os.DirFS(dir), func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) })
 }
 
-// load reads the bundle in fsys. shown returns the name of a file as messages
-// have it.
+// load reads the bundle in fsys. shown returns the name of a file for messages.
 func load(fsys fs.FS, shown func(string) string) (*Bundle, error) {
 	l := loader{fsys: fsys, shown: shown, problems: &strict.Problems{}, seen: map[objectKey]strict.Place{}}
 	if _, err := fs.Stat(fsys, headerFile); errors.Is(err, fs.ErrNotExist) {

@@ -5,9 +5,9 @@ const (
 	// AnnotationRequired: "false" lets the status become DONE although the object
 	// failed.
 	AnnotationRequired = "lockstep.dev/required"
-	// AnnotationRecreate chooses what happens when a field has to change that is
-	// immutable. "disabled" forbids to delete and create the object again.
-	// "enabled" allows it for the kinds that are otherwise never recreated.
+	// AnnotationRecreate chooses the way to change an immutable field. "disabled" forbids to
+	// delete and create the object again. "enabled" allows it for the kinds that are otherwise
+	// never recreated.
 	AnnotationRecreate = "lockstep.dev/recreate"
 	// AnnotationPrune: "disabled" keeps the object when a later bundle drops it.
 	// CustomResourceDefinitions and Namespaces are removed only with "enabled".
@@ -23,10 +23,10 @@ const (
 	AnnotationRelease = "lockstep.dev/release"
 	// AnnotationMinAPIServerRelease is the minApiserverRelease of that content.
 	AnnotationMinAPIServerRelease = "lockstep.dev/min-apiserver-release"
-	// AnnotationForm is the hash of the manifest. It shows whether a manifest
-	// changed between two contents. The object alone cannot show it, because
-	// servers normalize what they store. An object that is the same in both
-	// contents keeps its stamp, so a change of one object writes one object.
+	// AnnotationForm is the hash of the manifest. It shows whether a manifest changed between
+	// two contents. The object alone cannot show it, because servers normalize the objects that
+	// they store. An object that is the same in both contents keeps its stamp, so a change of
+	// one object writes one object.
 	AnnotationForm = "lockstep.dev/form"
 )
 
@@ -44,9 +44,8 @@ func ChoiceAnnotations() []string {
 	return []string{AnnotationRequired, AnnotationRecreate, AnnotationPrune}
 }
 
-// Names of the ApplySet specification (KEP-3659), by which kubectl knows what
-// belongs together. LabelPartOf is on each object of the set, the others are on
-// the set's parent.
+// Names of the ApplySet specification (KEP-3659), by which kubectl knows which objects belong
+// together. LabelPartOf is on each object of the set, the others are on the set's parent.
 const (
 	LabelPartOf          = "applyset.kubernetes.io/part-of"
 	LabelSetID           = "applyset.kubernetes.io/id"

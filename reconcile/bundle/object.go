@@ -90,7 +90,7 @@ func (c *checker) add(line int, format string, args ...any) {
 	c.problems.Add(c.at.At(line), format, args...)
 }
 
-// check returns the key of the object, and whether the object has no problems.
+// check returns the key of the object, and whether it is free of problems.
 func (c *checker) check() (objectKey, bool) {
 	apiVersion := c.required(c.root, "", "apiVersion")
 	objectKind := c.required(c.root, "", "kind")

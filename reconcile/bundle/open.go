@@ -10,9 +10,9 @@ import (
 // A directory of that name is reached as ./builtin.
 const BuiltinName = "builtin"
 
-// Open loads the bundle in dir, or the built-in one if dir is BuiltinName. An empty dir
-// is an error: a leader would replace the objects of another bundle because a name was
-// forgotten. Other errors are those of Load.
+// Open loads the bundle in dir, or the built-in one if dir is BuiltinName. An empty dir is an
+// error: a leader would replace the objects of another bundle because a name was forgotten.
+// Other errors are errors of Load.
 func Open(dir string) (*Bundle, error) {
 	switch dir {
 	case "":
@@ -23,8 +23,7 @@ func Open(dir string) (*Bundle, error) {
 	return Load(dir)
 }
 
-// Local returns what a node is that runs with the bundle: everything but its ID
-// and FenceAfter.
+// Local describes a node that runs with the bundle: everything but its ID and FenceAfter.
 func (b *Bundle) Local() protocol.Local {
 	return protocol.Local{
 		Version: b.Version, Constraints: b.Constraints, Digest: b.Digest, Bundle: b.Name, APIServer: b.APIServer,

@@ -11,14 +11,13 @@ import (
 	"time"
 )
 
-// Watch calls changed with what Load returns: once at the beginning, and each time
-// the directory has changed (names, sizes, times, or targets of links). It takes a
-// fingerprint every interval, and loads when two in a row are equal, so that a
-// copy in progress is not read half. It calls changed from the goroutine that
-// called Watch, and returns when ctx ends.
+// Watch calls changed with the results of Load: once at the beginning, and each time the
+// directory changed (names, sizes, times, or targets of links). It takes a fingerprint every
+// interval, and loads when two in a row are equal, so that a copy in progress is not read half.
+// It calls changed from the goroutine that called Watch, and returns when ctx ends.
 //
-// It polls because that works with every kind of mount, and with links that are
-// swapped above the directory, as those of a mounted ConfigMap.
+// It polls because that works with every kind of mount, and with links that are swapped above
+// the directory, as in a mounted ConfigMap.
 func Watch(ctx context.Context, dir string, interval time.Duration, changed func(*Bundle, error)) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
