@@ -11,8 +11,8 @@ import (
 
 const rbacGroup = "rbac.authorization.k8s.io"
 
-// guarded adds the verbs that the API server demands of who writes an object, beside the
-// right to write it: a user cannot grant what it does not have.
+// guarded adds the verbs that the API server demands of who writes an object, beside the right
+// to write it: a user cannot grant rights without holding them.
 func (c *collector) guarded(obj *kube.Object, namespace string) error {
 	gvk := obj.GroupVersionKind()
 	trustBundle := schema.GroupKind{Group: "certificates.k8s.io", Kind: "ClusterTrustBundle"}
@@ -24,7 +24,7 @@ func (c *collector) guarded(obj *kube.Object, namespace string) error {
 			c.add(key, name)
 		}
 	case gvk.Group == rbacGroup:
-		// A creation has no name yet, so names would refuse it.
+		// A creation carries no name yet, so names would refuse it.
 		key.verb, key.resource = "escalate", pluralOf(gvk.Kind)
 		c.add(key, "")
 	case gvk.GroupKind() == trustBundle && text(obj, "spec", "signerName") != "":

@@ -13,7 +13,7 @@ import (
 // Label is on all roles and bindings that this package writes. Its value is their hash.
 const Label = "lockstep.dev/rights"
 
-// policyRule is a rule of a role as the API has it.
+// policyRule is a rule of a role in the API's form.
 type policyRule struct {
 	APIGroups     []string `json:"apiGroups"`
 	Resources     []string `json:"resources"`
@@ -27,7 +27,7 @@ type role struct {
 	parts     []part
 }
 
-// part has the rules of a role that have one reason.
+// part contains the rules of a role for one reason.
 type part struct {
 	comment string
 	rules   []policyRule
@@ -41,7 +41,7 @@ func (r role) kinds() (roles, bindings string) {
 	return "Role", "RoleBinding"
 }
 
-// roles returns what to write: the ClusterRole, then a Role for each namespace.
+// roles returns the roles to write: the ClusterRole, then a Role for each namespace.
 func (r Rights) roles() []role {
 	var out []role
 	for i, one := range r.rules {
@@ -69,7 +69,7 @@ func (r rule) joins(written policyRule) bool {
 	return len(written.ResourceNames) == 0 && written.APIGroups[0] == r.group && slices.Equal(written.Verbs, r.verbs)
 }
 
-// comment explains the rules that have the purpose and the namespace of one of them.
+// comment explains the rules that share the purpose and the namespace of one of them.
 func (r Rights) comment(of rule) string {
 	has := func(group, resource, verb string) bool {
 		return slices.ContainsFunc(r.rules, func(o rule) bool {
@@ -104,7 +104,7 @@ func (r Rights) comment(of rule) string {
 	return ""
 }
 
-// Hash identifies the rights of a group: two bundles that need the same have the same.
+// Hash identifies the rights of a group: it is equal for two bundles that need the same.
 func (r Rights) Hash(group string) string {
 	rules := []byte(group)
 	for _, one := range r.rules {
@@ -207,7 +207,7 @@ func (r Rights) writeRole(out *strings.Builder, one role, group string) {
 		rbacGroup, roles, quoted(r.roleName(group)), rbacGroup, quoted(group))
 }
 
-// yaml returns a rule as one line, or as more if it has many names.
+// yaml returns a rule as one line, or as more if it contains many names.
 func (p policyRule) yaml() string {
 	out := "- {apiGroups: [" + list(p.APIGroups) + "], resources: [" + list(p.Resources) + "], "
 	if len(p.ResourceNames) > 0 {
@@ -241,6 +241,6 @@ func quoted(s string) string {
 	if plain.MatchString(s) && !slices.Contains([]string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}, s) {
 		return s
 	}
-	out, _ := json.Marshal(s) // a string has no error
+	out, _ := json.Marshal(s) // a string cannot fail
 	return string(out)
 }

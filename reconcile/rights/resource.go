@@ -46,8 +46,8 @@ func (r *resources) of(gvk schema.GroupVersionKind) (string, error) {
 	return byRule, nil
 }
 
-// pluralOf returns the plural of a kind in lower case. A test holds it to every kind that
-// a kube-apiserver has of its own.
+// pluralOf returns the plural of a kind in lower case. A test holds it to every built-in kind
+// of a kube-apiserver.
 func pluralOf(kind string) string {
 	word := strings.ToLower(kind)
 	switch last := word[max(0, len(word)-2):]; {
@@ -61,7 +61,7 @@ func pluralOf(kind string) string {
 	return word + "s"
 }
 
-// text returns a string in an object; empty: it has none there.
+// text returns a string in an object; empty: there is none.
 func text(obj *kube.Object, path ...string) string {
 	value, _, _ := unstructured.NestedString(obj.Object, path...)
 	return value

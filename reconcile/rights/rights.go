@@ -1,6 +1,6 @@
-// Package rights derives from a bundle which rights its leader needs in the Kubernetes
-// API, and writes them as roles of RBAC (docs/bundles.md#rights). It is pure: it sends no
-// request and starts no goroutine. What Lockstep itself needs, whatever the bundle, is in
+// Package rights derives from a bundle which rights its leader needs in the Kubernetes API, and
+// writes them as roles of RBAC (docs/bundles.md#rights). It is pure: it sends no request and
+// starts no goroutine. The rights that Lockstep itself needs with any bundle are in
 // deploy/kubeadm/cluster.
 package rights
 
@@ -37,10 +37,10 @@ type rule struct {
 	names           []string // sorted; empty: not restricted
 }
 
-// Rights are what a leader needs for one bundle. They are never empty.
+// Rights are the rights that a leader needs for one bundle. They are never empty.
 type Rights struct {
-	// Guessed are kinds whose resource is a guess from their name, because neither the
-	// bundle nor a cluster has it. If the guess is wrong, these rights are too.
+	// Guessed are kinds whose resource is a guess from their name, because neither the bundle
+	// nor a cluster defines it. If the guess is wrong, these rights are too.
 	Guessed []Guess
 
 	bundle  string // name and version, for people
@@ -97,7 +97,7 @@ func (r Rights) Required() []Right {
 	return out
 }
 
-// ruleKey is what rules have in common whose names are joined.
+// ruleKey contains the common fields of rules whose names are joined.
 type ruleKey struct {
 	purpose                    purpose
 	namespace, group, resource string
@@ -105,7 +105,7 @@ type ruleKey struct {
 	verb                       string // of guarded: the only one
 }
 
-// verbs returns what the requests of a pass need (docs/bundles.md#rights).
+// verbs returns the verbs that the requests of a pass need (docs/bundles.md#rights).
 func (k ruleKey) verbs() []string {
 	switch {
 	case k.purpose == find:
