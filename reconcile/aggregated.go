@@ -14,8 +14,8 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/internal/plan"
 )
 
-// raisesA reports whether the mark has a content with a lower A than this pass. Then
-// a write that lands late could be of objects that a node is not compatible with.
+// raisesA reports whether the mark contains a content with a lower A than this pass. Then a
+// write that lands late could be of objects that a node is not compatible with.
 func (p *pass) raisesA() bool {
 	return slices.ContainsFunc(p.mark().Entries, func(c protocol.Content) bool {
 		return c.Constraints.MinApiserver.Less(p.work.Content.Constraints.MinApiserver)

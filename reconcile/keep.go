@@ -18,11 +18,10 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
-// Keep keeps the objects as the pass left them that was just done for work. It
-// watches them, and repairs what other writers change, by one apply for each
-// (docs/protocol.md#drift). It returns when ctx ends, or with an error that says
-// why a full pass is due. Nothing is written after lease(), as in Reconcile. Of the
-// Outcome, only Unsure is set.
+// Keep keeps the objects as the pass left them that was just done for work. It watches them,
+// and repairs the changes of other writers, by one apply for each (docs/protocol.md#drift). It
+// returns when ctx ends, or with an error that says why a full pass is due. Nothing is written
+// after lease(), as in Reconcile. Of the Outcome, only Unsure is set.
 func (r *Reconciler) Keep(ctx context.Context, work protocol.Work, lease func() time.Time) (protocol.Outcome, error) {
 	end, err := r.begin(ctx)
 	if err != nil {
@@ -38,8 +37,8 @@ func (r *Reconciler) Keep(ctx context.Context, work protocol.Work, lease func() 
 	k := newKeeper(&r.env, r.baseline, lease)
 	err = k.run(ctx)
 	if _, due := errors.AsType[*DriftError](err); due {
-		// The baseline does not have every event, and the leader may have been too
-		// busy to see this error. Only a pass helps.
+		// The baseline misses events, and the leader may be too busy to see this error. Only a
+		// pass helps.
 		r.baseline = nil
 	}
 	k.open, k.problems = nil, nil
@@ -47,8 +46,8 @@ func (r *Reconciler) Keep(ctx context.Context, work protocol.Work, lease func() 
 	return protocol.Outcome{Unsure: k.unknown.Time()}, err
 }
 
-// keeper is one run of Keep. One goroutine owns all of it. The watches and the
-// repairs have goroutines of their own, and send it messages.
+// keeper is one run of Keep. One goroutine owns all of it. The watches and the repairs run in
+// their own goroutines, and send it messages.
 type keeper struct {
 	*drift.Baseline
 	env      *env
@@ -145,7 +144,7 @@ func (k *keeper) receive(m drift.Message) {
 	o, kept := k.Objects[m.Event.Key]
 	switch {
 	case kept && o.Parent != m.From.Parent:
-		return // the parent has a watch of its own
+		return // another watch follows the parent
 	case kept:
 		if m.Event.After(o.Event) {
 			o.Event = m.Event

@@ -9,9 +9,9 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/internal/plan"
 )
 
-// observe reads what exists, and plans. Where there is something to write, a few
-// reads are enough: each write has preconditions, and the pass observes again
-// after it. Only that list can find that nothing is left to do.
+// observe reads the live objects, and plans. Where there is something to write, a few reads are
+// enough: each write has preconditions, and the pass observes again after it. Only that list
+// can find that nothing is left to do.
 func (p *pass) observe(ctx context.Context) error {
 	if err := p.findAggregated(ctx); err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
-// mark is the mark of the parent, or what replaces a lost one.
+// mark is the mark of the parent, or the replacement of a lost one.
 func (p *pass) mark() applyset.MarkData {
 	return p.parent.Effective(p.stamps(), p.work)
 }
@@ -111,13 +111,13 @@ func (p *pass) finish(ctx context.Context) error {
 	return nil
 }
 
-// finishedData is what the parent has when the pass is done.
+// finishedData is the data of the parent when the pass is done.
 func (p *pass) finishedData() applyset.ParentData {
 	return applyset.ParentData{Mark: p.finished(), Contents: p.contents(applyset.Contents{}), Inventory: p.existing(), Store: p.work.Store}
 }
 
-// existing returns the inventory without what does not exist any more. What could
-// not be listed may exist.
+// existing returns the inventory without the objects that do not exist any more. Objects that
+// could not be listed may exist.
 func (p *pass) existing() applyset.Inventory {
 	wanted := plan.InventoryOf(p.wanted)
 	if !p.observed.Complete() {
@@ -134,8 +134,8 @@ func (p *pass) existing() applyset.Inventory {
 	return wanted.With(found)
 }
 
-// contents returns the kinds and namespaces of the set: those of the bundle, of
-// the live objects, and more.
+// contents returns the kinds and namespaces of the set: of the bundle, of the live objects, and
+// more.
 func (p *pass) contents(more applyset.Contents) applyset.Contents {
 	out := applyset.Contents{Kinds: slices.Clone(more.Kinds), Namespaces: slices.Clone(more.Namespaces)}
 	add := func(k applyset.Key) {
@@ -183,7 +183,7 @@ func (p *pass) missesRemoval() bool {
 	return p.bundle.PruneImmediately && (len(p.stuck) > 0 || p.prune.Brake != "")
 }
 
-// outcome is what the leader has to know. Removals that failed, or that a brake
+// outcome is the result of the pass for the leader. Removals that failed, or that a brake
 // keeps, are not owed: asking for them again at once would not help.
 func (p *pass) outcome() protocol.Outcome {
 	out := protocol.Outcome{
@@ -199,8 +199,8 @@ func (p *pass) outcome() protocol.Outcome {
 	return out
 }
 
-// reportAfter returns the report of this pass. What the pass does not know, it
-// keeps from the report before it.
+// reportAfter returns the report of this pass. It keeps values that the pass does not know from
+// the report before it.
 func (p *pass) reportAfter(last report.Report) report.Report {
 	out := report.Report{Drift: last.Drift, LastSuccess: last.LastSuccess, PruneHeld: p.prune.Brake}
 	n := &out.Objects
@@ -280,8 +280,8 @@ func (p *pass) whyIncomplete() string {
 	return "the pass did not end"
 }
 
-// left returns what a pass that is done leaves for Keep. That takes a while with
-// many objects, so Reconcile does not do it.
+// left returns the baseline that a finished pass leaves for Keep. That takes a while with many
+// objects, so Reconcile does not do it.
 func (p *pass) left() *drift.Baseline {
 	s := p.env.set
 	out := &drift.Baseline{

@@ -38,7 +38,7 @@ type pass struct {
 
 	parent   applyset.Parent
 	observed plan.Observation
-	partial  bool // observed has only a few objects, and nothing of others
+	partial  bool // observed contains only a few objects, and nothing of others
 	todo     plan.Plan
 	prune    plan.Prune
 	// aggregated says why objects of a group version are not written while A is
@@ -51,7 +51,7 @@ type pass struct {
 	unfounded  error // the mark is not the one on which the work was decided; nil: it is
 	done       bool  // all objects are in place, and the mark names this content alone
 
-	mu      sync.Mutex // mu guards what the workers of a wave write
+	mu      sync.Mutex // mu guards the fields that the workers of a wave write
 	failed  map[applyset.Key]string
 	stuck   map[applyset.Key]string // removals that failed
 	written map[applyset.Key]exec.Verb
@@ -71,7 +71,7 @@ func (p *pass) run(ctx context.Context) (err error) {
 			return err
 		}
 		if p.highest > p.work.Content.Epoch {
-			return nil // the leader has to choose a higher content epoch
+			return nil // the leader must choose a higher content epoch
 		}
 		more, err := p.round(ctx, began)
 		newer, outbid := errors.AsType[*exec.NewerContentError](err)
@@ -135,10 +135,10 @@ func (p *pass) awaitFinal(ctx context.Context, began time.Time) error {
 	return errNotQuiet
 }
 
-// step does the next thing. It reports whether it did something: then the objects
-// have to be observed again. Definitions are written alone, since objects of the
-// kinds that they define have to be listed before they can be compared. Removals
-// come last, when everything else is in place.
+// step takes the next step. It reports whether it did something: then the objects must be
+// observed again. Definitions are written alone, since objects of the kinds that they define
+// must be listed before they can be compared. Removals come last, when everything else is in
+// place.
 func (p *pass) step(ctx context.Context) (more bool, err error) {
 	if len(p.todo.Changes[plan.WaveDefinitions]) > 0 {
 		waves := p.waves()
@@ -197,7 +197,7 @@ func (p *pass) write(ctx context.Context, changes []plan.Change) error {
 	})
 }
 
-// note notes what became of an object.
+// note notes the result for one object.
 func (p *pass) note(w plan.Wanted, result exec.Result) {
 	p.env.metrics.wrote(result.Verb)
 	if result.Failure == "" {
@@ -217,9 +217,8 @@ func (p *pass) note(w plan.Wanted, result exec.Result) {
 	}
 }
 
-// noteForged counts the repair of a stamp that no leader wrote like that of any
-// other field, so that it is named, and slowed down if it goes on. The caller has
-// p.mu.
+// noteForged counts the repair of a stamp that no leader wrote like the repair of any other
+// field, so that it is named, and slowed down if it goes on. The caller has p.mu.
 func (p *pass) noteForged(k applyset.Key, f exec.Forged) {
 	change := ownership.Change{Manager: f.Manager, Fields: []string{".metadata.annotations." + bundle.AnnotationContentEpoch}}
 	begun := p.env.fights.Repaired(k, time.Now(), change)

@@ -13,9 +13,8 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
-// Preview returns what a pass over the newest bundle would do, by the API
-// server's own dry runs. It never writes, needs no leadership and no lease, and
-// may be called while another leader works.
+// Preview simulates a pass over the newest bundle, by the API server's own dry runs. It never
+// writes, needs no leadership and no lease, and may be called while another leader works.
 func (r *Reconciler) Preview(ctx context.Context) (report.Preview, error) {
 	b := r.cfg.Bundle.Get()
 	if b == nil {

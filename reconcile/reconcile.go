@@ -24,7 +24,7 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
-// Config is what a Reconciler needs.
+// Config configures a Reconciler.
 type Config struct {
 	// RESTConfig leads to this node's kube-apiserver (docs/protocol.md#yielding).
 	// Its rate limits are ignored: there are none.
@@ -70,15 +70,15 @@ func (c Config) defaults() Config {
 	return c
 }
 
-// Reconciler makes the objects of one set those of a bundle. Its methods may be
-// called from many goroutines. One pass runs at a time, and none while Keep runs.
+// Reconciler brings the objects of one set in line with a bundle. Its methods may be called
+// from many goroutines. One pass runs at a time, and none while Keep runs.
 type Reconciler struct {
 	cfg Config
 	env
 
-	free chan struct{} // has one token, which Reconcile and Keep take
+	free chan struct{} // holds one token, which Reconcile and Keep take
 
-	// What follows belongs to the owner of the token.
+	// The fields below belong to the owner of the token.
 	passed   *pass           // the last one, if it is done and was not kept yet
 	baseline *drift.Baseline // of the last pass that was kept; nil: another pass began since
 
@@ -86,7 +86,7 @@ type Reconciler struct {
 	prepared preparedBundle
 }
 
-// preparedBundle keeps what prepare made of a bundle.
+// preparedBundle keeps the prepared objects of a bundle.
 type preparedBundle struct {
 	of     *bundle.Bundle
 	wanted []plan.Wanted
@@ -135,7 +135,7 @@ func newForSet(cfg Config, s applyset.Set) (*Reconciler, error) {
 	return r, nil
 }
 
-// Report returns the report of the last pass, with what was repaired since.
+// Report returns the report of the last pass, with the repairs since.
 func (r *Reconciler) Report() *event.Value[report.Report] { return r.report }
 
 // Answered returns when the API server last answered a request, other than by
@@ -197,8 +197,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, work protocol.Work, lease fu
 	return p.outcome(), nil
 }
 
-// lastError returns what to show of a pass that ended early. If the leader ended
-// it, that is what the requests have met, not the cancellation.
+// lastError returns the error to show of a pass that ended early. If the leader ended it, that
+// is the trouble of the requests, not the cancellation.
 func (r *Reconciler) lastError(ctx context.Context, last report.Report, err error) string {
 	trouble := r.Trouble()
 	switch {
@@ -270,7 +270,7 @@ func (r *Reconciler) newPass(work protocol.Work, lease func() time.Time, quiet t
 	}, nil
 }
 
-// wanted prepares each bundle once. nil has no objects.
+// wanted prepares each bundle once. nil contains no objects.
 func (r *Reconciler) wanted(b *bundle.Bundle) ([]plan.Wanted, error) {
 	if b == nil {
 		return nil, nil
@@ -289,7 +289,7 @@ func (r *Reconciler) wanted(b *bundle.Bundle) ([]plan.Wanted, error) {
 	return objects, nil
 }
 
-// env is what passes, Keep and previews of one set share.
+// env is shared by the passes, Keep and the previews of one set.
 type env struct {
 	client         *kube.Client
 	catalog        *exec.Catalog
@@ -301,7 +301,7 @@ type env struct {
 	report         *event.Value[report.Report]
 	memory         *memory
 
-	// What follows belongs to the goroutine that makes a pass or keeps objects.
+	// The fields below belong to the goroutine that makes a pass or keeps objects.
 	fights drift.Fights
 	drift  report.Drift // as the report shows it
 }
@@ -310,7 +310,7 @@ func (e *env) gatherer(a exec.API, m applyset.Members) exec.Gatherer {
 	return exec.Gatherer{API: a, Catalog: e.catalog, Set: e.set, Members: m, Concurrency: e.concurrency}
 }
 
-// memory has the objects that are in place, from the last passes and repairs.
+// memory holds the objects that are in place, from the last passes and repairs.
 type memory struct {
 	mu     sync.Mutex // mu guards placed
 	placed map[applyset.Key]plan.Placed
@@ -330,7 +330,7 @@ func (m *memory) note(k applyset.Key, o plan.Placed) {
 	m.placed[k] = o
 }
 
-// known returns a copy of what was noted.
+// known returns a copy of placed.
 func (m *memory) known() map[applyset.Key]plan.Placed {
 	m.mu.Lock()
 	defer m.mu.Unlock()

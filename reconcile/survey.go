@@ -33,10 +33,10 @@ func (r *Reconciler) Survey(ctx context.Context, work protocol.Work, quiet time.
 	}
 }
 
-// surveyOnce reads the parent. Only where there is neither a mark nor a status does
-// it list objects: a user who may write an object must not steer the leader
-// (docs/protocol.md#content-epoch). provisional: the mark is made from stamps that
-// were read before all requests of former leaders had ended.
+// surveyOnce reads the parent. Only where there is neither a mark nor a status does it list
+// objects: a user who may write an object must not steer the leader
+// (docs/protocol.md#content-epoch). provisional: the mark is made from stamps that were read
+// before all requests of former leaders ended.
 func (r *Reconciler) surveyOnce(ctx context.Context, a exec.API, work protocol.Work) (m protocol.Mark, provisional bool, err error) {
 	p, err := a.ReadParent(ctx, r.set)
 	if err != nil {
