@@ -6,7 +6,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Absence is how long a leader has seen a node without a presence.
+// Absence says since when a leader sees a node without a presence.
 type Absence struct {
 	Since time.Time
 	// Expires is when the leader stops waiting for the node; zero: never, because
@@ -14,24 +14,23 @@ type Absence struct {
 	Expires time.Time
 }
 
-// absences is what one leader has observed itself, on the monotonic clock
+// absences are one leader's own observations, on the monotonic clock
 // (docs/protocol.md#dead-nodes). A leader takes over no count from another one.
 type absences struct {
 	rewinds int // of the store: revisions are comparable only while it is the same
 	nodes   map[protocol.NodeID]absence
 }
 
-// absence is that of a node whose record was not written meanwhile.
+// absence is the Absence of a node whose record was not written meanwhile.
 type absence struct {
 	Absence
 	revision int64 // of the record
 }
 
-// count notes which nodes of a snapshot have no presence, and replaces those of their
-// records that may expire by ones that say for how long. The snapshot was requested after now and received at
-// received: an absence counts from its arrival to the start of the latest request,
-// so it is never too long. A record that was written meanwhile starts from zero:
-// the node may have been present in between.
+// count notes which nodes of a snapshot have no presence. It replaces each of their records that may expire
+// by a copy with Gone set. The snapshot was requested after now and received at received: an absence counts
+// from its arrival to the start of the latest request, so it is never too long. A record that was written
+// meanwhile starts from zero: the node may have been present in between.
 func (a *absences) count(f protocol.Fleet, rewinds int, now, received time.Time) {
 	before := a.nodes
 	if rewinds != a.rewinds {
@@ -58,7 +57,7 @@ func (a *absences) count(f protocol.Fleet, rewinds int, now, received time.Time)
 	}
 }
 
-// shown returns what State shows.
+// shown returns the absences for State.
 func (a *absences) shown() map[protocol.NodeID]Absence {
 	out := make(map[protocol.NodeID]Absence, len(a.nodes))
 	for id, c := range a.nodes {

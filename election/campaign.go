@@ -26,8 +26,8 @@ type Election struct {
 	state   *event.Value[State]
 	queue   *event.Value[etcd.Listing] // all candidates' keys; revision 0: not listed yet
 	leader  *event.Value[Leader]
-	// restored is when the queue was first listed after the store had last gone
-	// back. A status that was written later is not one that the restore brought back.
+	// restored is when the queue was first listed after the store last went back. The
+	// restore did not bring back a status that was written later.
 	restored *event.Value[etcd.At]
 	yield    yield
 	// drainTime is how long after it was sent a request can take effect in the
@@ -64,9 +64,9 @@ func (e *Election) State() *event.Value[State] { return e.state }
 // Leader follows the node that leads, as the watch sees it. It may lag.
 func (e *Election) Leader() *event.Value[Leader] { return e.leader }
 
-// Run takes part until ctx ends, and returns after this node has given up
-// leadership. A lost leadership or an unreachable etcd is no error: Run takes part
-// again. It ends by itself only with ErrJobStuck.
+// Run takes part until ctx ends, and returns after this node gave up leadership. A
+// lost leadership or an unreachable etcd is no error: Run takes part again. It
+// ends by itself only with ErrJobStuck.
 func (e *Election) Run(ctx context.Context) error {
 	follow, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var followers sync.WaitGroup
@@ -75,7 +75,7 @@ func (e *Election) Run(ctx context.Context) error {
 		_ = e.cfg.Client.Follow(follow, e.keys().Leaders(), e.observe)
 	})
 	followers.Go(func() { e.endRollbacks(follow) })
-	// Run follows the queue until this node has given up leadership.
+	// Run follows the queue until this node gave up leadership.
 	defer func() { cancel(); followers.Wait() }()
 
 	pauses := backoff.Backoff{First: minCampaignPause, Max: maxCampaignPause, Jitter: backoff.Apart}
@@ -85,7 +85,7 @@ func (e *Election) Run(ctx context.Context) error {
 			return err
 		}
 		if waited {
-			pauses.Reset() // the observed fleet now has the fact that ended the last campaign
+			pauses.Reset() // the observed fleet now contains the fact that ended the last campaign
 		}
 		if !backoff.Sleep(ctx, pauses.Pause()) {
 			return ctx.Err()
@@ -117,7 +117,7 @@ func (e *Election) once(ctx context.Context) error {
 	return e.cfg.Client.WithSession(ctx, e.cfg.TTL, e.campaign)
 }
 
-// rewinds is how often the store has gone back.
+// rewinds returns how often the store went back.
 func (e *Election) rewinds() int { return e.cfg.Client.Rewound().Get() }
 
 // isRestored reports whether a restore may have brought back the status: the store
@@ -134,7 +134,7 @@ func (e *Election) etcdPauses() backoff.Backoff {
 	return backoff.Backoff{First: etcdPause, Max: max(etcdPause, e.cfg.TTL/3), Jitter: backoff.Apart}
 }
 
-// mayLead publishes whether this node may have the leader's key, or get it at any moment.
+// mayLead publishes whether this node may hold the leader's key, or get it at any moment.
 // State changes earlier: while the key is being deleted, it does not show a leader.
 func (e *Election) mayLead(may bool) {
 	if e.cfg.MayLead != nil {
@@ -172,7 +172,7 @@ func (e *Election) observe(l etcd.Listing) {
 
 // awaitEligible returns when this node may campaign (docs/protocol.md#eligibility)
 // and its API is not known to be unreachable (docs/protocol.md#yielding). It
-// reports whether it had to wait.
+// reports whether it waited.
 func (e *Election) awaitEligible(ctx context.Context) (waited bool, err error) {
 	for ; ; waited = true {
 		members, membersChanged := e.cfg.Fleet.Load()
@@ -205,7 +205,7 @@ func (e *Election) awaitEligible(ctx context.Context) (waited bool, err error) {
 }
 
 // campaign joins the queue, waits until it is first, and leads. It returns nil
-// when this node may no longer campaign or has resigned.
+// when this node may no longer campaign or resigned.
 func (e *Election) campaign(ctx context.Context, s *etcd.Session) error {
 	e.setState(func(st State) State { st.Election = protocol.Campaigning; return st })
 	s.Outlast() // a candidate that waits keeps its place
@@ -221,7 +221,7 @@ func (e *Election) campaign(ctx context.Context, s *etcd.Session) error {
 }
 
 // enqueue creates the candidate's key and returns its create revision. The key
-// cannot exist: no other session has this lease.
+// cannot exist: no other session uses this lease.
 func (e *Election) enqueue(ctx context.Context, s *etcd.Session, key string) (int64, error) {
 	local := e.cfg.Local.Get()
 	resp, err := e.cfg.Client.Txn(ctx,
@@ -236,9 +236,9 @@ func (e *Election) enqueue(ctx context.Context, s *etcd.Session, key string) (in
 	return resp.Header.Revision, nil
 }
 
-// awaitFirst reports whether the candidate has become the first; false: it may no
-// longer campaign. Only the watch says so: lead confirms it. A candidate that becomes the
-// first while its session is not valid waits until it is.
+// awaitFirst reports whether the candidate became the first; false: it may no longer
+// campaign. Only the watch says so: lead confirms it. A candidate that becomes the first
+// while its session is not valid waits until it is.
 func (e *Election) awaitFirst(ctx context.Context, s *etcd.Session, epoch int64) (bool, error) {
 	rewinds, rewound := e.cfg.Client.Rewound().Load()
 	for {
@@ -271,14 +271,14 @@ func (e *Election) awaitFirst(ctx context.Context, s *etcd.Session, epoch int64)
 	}
 }
 
-// place returns how many candidates come before that of epoch; -1: it is not in the
-// queue.
+// place returns how many candidates come before the candidate of epoch; -1: it is
+// not in the queue.
 func place(queue etcd.Listing, epoch int64) int {
 	return slices.IndexFunc(queue.KVs, func(kv *etcd.KV) bool { return kv.CreateRevision == epoch })
 }
 
-// setState publishes a changed state, and logs what people follow. Only Run's
-// goroutine calls it.
+// setState publishes a changed state, and logs the changes that people follow.
+// Only Run's goroutine calls it.
 func (e *Election) setState(change func(State) State) {
 	was := e.state.Get()
 	now := change(was)
@@ -296,7 +296,7 @@ func (e *Election) setState(change func(State) State) {
 		switch {
 		case now.Eligibility.Reason != "":
 			attrs = append(attrs, "reason", string(now.Eligibility.Reason), "message", now.Eligibility.Message)
-		case now.Election == protocol.Ineligible: // what ended it has a line of its own, such as that services stop
+		case now.Election == protocol.Ineligible: // the cause is logged by itself, such as that services stop
 			attrs = append(attrs, "message", "its campaign ended")
 		}
 		e.cfg.Log.Info("election state changed", attrs...)

@@ -16,12 +16,12 @@ import (
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// Applier makes the objects of the API what the bundle wants. A leader calls it
-// from one goroutine at a time.
+// Applier makes the objects of the API match the bundle. A leader calls it from
+// one goroutine at a time.
 type Applier interface {
 	// Survey reads the mark and the highest content epoch of the set. A mark that
-	// cannot be read is an error, never an absent one. If the stamps have to
-	// replace the mark, Survey reads them after quiet.
+	// cannot be read is an error, never an absent one. If the stamps must replace
+	// the mark, Survey reads them after quiet.
 	Survey(ctx context.Context, work protocol.Work, quiet time.Time) (protocol.Mark, error)
 	// Reconcile makes the objects as work describes. It sends no write after
 	// lease(), an instant on the monotonic clock that moves as the lease is
@@ -32,7 +32,7 @@ type Applier interface {
 	// ctx ends, if possible with answers to the requests under way.
 	Reconcile(ctx context.Context, work protocol.Work, lease func() time.Time, quiet time.Time) (protocol.Outcome, error)
 	// Keep keeps the objects as the complete pass over work just left them, until
-	// ctx ends: it repairs what other clients change. An error says why a full
+	// ctx ends: it repairs the changes of other clients. An error says why a full
 	// pass is due. lease and the end of ctx mean the same as for Reconcile.
 	Keep(ctx context.Context, work protocol.Work, lease func() time.Time) (protocol.Outcome, error)
 	// Answered returns when the API last answered a request of these methods, on
@@ -41,7 +41,8 @@ type Applier interface {
 	Answered() time.Time
 }
 
-// Config is what an Election needs. Every field is required, except the last two.
+// Config configures an Election. Every field is required, unless its comment explains
+// nil.
 type Config struct {
 	Client *etcd.Client
 	Store  *status.Store // of the same Client
@@ -60,13 +61,13 @@ type Config struct {
 	// the error of Survey.
 	APIProblem func() protocol.Eligibility
 
-	// MayLead becomes true before this node enters the queue, and false when its key has been
+	// MayLead becomes true before this node enters the queue, and false when its key was
 	// deleted, or could not be. nil: State is enough.
 	MayLead *event.Value[bool]
 
 	Log        *slog.Logger
 	Registerer prometheus.Registerer // nil: no metrics
-	Trace      trace.Hook            // of tests; nil: nothing is reported
+	Trace      trace.Hook            // of tests and of the flight recorder; nil: nothing is reported
 }
 
 // State is this node's part in the election, for people.
@@ -80,7 +81,7 @@ type State struct {
 	// Step is the newest decision of this leader; the zero Step while it does not
 	// lead.
 	Step protocol.Step
-	// Absences has every node that this leader sees without a presence; empty
+	// Absences lists every node that this leader sees without a presence; empty
 	// while it does not lead.
 	Absences map[protocol.NodeID]Absence
 	// Working: a survey or a pass is running.
@@ -92,7 +93,7 @@ type State struct {
 	Problem string
 }
 
-// same compares what is shown. Step.String prints all that a step decides.
+// same compares the fields that people see. Step.String prints all that a step decides.
 func (s State) same(o State) bool {
 	return s.Election == o.Election && s.Epoch == o.Epoch && s.Eligibility == o.Eligibility &&
 		s.Working == o.Working && s.Problem == o.Problem && s.Garbage == o.Garbage && maps.Equal(s.Absences, o.Absences) &&

@@ -17,19 +17,19 @@ const (
 	lapseMemory = 5 * time.Minute
 )
 
-// deadlines is what a leader knows of time, on the monotonic clock.
+// deadlines are a leader's knowledge of time, on the monotonic clock.
 type deadlines struct {
 	now time.Time // the start of this round: everything in it is decided at one instant
 	// confirmed is when a transaction first confirmed the leadership
-	// (docs/protocol.md#sessions); zero: none has.
+	// (docs/protocol.md#sessions); zero: none did.
 	confirmed time.Time
 	resync    time.Time // when the next full pass is due; zero: no pass was complete yet
 
 	retryAt time.Time       // no job begins before; zero: at once
 	retries backoff.Backoff // after jobs that failed
 
-	// trying is when the first job began since the API last did what a job asked
-	// for; zero: no job has begun since.
+	// trying is when the first job began since the API last served a job; zero:
+	// no job began since.
 	trying     time.Time
 	yieldAfter time.Duration // how long a leader accepts that its API is unreachable
 
@@ -67,7 +67,7 @@ func (d *deadlines) next(answered time.Time, others ...time.Time) time.Time {
 	return first
 }
 
-// passDue reports whether the time has come for another full pass.
+// passDue reports whether it is time for another full pass.
 func (d *deadlines) passDue() bool { return !d.resync.IsZero() && !d.now.Before(d.resync) }
 
 // mayBegin reports whether the pause after the last failure is over.
@@ -106,7 +106,7 @@ func (d *deadlines) apiWorked() { d.trying = time.Time{} }
 
 // surveyed notes a survey that succeeded. The next job may begin at once, but if
 // that fails, its pause is longer than the one before: only a complete pass shows
-// that what made jobs fail is over.
+// that the cause of the failures is over.
 func (d *deadlines) surveyed() {
 	d.retryAt = time.Time{}
 	d.apiWorked()

@@ -12,7 +12,7 @@ import (
 // round follows at once.
 const maxDeletions = 16
 
-// deleteExpired deletes the ephemeral records that have expired for this leader
+// deleteExpired deletes the ephemeral records that expired for this leader
 // (docs/protocol.md#ephemeral). No decision depends on it: the leader ignores these
 // records already. After a failure it pauses.
 func (l *leadership) deleteExpired(ctx context.Context, in protocol.Input) {

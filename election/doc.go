@@ -1,19 +1,19 @@
 // Package election elects the one sidecar that writes, and runs the leader's loop
 // (docs/protocol.md#eligibility, docs/protocol.md#leader-rules). It owns the
-// candidates' keys in etcd and the leader's progress. protocol.Next decides what
-// the leader does next; the guards that it returns decide which status may be
+// candidates' keys in etcd and the leader's progress. protocol.Next decides the
+// leader's next step; the guards that it returns decide which status may be
 // written.
 //
-// The etcd client library's own Election is not used: a candidate whose lease has
+// The etcd client library's own Election is not used: a candidate whose lease
 // ended can be declared leader, and an orphaned key can block an election for ever
-// (docs/upstream.md#etcd-election). The keys have the same layout, so that the
+// (docs/upstream.md#etcd-election). The keys use the same layout, so that the
 // library's tools can read them.
 //
 // Not guaranteed: that a deposed leader notices before the next one is elected.
 // Guards, the lease's deadline on the monotonic clock and the content epoch make
 // that harmless (docs/protocol.md#why-it-is-safe).
 //
-// Run is one goroutine, and one that follows the queue of candidates. A leader has
-// one more for its job: a survey, a pass, or keeping the objects as the last pass
-// left them.
+// Run is one goroutine, and one that follows the queue of candidates. A leader
+// runs one more for its job: a survey, a pass, or keeping the objects as the last
+// pass left them.
 package election

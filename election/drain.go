@@ -58,12 +58,12 @@ func (l *leadership) giveUp(ctx context.Context) {
 	if l.clock.confirmed.IsZero() || !l.session.Valid() || !client.Contact().Get().Connected {
 		return // the next leader waits
 	}
-	// It has to run after ctx has ended, too.
+	// It must run after ctx ended, too.
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
 	defer cancel()
 	err := l.resign(clean)
 	if errors.Is(err, status.ErrGuard) {
-		// Either the status has changed, or the key is deleted. A new snapshot
+		// Either the status changed, or the key is deleted. A new snapshot
 		// shows which.
 		if in, gatherErr := l.gather(clean); gatherErr == nil {
 			l.status = in.Status

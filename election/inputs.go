@@ -13,8 +13,8 @@ import (
 // gather collects every fact that a decision rests on. One transaction reads the
 // snapshot and confirms the leadership (docs/protocol.md#snapshots). gather
 // returns errLostLeadership if the key no longer belongs to this leader, and
-// errWentBack if the store went back since the leadership began: what this leader
-// has counted and done belongs to another history of the store.
+// errWentBack if the store went back since the leadership began: this leader's
+// counts and its work belong to another history of the store.
 func (l *leadership) gather(ctx context.Context) (protocol.Input, error) {
 	client := l.e.cfg.Client
 	s, mine, err := readSnapshot(ctx, client, &l.decoder, clientv3.Compare(clientv3.CreateRevision(l.key), "=", l.epoch))
@@ -41,7 +41,7 @@ func (l *leadership) gather(ctx context.Context) (protocol.Input, error) {
 	}, nil
 }
 
-// progressNow adds to the progress what depends on the clock.
+// progressNow adds the facts that depend on the clock to the progress.
 func (l *leadership) progressNow() protocol.Progress {
 	p := l.progress
 	p.Due = l.clock.passDue()

@@ -12,15 +12,14 @@ import (
 type job struct {
 	step   protocol.Step
 	cancel context.CancelFunc
-	done   chan struct{} // closed when what follows is set
+	done   chan struct{} // closed when the fields below are set
 
 	mark    protocol.Mark
 	outcome protocol.Outcome
 	err     error
 }
 
-// finished returns a channel that closes when the job has ended; nil: there is no
-// job.
+// finished returns a channel that closes when the job ends; nil: there is no job.
 func (j *job) finished() <-chan struct{} {
 	if j == nil {
 		return nil
@@ -38,7 +37,7 @@ func (j *job) hasEnded() bool {
 	}
 }
 
-// keeps reports whether the job keeps objects: it has no end of its own.
+// keeps reports whether the job keeps objects: it does not end by itself.
 func (j *job) keeps() bool { return j != nil && j.step.Kind == protocol.StepHold }
 
 func (j *job) run(ctx context.Context, applier Applier, lease func() time.Time, quiet time.Time) {
@@ -53,8 +52,8 @@ func (j *job) run(ctx context.Context, applier Applier, lease func() time.Time, 
 }
 
 // hold makes sure that the objects are kept as the step's work left them, if the
-// step has work. When that job has ended, the objects are not kept until the next
-// pass.
+// step contains work. After that job ended, the objects are not kept until the
+// next pass.
 func (l *leadership) hold(ctx context.Context, step protocol.Step) {
 	if step.Reread {
 		l.reread(ctx, step)
@@ -139,7 +138,7 @@ func (l *leadership) stop() {
 	l.job = nil
 }
 
-// collect takes the result of the job, if there is one and it has ended.
+// collect takes the result of the job, if there is one and it ended.
 func (l *leadership) collect() {
 	if !l.job.hasEnded() {
 		return

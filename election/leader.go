@@ -20,10 +20,10 @@ type leadership struct {
 	session  *etcd.Session
 	key      string
 	epoch    int64
-	rewinds  int                 // how often the store had gone back when the leadership began
+	rewinds  int                 // how often the store went back before the leadership began
 	status   protocol.StatusView // of the newest snapshot
 	mark     protocol.Mark
-	progress protocol.Progress // without what depends on the clock
+	progress protocol.Progress // without the facts that depend on the clock
 	absences absences
 	decoder  fleet.Decoder
 	pending  []pendingRequest
@@ -46,9 +46,9 @@ func (e *Election) newLeadership(s *etcd.Session, key string, epoch int64) *lead
 const etcdPause = 100 * time.Millisecond
 
 // lead runs the leader's loop: gather the facts, ask protocol.Next, carry out the
-// step, wait for a change. It returns nil when the leader has resigned, and
-// otherwise why the leadership ended. No job of it runs any more then, except
-// after ErrJobStuck.
+// step, wait for a change. It returns nil when the leader resigned, and otherwise
+// why the leadership ended. No job of it runs any more then, except after
+// ErrJobStuck.
 func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch int64) (err error) {
 	l := e.newLeadership(s, key, epoch)
 	l.rewinds = e.rewinds()
@@ -60,7 +60,7 @@ func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch 
 			err = errors.Join(ErrJobStuck, err)
 			return
 		}
-		if !errors.Is(err, errWentBack) { // of the restored store, it cannot say who has drained
+		if !errors.Is(err, errWentBack) { // of the restored store, it cannot say who drained
 			l.giveUp(ctx)
 		}
 	}()
@@ -101,16 +101,16 @@ func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch 
 	return l.ended(ErrJobStuck)
 }
 
-// beginRound reads the clock, and takes the result of a job that has ended. Without
-// the result the leader could yield for an unreachable API although the job has
-// found that the API is reachable.
+// beginRound reads the clock, and takes the result of a job that ended. Without the
+// result the leader could yield for an unreachable API although the job found that
+// the API is reachable.
 func (l *leadership) beginRound() {
 	l.collect()
 	l.clock.now = time.Now()
 }
 
-// confirm notes a snapshot that has confirmed the leadership. The first one shows
-// what is recorded of former leaders.
+// confirm notes a snapshot that confirmed the leadership. The first one shows
+// whether former leaders drained.
 func (l *leadership) confirm(in *protocol.Input) {
 	l.status = in.Status
 	if l.clock.confirmed.IsZero() {
@@ -144,7 +144,7 @@ func garbageIn(in protocol.Input) string {
 	return cmp.Or(in.Status.Warning, protocol.GarbageEpoch(in.Status.Status.ContentEpoch, in.Mark.HighestEpoch))
 }
 
-// show publishes the step, and what in its facts is not believed.
+// show publishes the step, and the number in its facts that is not believed.
 func (l *leadership) show(step protocol.Step, garbage string) {
 	if garbage != "" && garbage != l.e.state.Get().Garbage {
 		l.e.cfg.Log.Warn("a number is not believed", "problem", garbage)
@@ -211,7 +211,7 @@ func (l *leadership) write(ctx context.Context, step protocol.Step) {
 	case err == nil:
 		l.writes.Reset()
 		if s := step.Status; !l.failing.Same(protocol.Content{Release: s.ContentRelease, Digest: s.Digest}) {
-			l.clock.retryNow() // other content than what failed, whatever its content epoch
+			l.clock.retryNow() // other content than the failing one, whatever its content epoch
 		}
 		l.problem("")
 		l.e.cfg.Log.Info("status written", "rule", step.Rule, "status", step.Status.String())
@@ -234,8 +234,8 @@ func (l *leadership) problem(text string) {
 	l.e.setState(func(s State) State { s.Problem = text; return s })
 }
 
-// changes returns what wakes the leader. It is called before the facts are
-// gathered, so that no later change is missed.
+// changes returns the channels that wake the leader. It is called before the
+// facts are gathered, so that no later change is missed.
 func (l *leadership) changes() []<-chan struct{} {
 	return []<-chan struct{}{
 		changeOf(l.e.cfg.Fleet), changeOf(l.e.cfg.Store.Observed()), changeOf(l.e.cfg.StoreKey), changeOf(l.e.cfg.Local),

@@ -21,7 +21,7 @@ type metrics struct {
 	deletions     prometheus.Counter
 }
 
-// endReasons has every reason for which a leadership can end, as labels.
+// endReasons lists every reason for which a leadership can end, as labels.
 var endReasons = []protocol.Reason{
 	protocol.NewerAlive, protocol.RollingBack, protocol.NotController, protocol.Cordoned,
 	protocol.APIUnreachable, protocol.ShuttingDown, lostReason,

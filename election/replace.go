@@ -16,9 +16,9 @@ import (
 	"github.com/lockstep-dev/lockstep/status"
 )
 
-// ReplaceBundle lets the objects of one bundle be replaced by those of another, once
-// (docs/protocol.md#bundle-names). It returns ErrNotReplaceable if the facts do not allow
-// that, and otherwise the facts on which it was written. A replacement that waits already is not
+// ReplaceBundle lets leaders replace the objects of one bundle by the objects of another, once
+// (docs/protocol.md#bundle-names). It returns ErrNotReplaceable if the facts do not allow that,
+// and otherwise the facts on which it was written. A replacement that waits already is not
 // written again.
 func ReplaceBundle(ctx context.Context, client *etcd.Client, r protocol.Replacement) (protocol.Fleet, protocol.StatusView, error) {
 	var f protocol.Fleet
@@ -30,7 +30,8 @@ func ReplaceBundle(ctx context.Context, client *etcd.Client, r protocol.Replacem
 	return f, v, err
 }
 
-// untilUnchanged repeats a change until what it has read still held.
+// untilUnchanged repeats a change until the facts that it read still held when it was
+// written.
 func untilUnchanged(ctx context.Context, change func() error) error {
 	pauses := backoff.Backoff{First: etcdPause, Max: time.Second}
 	for {
@@ -65,7 +66,7 @@ func replaceBundle(ctx context.Context, client *etcd.Client, r protocol.Replacem
 	_, err = client.Write(ctx, []clientv3.Cmp{
 		clientv3.Compare(clientv3.ModRevision(keys.Status()), "=", s.status.Revision),
 		clientv3.Compare(clientv3.ModRevision(keys.Node(witness.ID)), "=", witness.Revision),
-		// One that was not valid is replaced.
+		// An invalid replacement is overwritten.
 		clientv3.Compare(clientv3.ModRevision(keys.Replacement()), "<", s.fleet.Revision+1),
 	}, clientv3.OpPut(keys.Replacement(), string(value)))
 	if err != nil {

@@ -23,7 +23,7 @@ type RollbackRequest struct {
 	Extend bool
 }
 
-// BeginRollback says that people want the objects of an older release back
+// BeginRollback writes that people want the objects of an older release back
 // (docs/protocol.md#rollback). It returns ErrNotRollable if the facts do not allow that, and
 // otherwise the facts on which it was written. A rollback to the same release that is under way
 // is not written again unless its end changes, and is returned with the facts.
@@ -69,7 +69,7 @@ func beginRollback(ctx context.Context, client *etcd.Client, r RollbackRequest) 
 	return s, nil
 }
 
-// asRead are the conditions that status and records are as a snapshot has them.
+// asRead returns the conditions that status and records are unchanged since a snapshot.
 func asRead(keys keyspace.Keys, s snapshot) []clientv3.Cmp {
 	return []clientv3.Cmp{
 		clientv3.Compare(clientv3.ModRevision(keys.Status()), "=", s.status.Revision),

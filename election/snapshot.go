@@ -18,14 +18,14 @@ import (
 type snapshot struct {
 	fleet  protocol.Fleet
 	status protocol.StatusView
-	store  string // its ID; empty: it has none
+	store  string // its ID; empty: there is none
 
 	replacement protocol.Replacement
 }
 
 // ReadSnapshot reads status, records and presences at one revision, as a leader
-// does. The caller need not lead: it is for commands that show what a leader would
-// decide.
+// does. The caller need not lead: it is for commands that show a leader's
+// decision.
 func ReadSnapshot(ctx context.Context, client *etcd.Client) (protocol.Fleet, protocol.StatusView, protocol.Replacement, error) {
 	s, _, err := readSnapshot(ctx, client, &fleet.Decoder{})
 	if err != nil {
@@ -34,8 +34,8 @@ func ReadSnapshot(ctx context.Context, client *etcd.Client) (protocol.Fleet, pro
 	return s.fleet, s.status, s.replacement, nil
 }
 
-// readSnapshot reads in one linearizable transaction, if conds hold. The decoder is that
-// of the snapshot before, or a new one.
+// readSnapshot reads in one linearizable transaction, if conds hold. The decoder is the
+// one that decoded the snapshot before, or a new one.
 func readSnapshot(
 	ctx context.Context, client *etcd.Client, decoder *fleet.Decoder, conds ...clientv3.Cmp,
 ) (s snapshot, held bool, err error) {

@@ -7,8 +7,8 @@ import (
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// This file reports to tests what a leader does (package trace). In production,
-// Config.Trace is nil, and each method here returns at once.
+// This file reports the events of a leader to Config.Trace (package trace). If
+// that is nil, each method here returns at once.
 
 func (l *leadership) trace(e trace.Event) {
 	if l.e.cfg.Trace != nil {
@@ -16,7 +16,7 @@ func (l *leadership) trace(e trace.Event) {
 	}
 }
 
-// sinceConfirmed is an instant as a trace has it; zero stays zero.
+// sinceConfirmed converts an instant for a trace; zero stays zero.
 func (l *leadership) sinceConfirmed(at time.Time) time.Duration {
 	if at.IsZero() {
 		return 0

@@ -10,8 +10,8 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// yield is what an election remembers of an unreachable API from one leadership to
-// the next (docs/protocol.md#yielding).
+// yield is an election's memory of an unreachable API from one leadership to the
+// next (docs/protocol.md#yielding).
 type yield struct {
 	withdrawn bool
 	problem   protocol.Eligibility // why, by the newest request that failed
@@ -25,8 +25,8 @@ const (
 	// withdrawn.
 	apiPollPause  = time.Second
 	surveyTimeout = 10 * time.Second
-	// While withdrawn, the log has the problem when it changes, and again after
-	// these pauses.
+	// While withdrawn, the sidecar logs the problem when it changes, and again
+	// after these pauses.
 	minProblemPause = 10 * time.Second
 	maxProblemPause = 10 * time.Minute
 )
@@ -40,8 +40,8 @@ func (y *yield) withdraw(problem protocol.Eligibility) {
 // passCompleted is called after a complete pass.
 func (y *yield) passCompleted() { y.pauses.Reset() }
 
-// apiProblem returns why the API cannot be used. err is that of the newest survey;
-// nil: there is none.
+// apiProblem returns why the API cannot be used. err is the error of the newest
+// survey; nil: there is none.
 func (e *Election) apiProblem(err error) protocol.Eligibility {
 	var out protocol.Eligibility
 	if e.cfg.APIProblem != nil {
@@ -56,7 +56,7 @@ func (e *Election) apiProblem(err error) protocol.Eligibility {
 	}
 }
 
-// awaitAPI returns when the API has answered and the pause is over.
+// awaitAPI returns when the API answered and the pause is over.
 func (e *Election) awaitAPI(ctx context.Context) error {
 	logged := problemLog{e: e, pauses: backoff.Backoff{First: minProblemPause, Max: maxProblemPause}}
 	for {
