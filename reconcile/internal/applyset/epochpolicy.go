@@ -34,7 +34,7 @@ import (
 // cost is bounded, however many labels, annotations and owners an object has: the
 // API server refuses a request whose checks cost too much.
 
-// epochPattern is what ParseEpoch accepts, without the bound, as an RE2
+// epochPattern matches the texts that ParseEpoch accepts, without the bound, as an RE2
 // expression.
 const epochPattern = `^[1-9][0-9]{0,15}$`
 
@@ -49,8 +49,8 @@ func FenceKinds() []schema.GroupKind {
 	}
 }
 
-// fenceName is the name of the policy's objects. They are cluster-wide, and sets
-// in two namespaces may have the same name.
+// fenceName is the name of the policy's objects. They are cluster-wide, and the names of sets
+// in two namespaces may be equal.
 func (s Set) fenceName() string { return s.Name + "-fence." + s.Namespace }
 
 // IsFence reports whether k is an object of the set's epoch policy.
@@ -143,10 +143,10 @@ const celController = "request.userInfo.?username.orValue('') == 'system:kube-co
 // celVariable is an expression with a name. It may use those before it.
 type celVariable struct{ name, expression string }
 
-// celVariables name what the conditions ask. On a creation there is no old object.
-// claims is asked of updates only: an object that is created joins. An object of the set that
-// a controller adopts would be copied from then on, and never be removed: adopts needs the right, or
-// one of the controllers of Kubernetes, which adopt what a deleted parent has left.
+// celVariables name the questions of the conditions. On a creation there is no old object. claims is
+// asked of updates only: an object that is created joins. An object of the set that a controller
+// adopts would be copied from then on, and never be removed: adopts needs the right, or one of the
+// controllers of Kubernetes, which adopt the orphans of a deleted parent.
 func (s Set) celVariables() []celVariable {
 	var names []string
 	for _, name := range append(bundle.StampAnnotations(), bundle.ChoiceAnnotations()...) {
@@ -174,7 +174,7 @@ func (s Set) fenceVariables() []any {
 	return out
 }
 
-// The conditions of the fence, for what celVariables name.
+// The conditions of the fence, which use celVariables.
 var (
 	celStamps = fmt.Sprintf("!variables.stamped || variables.after != '' || request.options.?fieldManager.orValue('') != '%s'", kube.FieldManager)
 	celGrows  = fmt.Sprintf("!variables.stamped || variables.after == '' || "+
@@ -188,10 +188,10 @@ func (s Set) celMay() string {
 		"variables.adopts && (%s) || authorizer.group('').resource('configmaps').namespace('%s').name('%s').check('update').allowed()", celController, s.Namespace, s.Name)
 }
 
-// fenceMatch is true for a request that a validation refuses. The API server
-// converts both objects for the match conditions, and three times more for
-// validations, messages and audit annotations. With this condition it does so once
-// for a request that is not refused. Match conditions have no variables.
+// fenceMatch is true for a request that a validation refuses. The API server converts both
+// objects for the match conditions, and three times more for validations, messages and audit
+// annotations. With this condition it does so once for a request that is not refused. Match
+// conditions know no variables.
 func (s Set) fenceMatch() []any {
 	refused := fmt.Sprintf("!((oldObject == null || variables.before == variables.after || (%s) && (%s)) && (%s))", celStamps, celGrows, s.celMay())
 	for _, v := range slices.Backward(s.celVariables()) {

@@ -54,8 +54,8 @@ func (v Inventory) encode() string {
 
 var errInventory = errors.New("decode the inventory: it is damaged")
 
-// decodeInventory decodes what encode returns, and nothing else: half of an
-// inventory would turn objects of ours into strangers.
+// decodeInventory decodes the results of encode, and nothing else: half of an inventory would
+// turn objects of ours into strangers.
 func decodeInventory(text string) (Inventory, error) {
 	raw, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil || len(raw)%len(ID{}) != 0 {
@@ -69,14 +69,14 @@ func decodeInventory(text string) (Inventory, error) {
 		}
 		out = append(out, id)
 	}
-	if out.encode() != text { // base64 has white space, and more than one form of some bytes
+	if out.encode() != text { // base64 allows white space, and more than one form of some bytes
 		return nil, errInventory
 	}
 	return out, nil
 }
 
-// Members are the objects of the set: those of the bundle, and those of the
-// inventory. Whatever else carries the set's label is a stranger.
+// Members are the objects of the set: the bundle's and the inventory's. Any other object with
+// the set's label is a stranger.
 type Members struct {
 	Wanted    map[Key]bool
 	Inventory Inventory

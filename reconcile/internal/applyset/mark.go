@@ -23,8 +23,8 @@ type MarkData struct {
 // markKey is the key of the mark in the parent's data.
 const markKey = "mark.json"
 
-// markJSON is the mark's form in the API. Unknown fields are ignored: a newer
-// sidecar may have written them, and an older one must still be able to lead.
+// markJSON is the mark's form in the API. Unknown fields are ignored: a newer sidecar may write
+// them, and an older one must still be able to lead.
 type markJSON struct {
 	FirstDone   bool        `json:"firstDone"`
 	LeaderEpoch int64       `json:"leaderEpoch"`
@@ -85,7 +85,7 @@ func decodeMark(data string) (MarkData, error) {
 }
 
 // named returns m with the name of its newest content, unless an entry has one. The name is
-// a key of its own beside the mark: a program that does not know it keeps it.
+// another key beside the mark: a program that does not know it keeps it.
 func (m MarkData) named(bundle string) MarkData {
 	if bundle == "" || len(m.Entries) == 0 || m.Mark(0).Bundle() != "" {
 		return m
@@ -142,9 +142,9 @@ func (m MarkData) Begun(w protocol.Work) MarkData {
 	}
 }
 
-// EpochTaken reports whether other content has c's epoch: a predecessor's entry
-// that landed after this leader's survey. Entries that were rebuilt from stamps
-// have no digest, so they do not count as other content.
+// EpochTaken reports whether other content has c's epoch: a predecessor's entry that landed
+// after this leader's survey. Entries that were rebuilt from stamps carry no digest, so they do
+// not count as other content.
 func (m MarkData) EpochTaken(c protocol.Content) bool {
 	return slices.ContainsFunc(m.Entries, func(e protocol.Content) bool {
 		return e.Epoch == c.Epoch && e.Digest != "" && !e.Same(c)
@@ -190,9 +190,9 @@ func (m MarkData) Mark(highest int64) protocol.Mark {
 	}
 }
 
-// Rebuild returns the mark of a parent that was deleted or damaged. Where there
-// is a status, the mark is what the status covers, which is all that can be
-// present. Otherwise it is rebuilt from the stamps on the objects.
+// Rebuild returns the mark of a parent that was deleted or damaged. Where there is a status,
+// the mark contains the status's content, which is all that can be present. Otherwise it is
+// rebuilt from the stamps on the objects.
 func Rebuild(stamps []Stamp, work protocol.Work) MarkData {
 	if work.FallbackEntry != (protocol.Content{}) {
 		return MarkData{FirstDone: true, Entries: []protocol.Content{work.FallbackEntry}}

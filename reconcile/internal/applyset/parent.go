@@ -20,17 +20,17 @@ type Parent struct {
 	Mark     MarkData     // only where Known
 	Known    bool         // the mark was there and could be decoded
 	Contents Contents
-	// Recorded: the parent has the annotation that lists its kinds. Otherwise the
-	// kinds of the set are lost.
+	// Recorded: the parent carries the annotation that lists its kinds. Otherwise the kinds of
+	// the set are lost.
 	Recorded bool
-	// Inventory is empty where it is missing or damaged: what was in it then counts
-	// as a stranger, and is never removed.
+	// Inventory is empty where it is missing or damaged: the objects that it listed then count
+	// as strangers, and are never removed.
 	Inventory Inventory
 	Store     string // the ID of the store that the set belongs to; empty: none yet
 	Bundle    string // the name of the bundle of the newest content; empty: none yet
 }
 
-// ParentData is what we write into the parent.
+// ParentData is our part of the parent.
 type ParentData struct {
 	Mark      MarkData
 	Contents  Contents
@@ -41,7 +41,7 @@ type ParentData struct {
 // bundleKey is the key of the bundle's name in the parent's data.
 const bundleKey = "bundle"
 
-// Contents is what the annotations of the parent list (KEP-3659).
+// Contents are the lists in the annotations of the parent (KEP-3659).
 type Contents struct {
 	Kinds      []schema.GroupKind
 	Namespaces []string // other than the parent's own
@@ -99,8 +99,8 @@ func formatKinds(kinds []schema.GroupKind) string {
 	return strings.Join(slices.Sorted(maps.Keys(names)), ",")
 }
 
-// With returns the object that the parent has to become to have d. It keeps what
-// other writers put on the parent.
+// With returns the parent's object with d. It keeps the fields and annotations that other
+// writers put on the parent.
 func (p Parent) With(s Set, d ParentData) (*kube.Object, error) {
 	obj := &kube.Object{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
 	if p.Object != nil {
@@ -141,14 +141,14 @@ func (p Parent) With(s Set, d ParentData) (*kube.Object, error) {
 	return obj, nil
 }
 
-// Matches reports whether the parent already has the content of mark m, and the
-// inventory and annotations of want, whichever leader wrote it.
+// Matches reports whether the parent already contains the content of mark m, and the inventory
+// and annotations of want, whichever leader wrote it.
 func (p Parent) Matches(want *kube.Object, m MarkData) bool {
 	return p.Object != nil && p.Known && p.Mark.SameContent(m) && sameSet(p.Object, want)
 }
 
-// Equals reports whether the parent has the data and the annotations of want,
-// byte by byte: it is what a write of want left.
+// Equals reports whether the data and the annotations of the parent are equal to want's, byte
+// by byte, as after a write of want.
 func (p Parent) Equals(want *kube.Object) bool {
 	return p.Object != nil && p.Known && encoded(p.Object, markKey) == encoded(want, markKey) && sameSet(p.Object, want)
 }
@@ -178,9 +178,9 @@ func WithoutMark(want *kube.Object) *kube.Object {
 	return out
 }
 
-// For returns the parent as a pass over w takes it: a mark whose content epoch is
-// too far above that of the status is damaged (docs/protocol.md#content-epoch).
-// garbage says so, for people; empty: it is not.
+// For returns the parent as a pass over w takes it: a mark whose content epoch is too far above
+// the status's is damaged (docs/protocol.md#content-epoch). garbage says so, for people; empty:
+// it is not.
 func (p Parent) For(w protocol.Work) (out Parent, garbage string) {
 	if highest := p.Mark.HighestEpoch(); p.Known && w.MarkTooHigh(highest) {
 		p.Mark, p.Known = MarkData{}, false
@@ -200,8 +200,8 @@ func (p Parent) SameVersion(o Parent) bool {
 	return p.Object.GetUID() == o.Object.GetUID() && p.Object.GetResourceVersion() == o.Object.GetResourceVersion()
 }
 
-// NeedsStamps reports whether the mark can be rebuilt from stamps alone: the
-// parent has none, and there is no status.
+// NeedsStamps reports whether the mark can be rebuilt from stamps alone: the parent carries
+// none, and there is no status.
 func (p Parent) NeedsStamps(stamps []Stamp, work protocol.Work) bool {
 	return !p.Known && work.FallbackEntry == (protocol.Content{}) && len(stamps) > 0
 }

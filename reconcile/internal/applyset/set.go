@@ -35,9 +35,8 @@ func (s Set) ParentKey() Key {
 	return Key{GroupKind: ParentResource().GroupKind(), Namespace: s.Namespace, Name: s.Name}
 }
 
-// ParentResource returns the resource of the parent: ConfigMap. Every cluster has
-// it before any CRD, it is small, and the ApplySet form allows it. The parent
-// contains no secrets.
+// ParentResource returns the resource of the parent: ConfigMap. Every cluster serves it before
+// any CRD, it is small, and the ApplySet form allows it. The parent contains no secrets.
 func ParentResource() kube.Resource {
 	return kube.Resource{
 		GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},

@@ -11,8 +11,8 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
-// Stamp is what an object carries about the content that brought its present
-// form (docs/protocol.md#stale-writes).
+// Stamp names on an object the content that brought its present form
+// (docs/protocol.md#stale-writes).
 type Stamp struct {
 	Epoch   int64
 	Release protocol.Release
@@ -48,8 +48,8 @@ func NewerEpoch(annotations map[string]string, epoch int64) (int64, bool) {
 	return have, ok && have > epoch
 }
 
-// ParseEpoch accepts what Put writes and nothing else: the epoch policy has to
-// agree on what an epoch is.
+// ParseEpoch accepts the epochs that Put writes and nothing else: it must agree with the epoch
+// policy.
 func ParseEpoch(s string) (int64, bool) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || !protocol.IsContentEpoch(n) || strconv.FormatInt(n, 10) != s {

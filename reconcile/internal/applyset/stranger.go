@@ -18,13 +18,13 @@ type Stranger struct {
 	Manager  string // the field manager that set the label; empty: unknown
 }
 
-// Strangers counts strangers, and has the first of them.
+// Strangers counts strangers, and contains the first of them.
 type Strangers struct {
 	Total int
 	First []Stranger // at most MaxStrangers, in the order of their keys
 }
 
-// MaxStrangers bounds Strangers.First. A few show what it is about.
+// MaxStrangers bounds Strangers.First. A few are enough to recognize their origin.
 const MaxStrangers = 10
 
 // Add counts a stranger. details returns it, and is called only where there is
@@ -43,9 +43,9 @@ func (s Strangers) With(o Strangers) Strangers {
 	return Strangers{Total: s.Total + o.Total, First: first[:min(len(first), MaxStrangers)]}
 }
 
-// MayBeStranger reports whether an object that is not of the set says something
-// about its writer. Controllers copy labels to what they create: the controllers
-// of endpoints copy those of a Service.
+// MayBeStranger reports whether an object that is not of the set says something about its
+// writer. Controllers copy labels to the objects that they create: the controllers of endpoints
+// copy the labels of a Service.
 func MayBeStranger(gk schema.GroupKind, h kube.Head) bool {
 	return !copiesLabels(gk) && !h.HasController()
 }
@@ -68,7 +68,7 @@ func (s Stranger) Command() string {
 	return strings.Join(append(words, "--", quote(s.Key.Name)), " ")
 }
 
-// plain is what no shell reads in another way.
+// plain matches words that every shell reads as they are.
 var plain = regexp.MustCompile(`^[A-Za-z0-9._:@%+=/,-]+$`)
 
 func quote(word string) string {
