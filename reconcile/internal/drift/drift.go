@@ -1,13 +1,11 @@
-// Package drift watches the objects of a set between passes, and decides what
-// their changes mean (docs/protocol.md#drift). It writes nothing: package
-// reconcile repairs what has drifted.
+// Package drift watches the objects of a set between passes, and classifies their changes
+// (docs/protocol.md#drift). It writes nothing: package reconcile repairs drifted objects.
 //
-// What a change means is decided from metadata alone, so that a change which is
-// not ours to repair costs no request. The API server records in managedFields who
-// set which field. A writer who changes or removes one of our fields takes it out
-// of our entries. While our entries are the same, down to their times, no field of
-// ours was changed, however often others write a status, or fields that no bundle
-// names.
+// The package classifies a change from metadata alone, so that a change which is not ours to repair
+// costs no request. The API server records in managedFields who set which field. A writer who
+// changes or removes one of our fields takes it out of our entries. While our entries are the
+// same, down to their times, no field of ours was changed, however often others write a status,
+// or fields that no bundle names.
 //
 // Goroutines are the caller's: Watcher.Follow blocks.
 package drift
@@ -25,8 +23,8 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/internal/plan"
 )
 
-// Baseline is what a complete pass left, and what became of it since. One
-// goroutine at a time uses it, except for Watches: see Watch.
+// Baseline is the state that a complete pass left, with the changes since. One goroutine at a
+// time uses it, except for Watches: see Watch.
 type Baseline struct {
 	Set      applyset.Set
 	Content  protocol.Content
@@ -73,7 +71,7 @@ func (o *Kept) SetPlaced(live *kube.Object) {
 // Event is a change of an object, from a watch or from a list that replaces it.
 type Event struct {
 	Key     applyset.Key
-	Object  *kube.Object // nil: a list no longer has it
+	Object  *kube.Object // nil: a list no longer contains it
 	Deleted bool
 	Version string // of the change; where Object is nil, of the list
 }
@@ -86,19 +84,19 @@ func NewEvent(k applyset.Key, obj *kube.Object) *Event {
 // After reports whether e is newer than o. Every event is newer than none.
 func (e *Event) After(o *Event) bool { return o == nil || newer(e.Version, o.Version) }
 
-// Effect is what an event means for an object.
+// Effect is the effect of an event on an object.
 type Effect int
 
 // The effects.
 const (
-	Stale     Effect = iota + 1 // known already: our own write, or older than what is known
-	Unrelated                   // another writer changed what is not ours
+	Stale     Effect = iota + 1 // known already: our own write, or older than the known version
+	Unrelated                   // another writer changed only fields that are not ours
 	Deleting                    // it is being deleted; another event follows
 	Drifted                     // it may need a repair: one apply finds out, and repairs it
 	NeedsPass                   // one apply is not enough
 )
 
-// Assess returns what the event of o means.
+// Assess returns the effect of the event of o.
 func (b *Baseline) Assess(o *Kept) Effect {
 	e := o.Event
 	switch {
@@ -116,9 +114,8 @@ func (b *Baseline) Assess(o *Kept) Effect {
 	return b.assessObject(o, e)
 }
 
-// isStale reports whether e has nothing that o.Placed does not have. A delete
-// event for another UID is stale if that object came before ours, but not if it
-// replaced ours.
+// isStale reports whether e contains nothing newer than o.Placed. A delete event for another
+// UID is stale if that object came before ours, but not if it replaced ours.
 func (o *Kept) isStale(e *Event) bool {
 	version := e.Version
 	if e.Object != nil {
@@ -168,7 +165,7 @@ func (b *Baseline) assessParent(e *Event) Effect {
 	want, err := p.With(b.Set, b.Parent)
 	switch {
 	case err != nil || p.ForeignTo(b.Parent.Store) || p.Known && !p.Mark.SameContent(b.Parent.Mark):
-		return NeedsPass // another leader may have written content
+		return NeedsPass // perhaps another leader wrote content
 	case p.Matches(want, b.Parent.Mark):
 		return Unrelated
 	}

@@ -14,7 +14,7 @@ const (
 	// fightRepairs of one object within fightWindow are a fight.
 	fightRepairs = 5
 	fightWindow  = time.Minute
-	// fightOver is how long an object has to stay unchanged for a fight to end.
+	// fightOver is how long an object must stay unchanged for a fight to end.
 	fightOver = 5 * time.Minute
 	// The pauses between two repairs in a fight double from the one to the other.
 	minFightPause = time.Second
@@ -25,7 +25,7 @@ const (
 // changing. One goroutine at a time uses it.
 type Fights map[applyset.Key]*fight
 
-// fight counts the repairs of one object. It is a fight once it has a pause.
+// fight counts the repairs of one object. It is a fight once its repairs pause.
 type fight struct {
 	times  []time.Time // of the repairs within fightWindow
 	since  time.Time   // of the first

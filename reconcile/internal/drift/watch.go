@@ -20,8 +20,7 @@ import (
 )
 
 const (
-	// stableWatch is how long a watch has to last for earlier failures not to
-	// count any more.
+	// stableWatch is how long a watch must last for earlier failures not to count any more.
 	stableWatch = 10 * time.Second
 	// refusedPause is the pause before a watch that the API server refused is
 	// requested again.
@@ -41,8 +40,8 @@ type Watch struct {
 	Version string
 }
 
-// WatchParent returns the watch of a set's parent. The parent may have been
-// written long ago, so there is no version to resume from.
+// WatchParent returns the watch of a set's parent. The last write of the parent may be long
+// ago, so there is no version to resume from.
 func WatchParent(s applyset.Set) *Watch {
 	return &Watch{
 		Kind: s.ParentKey().GroupKind, Resource: applyset.ParentResource(), Namespace: s.Namespace, Parent: true,
@@ -58,8 +57,7 @@ func WatchKind(s applyset.Set, gk schema.GroupKind, r kube.Resource, version, pr
 	}
 }
 
-// Message is what a watch reports. Where Event is nil, the state of the watch
-// changed.
+// Message is a report of a watch. Where Event is nil, the state of the watch changed.
 type Message struct {
 	From    *Watch
 	Event   *Event
@@ -77,9 +75,8 @@ type Watcher struct {
 	Messages chan<- Message   // received until ctx ends
 }
 
-// Follow keeps a watch open until ctx ends, and sends what it brings. An error
-// says why the watch cannot be kept open. A full pass then finds what happened
-// meanwhile.
+// Follow keeps a watch open until ctx ends, and sends its events. An error says why the watch
+// cannot be kept open. A full pass then finds the changes of the meantime.
 func (r *Watcher) Follow(ctx context.Context, w *Watch) error {
 	if w.Problem != "" {
 		if err := r.send(ctx, Message{From: w, Problem: w.Problem}); err != nil {
@@ -133,7 +130,7 @@ func (r *Watcher) awaitRights(ctx context.Context, w *Watch, refusal error) erro
 func (r *Watcher) beforeNext(ctx context.Context, w *Watch, pauses *backoff.Backoff, err error) error {
 	compacted := apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 	if compacted {
-		w.Version = "" // a list shows what happened meanwhile
+		w.Version = "" // a list shows the changes of the meantime
 	}
 	if pauses.Pause() == 0 && (err == nil || compacted) {
 		pauses.Next()
@@ -161,9 +158,8 @@ func orEnded(err error) error {
 	return err
 }
 
-// stream opens the watch and sends what it brings until it ends; nil: the server
-// ended it gracefully. w.Version moves with it, so that the next watch resumes
-// there.
+// stream opens the watch and sends its events until it ends; nil: the server ended it
+// gracefully. w.Version moves with it, so that the next watch resumes there.
 func (r *Watcher) stream(ctx context.Context, w *Watch) error {
 	if w.Version == "" {
 		if err := r.relist(ctx, w); err != nil {
@@ -215,7 +211,7 @@ func (r *Watcher) open(ctx context.Context, w *Watch) (*kube.Stream, error) {
 	return r.Client.WatchMetadata(ctx, w.Resource, w.Namespace, query, r.keep(w))
 }
 
-// relist sends what exists now, where no watch can show what happened.
+// relist sends the objects that exist now, where no watch can show the changes.
 func (r *Watcher) relist(ctx context.Context, w *Watch) error {
 	list, err := r.list(ctx, w)
 	if err != nil {
@@ -261,8 +257,8 @@ func (r *Watcher) keep(w *Watch) kube.Filter {
 	}
 }
 
-// keysOf returns the kept objects that w watches. The parent is a ConfigMap, but
-// does not have the label by which ConfigMaps are watched.
+// keysOf returns the kept objects that w watches. The parent is a ConfigMap, but does not carry
+// the label by which ConfigMaps are watched.
 func (r *Watcher) keysOf(w *Watch) []applyset.Key {
 	if w.Parent {
 		return []applyset.Key{r.Set.ParentKey()}
