@@ -14,11 +14,10 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/kube"
 )
 
-// Changed returns the fields of want that live has with another value, like
-// ".data.x": the first few, sorted. live is the API server's answer to a write of
-// want. So nothing changed these fields but the API server: a mutating policy or
-// webhook. Other forms of the same value do not count, nor what the server fills in
-// for an empty value. In doubt a field does not count.
+// Changed returns the fields of want whose values differ in live, like ".data.x": the first
+// few, sorted. live is the API server's answer to a write of want. So nothing changed these
+// fields but the API server: a mutating policy or webhook. Other forms of the same value do not
+// count, nor the server's default for an empty value. In doubt a field does not count.
 func Changed(want, live *kube.Object) []string {
 	if InPlace(want, live) {
 		return nil
@@ -53,8 +52,8 @@ func encodedData(stringData any) map[string]any {
 // changes are paths of fields.
 type changes []string
 
-// freeMaps have keys of the user's choice, which a server keeps or refuses. A field
-// that is missing elsewhere may have another form.
+// freeMaps contain keys of the user's choice, which a server keeps or refuses. A field that is
+// missing elsewhere may exist in another form.
 var freeMaps = []string{".metadata.labels", ".metadata.annotations", ".data", ".binaryData"}
 
 func (c *changes) compare(path string, want, have any) {
@@ -86,8 +85,8 @@ func (c *changes) compareMaps(path string, want, have map[string]any) {
 	}
 }
 
-// compareLists pairs the items by their names, if they have names, and by their
-// places otherwise. Items that are there in another order did not change.
+// compareLists pairs items with names by their names, and others by their places. Items that
+// are there in another order did not change.
 func (c *changes) compareLists(path string, want, have []any) {
 	for i, w := range want {
 		if slices.ContainsFunc(have, func(h any) bool { return unchanged(w, h) }) {
@@ -133,8 +132,8 @@ func isScalar(v any) bool {
 	return true
 }
 
-// sameValue reports whether have is a form of the scalar want in which a server may
-// store it, or what it fills in for an empty one.
+// sameValue reports whether have is a form of the scalar want in which a server may store it,
+// or its default for an empty one.
 func sameValue(want, have any) bool {
 	if EqualScalars(want, have) {
 		return true
@@ -178,7 +177,7 @@ func sameQuantity(want, have string) bool {
 	return err == nil && w.Cmp(h) == 0
 }
 
-// sameBytes compares base64, which a manifest may have in several lines.
+// sameBytes compares base64, which a manifest may split into several lines.
 func sameBytes(want, have string) bool {
 	joined := strings.NewReplacer("\n", "", "\r", "").Replace(want)
 	return joined != want && joined == strings.NewReplacer("\n", "", "\r", "").Replace(have)

@@ -12,19 +12,18 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/sorting"
 )
 
-// Change is what another manager changed of our fields.
+// Change lists the fields of ours that another manager changed.
 type Change struct {
 	Manager string   // empty: unknown
 	Fields  []string // that we no longer own, like ".data.x"; sorted, the first few
 }
 
-// maxFields bounds Change.Fields. A few show what it is about.
+// maxFields bounds Change.Fields. A few are enough to recognize the conflict.
 const maxFields = 5
 
-// ChangeSince returns who changed which of our fields between own, an earlier Own
-// of the object, and now. The manager that took one of the fields is more certain
-// than the one that wrote last: a field that was removed has no owner. A deletion,
-// a nil now, leaves no trace.
+// ChangeSince returns who changed which of our fields between own, an earlier Own of the
+// object, and now. The manager that took one of the fields is more certain than the one that
+// wrote last: a removed field is without an owner. A deletion, a nil now, leaves no trace.
 func ChangeSince(own string, now *kube.Object) Change {
 	if now == nil {
 		return Change{}
@@ -52,8 +51,8 @@ func AnnotatedBy(live *kube.Object, annotation string) string {
 	return writerOf(live.GetManagedFields(), map[string]bool{".metadata.annotations." + annotation: true})
 }
 
-// writerOf returns the manager that wrote one of the paths last. If none has one of
-// them, it is the manager that wrote anything last; empty: there is none.
+// writerOf returns the manager that wrote one of the paths last. If none of them is recorded,
+// it is the manager that wrote anything last; empty: there is none.
 func writerOf(entries []metav1.ManagedFieldsEntry, paths map[string]bool) string {
 	if len(entries) == 0 {
 		return ""
@@ -75,7 +74,7 @@ func writtenAt(e metav1.ManagedFieldsEntry) int64 {
 	return e.Time.Unix()
 }
 
-// hasAny reports whether an entry has one of the paths.
+// hasAny reports whether an entry contains one of the paths.
 func hasAny(e metav1.ManagedFieldsEntry, paths map[string]bool) bool {
 	fields := decode(e)
 	if fields == nil {
@@ -91,7 +90,7 @@ func hasAny(e metav1.ManagedFieldsEntry, paths map[string]bool) bool {
 	return false
 }
 
-// pathsOf returns the fields of what Own printed.
+// pathsOf returns the fields in a result of Own.
 func pathsOf(own string) map[string]bool {
 	var entries []struct {
 		FieldsV1 map[string]any `json:"fieldsV1"`

@@ -33,8 +33,8 @@ func WithoutDropped(after, want, live *kube.Object) *kube.Object {
 	return out
 }
 
-// drop removes from have what tree has, and neither want nor others have. It may
-// change have.
+// drop removes from have the fields of tree that neither want nor others contain. It may change
+// have.
 func drop(tree, others map[string]any, want, have any) any {
 	for _, element := range slices.Sorted(maps.Keys(tree)) {
 		value, present := step(element, have)
@@ -53,7 +53,7 @@ func drop(tree, others map[string]any, want, have any) any {
 	return have
 }
 
-// replace replaces value, which have has at element, by now; nil removes it.
+// replace replaces value, the one in have at element, by now; nil removes it.
 func replace(have any, element string, value, now any) any {
 	switch h := have.(type) {
 	case map[string]any:

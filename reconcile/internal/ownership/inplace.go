@@ -4,12 +4,11 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/kube"
 )
 
-// InPlace reports whether live has all that want asks for. Fields that only live
-// has belong to the server or to other managers. false means "different, or in
-// doubt": the server may have normalized a value. Then only an apply can decide,
-// and it changes nothing.
+// InPlace reports whether live contains all that want asks for. Fields that are only in live
+// belong to the server or to other managers. false means "different, or in doubt": the server
+// may normalize a value. Then only an apply can decide, and it changes nothing.
 func InPlace(want, live *kube.Object) bool {
-	// To decode what we own takes time, and it is seldom needed.
+	// To decode our fields takes time, and is seldom needed.
 	return inPlaceAs(want, live, nil) || inPlaceAs(want, live, applied(live))
 }
 
@@ -35,7 +34,7 @@ func inPlaceAs(want, live *kube.Object, owned *set) bool {
 	return true
 }
 
-// holds is matches for a field that may be missing. owned is what we own of it.
+// holds is matches for a field that may be missing. owned is our part of it.
 func holds(want any, have map[string]any, field string, owned *set) bool {
 	if value, found := have[field]; found {
 		return matches(want, value, owned)
@@ -69,8 +68,8 @@ func matchesMap(want, have map[string]any, owned *set) bool {
 	return true
 }
 
-// matchesList compares lists item by item. In lists that are maps by a key,
-// others may have added items or changed the order, which is "in doubt".
+// matchesList compares lists item by item. In lists that are maps by a key, others may add
+// items or change the order, which is "in doubt".
 func matchesList(want, have []any) bool {
 	if len(want) != len(have) {
 		return false

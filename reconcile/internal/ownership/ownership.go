@@ -1,7 +1,6 @@
-// Package ownership reads metadata.managedFields, the API server's record of
-// which manager set which field: what this program owns of an object, what it
-// has to own before an apply, and what another manager changed. It is pure: no
-// requests, no clocks, no goroutines.
+// Package ownership reads metadata.managedFields, the API server's record of which manager set
+// which field: the fields that this program owns, the fields that it must own before an apply,
+// and the changes of other managers. It is pure: no requests, no clocks, no goroutines.
 //
 // All of it errs on the safe side. If a record cannot be read, an object is not
 // ours to delete, and it is not in place, so that an apply decides.
@@ -29,8 +28,8 @@ func ownEntry(live *kube.Object, op metav1.ManagedFieldsOperationType) (metav1.M
 	return metav1.ManagedFieldsEntry{}, false
 }
 
-// applied returns what we own by server-side apply; nil if nothing, or if it
-// cannot be read.
+// applied returns the fields that we own by server-side apply; nil if there are none, or if
+// they cannot be read.
 func applied(live *kube.Object) *set {
 	entry, exists := ownEntry(live, metav1.ManagedFieldsOperationApply)
 	if !exists {
@@ -40,8 +39,8 @@ func applied(live *kube.Object) *set {
 }
 
 // MadeByUs reports whether we wrote the stamp on live. Only the API server writes
-// managedFields, so copies do not have it: controllers and people copy
-// labels and annotations to other objects, which are never ours to delete.
+// managedFields, so copies are without it: controllers and people copy labels and annotations
+// to other objects, which are never ours to delete.
 func MadeByUs(live *kube.Object) bool {
 	for _, op := range []metav1.ManagedFieldsOperationType{metav1.ManagedFieldsOperationApply, metav1.ManagedFieldsOperationUpdate} {
 		entry, exists := ownEntry(live, op)

@@ -15,7 +15,7 @@ type set struct {
 	tree map[string]any
 }
 
-// decode returns the fields of an entry; nil if it has none or cannot be read.
+// decode returns the fields of an entry; nil if there are none or they cannot be read.
 func decode(entry metav1.ManagedFieldsEntry) *set {
 	if entry.FieldsV1 == nil {
 		return nil

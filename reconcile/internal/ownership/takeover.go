@@ -12,10 +12,10 @@ import (
 // TakeOver returns the managedFields of live with the fields of our creation moved
 // to our apply, and whether live needs that before want is applied.
 //
-// A field belongs to a manager and an operation, and a POST is recorded as an
-// Update. An apply removes what our last apply had and this one does not have,
-// but it never removes what our POST had. Without the move, a field that the
-// bundle dropped would stay for ever (docs/upstream.md#server-side-apply).
+// A field belongs to a manager and an operation, and a POST is recorded as an Update. An apply
+// removes the fields of our last apply that are missing in this one, but it never removes the
+// fields of our POST. Without the move, a field that the bundle dropped would stay for ever
+// (docs/upstream.md#server-side-apply).
 func TakeOver(want, live *kube.Object) ([]metav1.ManagedFieldsEntry, bool) {
 	entry, exists := ownEntry(live, metav1.ManagedFieldsOperationUpdate)
 	if !exists {
@@ -43,8 +43,8 @@ func TakeOver(want, live *kube.Object) ([]metav1.ManagedFieldsEntry, bool) {
 	return append(others, merged), true
 }
 
-// exceeds reports whether a tree has a field that value does not have. In doubt it
-// does: to move ownership without need costs a request and does no harm.
+// exceeds reports whether a tree contains a field that is missing in value. In doubt it does:
+// to move ownership without need costs a request and does no harm.
 func exceeds(tree map[string]any, value any) bool {
 	for element, sub := range tree {
 		if element == "." {

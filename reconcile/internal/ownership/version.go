@@ -9,17 +9,17 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/kube"
 )
 
-// noVersion begins the answer of an API server that has to convert an object to a version
-// that its CRD does not have.
+// noVersion begins the answer of an API server that must convert an object to a version that is
+// missing in its CRD.
 const noVersion = "invalid group/version: "
 
-// Carry returns the managedFields of live with the entries of a version that the CRD has lost
+// Carry returns the managedFields of live with the entries of a version that the CRD lost
 // carried over to another version; nil: an apply did not fail because of that.
 //
 // To apply, the API server converts the object to the version of each entry. It forgets an
-// entry whose version is unknown to a built-in API, but fails if it is that of a CRD
-// (docs/upstream.md#lost-versions). So an object that was applied in a version
-// could never be changed again after a rollback to a CRD without that version.
+// entry whose version is unknown to a built-in API, but fails if it is unknown to a CRD
+// (docs/upstream.md#lost-versions). So an object that was applied in a version could never be
+// changed again after a rollback to a CRD without that version.
 func Carry(live *kube.Object, to string, refusal error) []metav1.ManagedFieldsEntry {
 	if refusal == nil {
 		return nil
