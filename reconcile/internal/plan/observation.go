@@ -13,22 +13,22 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 )
 
-// Observation is what was read of a set: its kinds, and the live objects of each.
-// It has no objects but those of the set (applyset.Members).
+// Observation is the observed state of a set: its kinds, and the live objects of each. It
+// contains only objects of the set (applyset.Members).
 type Observation struct {
 	Kinds map[schema.GroupVersionKind]KindState
 	Live  map[schema.GroupVersionKind]map[applyset.Key]*kube.Object
 }
 
-// KindState is what is known about one kind.
+// KindState is the observed state of one kind.
 type KindState struct {
 	Resource kube.Resource
 	Served   bool
 	Err      error  // why the kind could not be discovered or its objects not listed; nil: they were
 	Version  string // of the list of its objects; empty: there was none
 
-	// Strangers carry the set's label and are not of the set. The list has no more
-	// of them than this.
+	// Strangers carry the set's label and are not of the set. Observation contains no more of
+	// them than this.
 	Strangers applyset.Strangers
 }
 
@@ -107,8 +107,7 @@ func (v Observation) Pending(objects []Wanted, failed map[applyset.Key]string) [
 	return out
 }
 
-// Only returns what was read of some wanted objects, without the other objects of
-// the set.
+// Only returns the observation of some wanted objects, without the other objects of the set.
 func (v Observation) Only(objects []Wanted) Observation {
 	out := Observation{Kinds: v.Kinds, Live: map[schema.GroupVersionKind]map[applyset.Key]*kube.Object{}}
 	for _, w := range objects {
@@ -138,9 +137,9 @@ func (v Observation) HighestEpoch() int64 {
 	return highest
 }
 
-// StampsFor returns the complete stamps on all live objects, in no order, where
-// the parent has no mark that can be decoded. Otherwise the mark has all
-// contents, and nil is enough.
+// StampsFor returns the complete stamps on all live objects, in no order, where the parent
+// carries no mark that can be decoded. Otherwise the mark lists all contents, and nil is
+// enough.
 func (v Observation) StampsFor(p applyset.Parent) []applyset.Stamp {
 	if p.Known {
 		return nil

@@ -1,7 +1,7 @@
-// Package plan decides what has to be written and what may be removed. It is
-// pure: an observation of the API and the wanted objects go in, a Plan and a Prune
-// come out. It sends no request; package exec carries plans out. The rules for
-// removals are part of the protocol: docs/protocol.md#removals.
+// Package plan decides which objects must be written and which may be removed. It is pure: an
+// observation of the API and the wanted objects go in, a Plan and a Prune come out. It sends no
+// request; package exec carries plans out. The rules for removals are part of the protocol:
+// docs/protocol.md#removals.
 //
 // It starts no goroutine.
 package plan
@@ -18,10 +18,9 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/internal/ownership"
 )
 
-// Placed is the version of an object that is known to be in place: it compared
-// equal to the wanted one, or the API server had just accepted our apply. While
-// the object has this version it is as wanted, however much the server
-// normalized it. Its content does not have to be read.
+// Placed is the version of an object that is known to be in place: it compared equal to the
+// wanted one, or the API server just accepted our apply. While the object stays at this version
+// it is as wanted, however much the server normalized it. Its content need not be read.
 type Placed struct {
 	UID     types.UID
 	Version string
@@ -29,12 +28,12 @@ type Placed struct {
 	Own     string // the fields that we own, as ownership.Entries prints them; empty: not compared
 }
 
-// PlacedAs returns what live is where it is in place as w wants it.
+// PlacedAs returns the Placed of live, which is in place as w wants it.
 func PlacedAs(w Wanted, live *kube.Object) Placed {
 	return Placed{UID: live.GetUID(), Version: live.GetResourceVersion(), Form: w.Form}
 }
 
-// Input is what a plan is made from.
+// Input is the input of Make.
 type Input struct {
 	Set      applyset.Set
 	Content  protocol.Content
@@ -51,7 +50,7 @@ type Input struct {
 	Contested func(applyset.Key) bool
 }
 
-// Change is one object that has to be written.
+// Change is one object that must be written.
 type Change struct {
 	Wanted   Wanted
 	Resource kube.Resource
@@ -59,7 +58,7 @@ type Change struct {
 	Stamp    applyset.Stamp // to be written
 }
 
-// Plan is what has to be done.
+// Plan lists the writes of a pass.
 type Plan struct {
 	Changes  map[Wave][]Change
 	Problems map[applyset.Key]string // objects that cannot be applied, and why
@@ -69,7 +68,7 @@ type Plan struct {
 	Contested map[applyset.Key]bool
 }
 
-// Make decides what each wanted object needs.
+// Make decides which write each wanted object needs.
 func Make(in Input) Plan {
 	out := Plan{
 		Changes: map[Wave][]Change{}, Problems: map[applyset.Key]string{},
@@ -120,8 +119,8 @@ func (in Input) resource(want Wanted) (kube.Resource, string) {
 	return in.Observed.resource(want)
 }
 
-// Decide reports whether want has to be written over live, and with which stamp.
-// placed is what is remembered of the object; the zero Placed: nothing.
+// Decide reports whether want must be written over live, and with which stamp. placed is the
+// last known version of the object; the zero Placed: none.
 func Decide(want Wanted, live *kube.Object, c protocol.Content, placed Placed) (applyset.Stamp, bool) {
 	if !want.hasForm(live) {
 		return applyset.StampOf(c), true
@@ -139,8 +138,7 @@ func Decide(want Wanted, live *kube.Object, c protocol.Content, placed Placed) (
 	return s, true
 }
 
-// Empty reports whether nothing has to be written. Objects with problems do not
-// count.
+// Empty reports whether there is nothing to write. Objects with problems do not count.
 func (p Plan) Empty() bool {
 	for _, changes := range p.Changes {
 		if len(changes) > 0 {
@@ -164,8 +162,8 @@ func (p Plan) Unread() []schema.GroupVersionKind {
 	return sortKinds(maps.Keys(seen))
 }
 
-// isRepair reports whether the object had its form and was deleted or edited
-// since, so that one apply restores it.
+// isRepair reports whether the object once was in its form and was deleted or edited since, so
+// that one apply restores it.
 func (c Change) isRepair() bool {
 	if c.Live == nil {
 		return !IsDefinition(c.Wanted.Key.GroupKind)

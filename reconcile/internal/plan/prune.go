@@ -16,12 +16,12 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/internal/ownership"
 )
 
-// Prune is what the bundle dropped, and why it may not be removed.
+// Prune lists the objects that the bundle dropped, and why they may not be removed.
 type Prune struct {
 	Removals []Removal // in the order of deletion
 	Brake    string    // the brake that is on, and how to release it; empty: none
-	// Owned are of the set, and the bundle dropped them, but a controller has become their owner: they are
-	// never removed, and people have to know.
+	// Owned are of the set, and the bundle dropped them, but a controller became their owner: they are
+	// never removed, and people must know.
 	Owned applyset.Strangers
 }
 
@@ -35,10 +35,10 @@ type Removal struct {
 // InWave reports whether the object is removed in a wave.
 func (r Removal) InWave(wave Wave) bool { return waveOf(r.Key.GroupKind) == wave }
 
-// PruneInput is what a Prune is made from.
+// PruneInput is the input of MakePrune.
 type PruneInput struct {
 	Wanted    []Wanted
-	Observed  Observation        // of the kinds of the bundle, and of those that the parent lists
+	Observed  Observation        // of the kinds of the bundle, and of the kinds that the parent lists
 	Inventory applyset.Inventory // of the parent
 	AllowMass bool               // more than half of the set may be removed
 }
@@ -46,7 +46,7 @@ type PruneInput struct {
 // massFloor is the size of a set up to which any part of it may be removed.
 const massFloor = 10
 
-// MakePrune decides what may be removed (docs/protocol.md#removals).
+// MakePrune decides which objects may be removed (docs/protocol.md#removals).
 func MakePrune(in PruneInput) Prune {
 	keep, fence := map[applyset.Key]bool{}, map[applyset.Key]bool{}
 	for _, w := range in.Wanted {
@@ -129,8 +129,8 @@ func mayPrune(gk schema.GroupKind, annotations map[string]string) bool {
 	return annotations[bundle.AnnotationPrune] != "disabled"
 }
 
-// MayDelete reports whether a pass may ever delete an object that has these
-// annotations: to create it again, or because a later bundle drops it.
+// MayDelete reports whether a pass may ever delete an object with these annotations: to create
+// it again, or because a later bundle drops it.
 func MayDelete(gk schema.GroupKind, annotations map[string]string) bool {
 	return mayRecreate(gk, annotations) || mayPrune(gk, annotations)
 }

@@ -50,7 +50,7 @@ func Prepare(b *bundle.Bundle, s applyset.Set) ([]Wanted, error) {
 	return out, nil
 }
 
-// PrepareObject prepares one manifest, which has the given hash.
+// PrepareObject prepares one manifest with the given hash.
 func PrepareObject(manifest *kube.Object, hash bundle.Hash, s applyset.Set) Wanted {
 	obj := labelled(manifest, s)
 	gvk, annotations := obj.GroupVersionKind(), obj.GetAnnotations()
@@ -130,8 +130,7 @@ func (w Wanted) defines() schema.GroupKind {
 	return schema.GroupKind{Group: group, Kind: kind}
 }
 
-// MembersOf returns the objects of the set: the wanted ones, and those of the
-// inventory.
+// MembersOf returns the objects of the set: the wanted ones, and the inventory's.
 func MembersOf(objects []Wanted, inventory applyset.Inventory) applyset.Members {
 	out := applyset.Members{Wanted: make(map[applyset.Key]bool, len(objects)), Inventory: inventory}
 	for _, w := range objects {

@@ -6,22 +6,21 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 )
 
-// Wave is when an object is written. The objects of a wave are written
-// concurrently. A wave begins when the one before it has ended. Removals go
-// through the waves in reverse order.
+// Wave is when an object is written. The objects of a wave are written concurrently. A wave
+// begins when the one before it ended. Removals go through the waves in reverse order.
 type Wave int
 
 const (
-	// WaveFence has the epoch policy: it has to protect all later writes, except in
-	// the first reconciliation, where nothing is there to protect.
+	// WaveFence writes the epoch policy: it must protect all later writes, except in the first
+	// reconciliation, where there is nothing to protect.
 	WaveFence Wave = iota
-	// WaveDefinitions has what other objects need to exist: namespaces and CRDs.
-	// The next wave begins when the kinds that the CRDs define are served.
+	// WaveDefinitions writes the namespaces and CRDs that other objects need. The next wave
+	// begins when the kinds that the CRDs define are served.
 	WaveDefinitions
-	// WaveObjects has everything else.
+	// WaveObjects writes everything else.
 	WaveObjects
-	// WaveAdmission has policies and webhooks. They come last because they can
-	// refuse the others, and because their backends have to run first.
+	// WaveAdmission writes policies and webhooks. They come last because they can refuse the
+	// others, and because their backends must run first.
 	WaveAdmission
 )
 
