@@ -21,8 +21,8 @@ type dryRunner struct{ next http.RoundTripper }
 // WrappedRoundTripper lets client-go find the connections below.
 func (d dryRunner) WrappedRoundTripper() http.RoundTripper { return d.next }
 
-// RoundTrip refuses DELETE: if a DELETE has a body, the server reads its options
-// from there, and ignores a dryRun in the query.
+// RoundTrip refuses DELETE: if a DELETE carries a body, the server reads its options from
+// there, and ignores a dryRun in the query.
 func (d dryRunner) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch req.Method {
 	case http.MethodGet:

@@ -21,7 +21,7 @@ func withForms(o report.Previewed, r kube.Resource, before, after *kube.Object) 
 	return o
 }
 
-// shown returns an object without what the server and Lockstep set by themselves.
+// shown returns an object without the fields that the server and Lockstep set by themselves.
 func shown(obj *kube.Object, r kube.Resource) map[string]any {
 	if obj == nil {
 		return nil
@@ -37,7 +37,7 @@ func shown(obj *kube.Object, r kube.Resource) map[string]any {
 	return out.Object
 }
 
-// What replaces a value of a Secret, as in `kubectl diff`.
+// The replacements of a Secret's values, as in `kubectl diff`.
 const (
 	masked       = "***"
 	maskedBefore = "*** (before)"

@@ -1,6 +1,5 @@
-// Package preview finds out what a pass over a bundle would do, by dry runs of
-// the API server. It writes nothing, and it needs neither leadership nor a lease.
-// It shows no contents of Secrets.
+// Package preview simulates a pass over a bundle, by dry runs of the API server. It writes
+// nothing, and it needs neither leadership nor a lease. It shows no contents of Secrets.
 //
 // Goroutines run only inside of Run, which waits for them.
 package preview
@@ -25,16 +24,16 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
-// Input is what a preview is made of.
+// Input is the input of Run.
 type Input struct {
-	// Gatherer reads what exists. Its client must make dry runs only: see DryRun.
+	// Gatherer reads the live objects. Its client must make dry runs only: see DryRun.
 	Gatherer       exec.Gatherer
 	Bundle         *bundle.Bundle
 	Wanted         []plan.Wanted // of Bundle
 	AllowMassPrune bool
 }
 
-// Run returns what a pass over the bundle would do.
+// Run simulates a pass over the bundle.
 func Run(ctx context.Context, in Input) (report.Preview, error) {
 	parent, err := in.Gatherer.ReadParent(ctx, in.Gatherer.Set)
 	if err != nil {
@@ -96,7 +95,7 @@ func (p previewer) objects(ctx context.Context) ([]report.Previewed, error) {
 	return out, err
 }
 
-// unwritten previews an object that cannot be written now, or does not have to be.
+// unwritten previews an object that cannot be written now, or need not be.
 func (p previewer) unwritten(w plan.Wanted, problem string, pending []schema.GroupVersionKind) report.Previewed {
 	switch {
 	case problem == "":
@@ -137,7 +136,7 @@ func (p previewer) object(ctx context.Context, c plan.Change) (out report.Previe
 	return previewed(c.Wanted, report.ActionFail, exec.Failure(c.Wanted, err)), nil
 }
 
-// dryRun asks the API server once what would become of an object.
+// dryRun asks the API server once for the result of a change.
 func (p previewer) dryRun(ctx context.Context, c plan.Change) (report.Previewed, error) {
 	w := c.Wanted
 	if c.Live == nil {
@@ -160,7 +159,7 @@ func (p previewer) dryRun(ctx context.Context, c plan.Change) (report.Previewed,
 	}
 	out := withForms(previewed(w, report.ActionChange, ""), c.Resource, c.Live, after)
 	if reflect.DeepEqual(out.Live, out.Wanted) {
-		return previewed(w, report.ActionNone, ""), nil // the server had normalized it, or only the stamp is new
+		return previewed(w, report.ActionNone, ""), nil // the server normalized it, or only the stamp is new
 	}
 	return out, nil
 }
@@ -179,7 +178,7 @@ func (p previewer) create(ctx context.Context, c plan.Change) (report.Previewed,
 	return withForms(previewed(w, report.ActionCreate, ""), c.Resource, nil, created), nil
 }
 
-// hasNamespace reports whether the bundle has the namespace.
+// hasNamespace reports whether the bundle contains the namespace.
 func (p previewer) hasNamespace(namespace string) bool {
 	return slices.ContainsFunc(p.Wanted, func(w plan.Wanted) bool {
 		return w.Key.Kind == "Namespace" && w.Key.Group == "" && w.Key.Name == namespace
@@ -196,9 +195,9 @@ func (p previewer) unchecked(w plan.Wanted, reason string) report.Previewed {
 // in a dry run.
 const temporaryName = "lockstep-preview"
 
-// recreate previews an object that is deleted and created again. Where the kind
-// does not accept another name, the preview shows the manifest, without what the
-// server adds. refusal is why the object cannot be changed.
+// recreate previews an object that is deleted and created again. Where the kind does not accept
+// another name, the preview shows the manifest, without the server's additions. refusal is why
+// the object cannot be changed.
 func (p previewer) recreate(ctx context.Context, c plan.Change, refusal error) (report.Previewed, error) {
 	w := c.Wanted
 	body := w.Stamped(applyset.StampOf(p.content), c.Resource)
@@ -216,7 +215,7 @@ func (p previewer) recreate(ctx context.Context, c plan.Change, refusal error) (
 	return withForms(previewed(w, report.ActionRecreate, exec.Describe(w.Key, refusal)), c.Resource, c.Live, created), nil
 }
 
-// update asks what an apply would make of the object.
+// update asks for the result of an apply.
 func (p previewer) update(ctx context.Context, c plan.Change) (*kube.Object, error) {
 	body := c.Wanted.StampedOver(c.Live, c.Stamp, c.Resource)
 	body.SetUID(c.Live.GetUID())
@@ -230,9 +229,9 @@ func (p previewer) update(ctx context.Context, c plan.Change) (*kube.Object, err
 	if _, needed := ownership.TakeOver(body, c.Live); !needed {
 		return after, nil
 	}
-	// A pass first moves the fields of a creation to those of an apply, and then
-	// applies. A dry run of the apply does not see the first step. So the preview
-	// itself removes what the bundle dropped.
+	// A pass first moves the fields of our creation to our apply, and then applies. A dry run
+	// of the apply does not see the first step. So the preview itself removes the fields that
+	// the bundle dropped.
 	dropped := ownership.WithoutDropped(after, body, c.Live)
 	out, err := p.send(ctx, func(ctx context.Context) (*kube.Object, error) {
 		return p.Client.Update(ctx, c.Resource, dropped)
@@ -255,7 +254,7 @@ func (p previewer) send(ctx context.Context, do func(context.Context) (*kube.Obj
 	return out, err
 }
 
-// prune adds what the bundle dropped.
+// prune adds the objects that the bundle dropped.
 func (p previewer) prune(out *report.Preview) {
 	dropped := plan.MakePrune(plan.PruneInput{Wanted: p.Wanted, Observed: p.observed, Inventory: p.inventory, AllowMass: p.AllowMassPrune})
 	out.PruneHeld = dropped.Brake
