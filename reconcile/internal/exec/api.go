@@ -68,8 +68,8 @@ func (a API) within(ctx context.Context, do func(context.Context) error) error {
 	if !time.Now().Before(end) {
 		return ErrLeaseOver
 	}
-	// A request that this cuts short has an unknown outcome like any other. If the
-	// lease is really over then, the next request finds out.
+	// The outcome of a request that this cuts short is unknown, as always. If the lease is
+	// really over then, the next request finds out.
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	return do(ctx)
@@ -112,9 +112,8 @@ func (a API) Get(ctx context.Context, r kube.Resource, k applyset.Key) (live *ku
 	return live, err
 }
 
-// AwaitQuiet waits a while if requests of other leaders may have landed after
-// since. It reports whether that is so: then what was read since has to be read
-// again.
+// AwaitQuiet waits a while if requests of other leaders may have landed after since. It reports
+// whether that is so: then everything read since must be read again.
 func (a API) AwaitQuiet(ctx context.Context, since time.Time) (again bool, err error) {
 	if !since.Before(a.Quiet) {
 		return false, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/internal/plan"
 )
 
-// Verb is what was done to an object. It is a label of metrics.
+// Verb is the kind of write to an object. It is a label of metrics.
 type Verb string
 
 // The verbs.
@@ -30,31 +30,31 @@ const (
 // Verbs returns the verbs that change something.
 func Verbs() []Verb { return []Verb{VerbCreate, VerbApply, VerbRecreate, VerbDelete} }
 
-// Result is what became of one change.
+// Result is the outcome of one change.
 type Result struct {
 	Verb    Verb
-	Live    *kube.Object // as the API server has it now; nil where it failed
+	Live    *kube.Object // as it is in the API now; nil where it failed
 	Failure string       // why it failed; empty: it did not
 	Forged  Forged
 }
 
-// Apply brings one object to its wanted form. It returns an error only where the
-// whole pass has to end.
+// Apply brings one object to its wanted form. It returns an error only where the whole pass
+// must end.
 func (a API) Apply(ctx context.Context, c plan.Change, content protocol.Content) (Result, error) {
 	one := applier{API: a, Change: c, content: content}
 	return one.run(ctx)
 }
 
-// applier brings one object to its wanted form. Each attempt decides from what
-// the API server has, and sends a few requests at most, each with preconditions.
-// Where a precondition fails or an outcome is unknown, the object is read again.
+// applier brings one object to its wanted form. Each attempt decides from the live object, and
+// sends a few requests at most, each with preconditions. Where a precondition fails or an
+// outcome is unknown, the object is read again.
 type applier struct {
 	API
 	plan.Change
 	content       protocol.Content
 	recreate      bool // a field is immutable: delete first
 	deleted       bool // this applier deleted the object
-	mayHaveLanded bool // a write of this object has an unknown outcome
+	mayHaveLanded bool // the outcome of a write of this object is unknown
 	fresh         bool // Live was read after the last attempt
 	forged        Forged
 }
@@ -71,17 +71,17 @@ func (a *applier) run(ctx context.Context) (Result, error) {
 		return out, err
 	}
 	out.Forged = a.forged
-	// What the API server answers is not in place because it answered it: an
-	// admission may have changed what the bundle sets.
+	// The object in the API server's answer need not be as wanted: an admission may change
+	// fields that the bundle sets.
 	if changed := ownership.Changed(a.Wanted.Object, out.Live); len(changed) > 0 {
 		out.Failure = changedByAdmission(changed)
 	}
 	return out, nil
 }
 
-// classify is Classify for an object that this applier may have deleted: the API
-// server frees what the object held only after its caches saw the deletion. Where
-// a field is immutable it decides whether the object is recreated.
+// classify is Classify for an object that this applier may have deleted: the API server frees
+// the addresses, ports and quota of the object only after its caches saw the deletion. Where a
+// field is immutable it decides whether the object is recreated.
 func (a *applier) classify(ctx context.Context, err error) Class {
 	class := Classify(err)
 	if a.deleted && conflictsWithItself(err) {
@@ -211,8 +211,8 @@ func (a *applier) create(ctx context.Context) (Result, error) {
 	if ownership.InPlace(a.Wanted.Object, a.Live) {
 		return out, nil
 	}
-	// The server normalized the object. An apply now records which fields are
-	// ours, so that no later pass of any leader has to find out.
+	// The server normalized the object. An apply now records which fields are ours, so that no
+	// later pass of any leader must find out.
 	updated, err := a.update(ctx)
 	if err == nil {
 		out.Live = updated.Live

@@ -51,9 +51,9 @@ type discovery struct {
 	asked   map[schema.GroupVersion]error
 }
 
-// kinds discovers the wanted kinds, and those of listed that wanted does not
-// have, each in the version that the server prefers. An error ends the pass; a
-// kind that cannot be discovered has its error in its state.
+// kinds discovers the wanted kinds, and the listed kinds that are not wanted, each in the
+// version that the server prefers. An error ends the pass; if a kind cannot be discovered, its
+// state contains the error.
 func (d discovery) kinds(
 	ctx context.Context, wanted []schema.GroupVersionKind, listed []schema.GroupKind,
 ) (map[schema.GroupVersionKind]plan.KindState, error) {

@@ -1,6 +1,6 @@
-// Package exec sends the requests of a pass: it reads what exists, and writes
-// objects, removals and the parent. What to write is decided by package plan; in
-// which order, by package reconcile.
+// Package exec sends the requests of a pass: it reads the live objects, and writes objects,
+// removals and the parent. Package plan decides which; package reconcile decides in which
+// order.
 //
 // Three rules keep a stale leader from doing harm (docs/protocol.md#stale-writes).
 // The lease is checked before each request, and no request outlives it. Updates

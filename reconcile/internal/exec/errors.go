@@ -27,8 +27,8 @@ var errMarkLost = errors.New("the mark was deleted or damaged during the pass")
 // ErrDeleting reports that an object exists but is being deleted.
 var ErrDeleting = errors.New("is being deleted")
 
-// NewerContentError reports that an object has a higher content epoch than this
-// pass: a stale leader wrote it, or this leader's epoch is too low.
+// NewerContentError reports that the content epoch of an object is higher than in this pass: a
+// stale leader wrote it, or this leader's epoch is too low.
 type NewerContentError struct {
 	Key   applyset.Key
 	Epoch int64
@@ -45,7 +45,7 @@ type UnreachableError struct {
 	Err error
 }
 
-// Error says what failed.
+// Error describes the failed request.
 func (e *UnreachableError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
@@ -65,15 +65,15 @@ func (e *ForbiddenError) Error() string {
 // Unwrap returns the cause.
 func (e *ForbiddenError) Unwrap() error { return e.Err }
 
-// rejectedRecreateError reports that the API server would not create an object
-// that has to be deleted and created again.
+// rejectedRecreateError reports that the API server would not create an object that must be
+// deleted and created again.
 type rejectedRecreateError struct{ err error }
 
 func (e *rejectedRecreateError) Error() string { return e.err.Error() }
 
 func (e *rejectedRecreateError) Unwrap() error { return e.err }
 
-// Class is what the error of one request means for the object.
+// Class classifies the error of one request, by its meaning for the object.
 type Class int
 
 // The classes of errors.
@@ -81,7 +81,7 @@ const (
 	Rejected  Class = iota + 1 // the API server refuses the request: report it, and go on with other objects
 	Fatal                      // the pass cannot go on
 	Conflict                   // the object changed since it was read: read it and decide again
-	Retryable                  // may pass, and may have taken effect: pause, then read and decide again
+	Retryable                  // may pass, and perhaps took effect: pause, then read and decide again
 	Immutable                  // a field cannot be changed: delete and create the object
 )
 
@@ -123,8 +123,8 @@ func classifyStatus(err error) Class {
 	return Rejected
 }
 
-// isImmutable recognizes messages that refuse to change a field. The API has no
-// reason code for it, and the words differ by kind.
+// isImmutable recognizes messages that refuse to change a field. The API knows no reason code
+// for it, and the words differ by kind.
 func isImmutable(message string) bool {
 	message = strings.ToLower(message)
 	for _, words := range []string{
@@ -178,7 +178,7 @@ func EndsPass(err error) bool {
 	return err != nil && (errors.As(err, &unreachable) || Classify(err) == Fatal)
 }
 
-// markError adds what was done with the mark. nil stays nil.
+// markError adds the operation on the mark. nil stays nil.
 func markError(doing string, err error) error {
 	switch {
 	case err == nil:

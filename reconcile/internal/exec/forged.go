@@ -16,11 +16,11 @@ type Forged struct {
 	Manager string // the field manager that wrote it; empty: unknown
 }
 
-// checkStamp decides whose a stamp with a content epoch above own is. Leaders
-// write the mark before the first object. So a mark that is read after the object
-// names the content of every leader that can have written it. checkStamp returns a
-// NewerContentError where the mark has content above own, and nil where no leader
-// wrote the stamp (docs/protocol.md#stale-writes).
+// checkStamp decides whose a stamp with a content epoch above own is. Leaders write the mark
+// before the first object. So a mark that is read after the object names the content of every
+// leader that can have written it. checkStamp returns a NewerContentError where the mark
+// contains content above own, and nil where no leader wrote the stamp
+// (docs/protocol.md#stale-writes).
 func (a API) checkStamp(ctx context.Context, k applyset.Key, own int64) error {
 	p, err := a.ReadParent(ctx, a.Set)
 	if err != nil {
@@ -35,10 +35,9 @@ func (a API) checkStamp(ctx context.Context, k applyset.Key, own int64) error {
 	return nil
 }
 
-// removeForgedStamp removes a stamp with a content epoch above that of this leader,
-// if no leader wrote it. The epoch policy lets every other field manager do that,
-// and forbids to lower the epoch. Where it is refused, the object is recreated, if
-// it may be.
+// removeForgedStamp removes a stamp with a content epoch above this leader's, if no leader
+// wrote it. The epoch policy lets every other field manager do that, and forbids to lower the
+// epoch. Where it is refused, the object is recreated, if it may be.
 func (a *applier) removeForgedStamp(ctx context.Context) error {
 	epoch, newer := applyset.NewerEpoch(a.Live.GetAnnotations(), a.content.Epoch)
 	if !newer {

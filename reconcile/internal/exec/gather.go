@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/internal/plan"
 )
 
-// Gatherer reads what exists of a set.
+// Gatherer reads the live objects of a set.
 type Gatherer struct {
 	API
 	Catalog     *Catalog
@@ -34,9 +34,9 @@ const (
 	Full
 )
 
-// Gather finds the kinds and lists each once. listed are the kinds that the
-// parent lists. A kind that cannot be read has its error in its state. The error
-// is for what ends the pass.
+// Gather finds the kinds and lists each once. listed are the kinds that the parent lists. If a
+// kind cannot be read, its state contains the error. Gather returns an error only if that ends
+// the pass.
 func (g Gatherer) Gather(
 	ctx context.Context, wanted []schema.GroupVersionKind, listed []schema.GroupKind, d Depth,
 ) (plan.Observation, error) {
@@ -65,9 +65,9 @@ func (g Gatherer) Search(ctx context.Context, p applyset.Parent, objects []plan.
 	return v, err
 }
 
-// dropUnused drops the kinds that were only searched and have no object with the
-// label of the set. A user who may not read a kind never wrote an object of it. An unknown
-// kind stays, since objects of it may exist.
+// dropUnused drops the kinds that were only searched, if none of their objects carries the
+// label of the set. A user who may not read a kind never wrote an object of it. An unknown kind
+// stays, since objects of it may exist.
 func dropUnused(v plan.Observation, searched []schema.GroupVersionKind) {
 	for _, gvk := range searched {
 		err := v.Kinds[gvk].Err

@@ -56,9 +56,9 @@ func (a API) WriteParent(ctx context.Context, p applyset.Parent, s applyset.Set,
 	return now, conclude(write.Run(ctx))
 }
 
-// tryParent writes the parent. A POST has no precondition, and may land late, after
-// the parent was deleted again. So the parent is created without a mark, and an
-// update with uid and resourceVersion adds it (docs/protocol.md#mark).
+// tryParent writes the parent. A POST carries no precondition, and may land late, after the
+// parent was deleted again. So the parent is created without a mark, and an update with uid and
+// resourceVersion adds it (docs/protocol.md#mark).
 func (a API) tryParent(ctx context.Context, p applyset.Parent, want *kube.Object) (*kube.Object, error) {
 	if p.Object == nil {
 		created, err := a.writeParent(ctx, a.Client.Create, applyset.WithoutMark(want))

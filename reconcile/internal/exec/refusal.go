@@ -16,9 +16,9 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/internal/plan"
 )
 
-// Recreates reports whether an object is deleted and created again after the API
-// server refused to change a field. A refusal by an admission policy or webhook
-// has to be obeyed, unless the manifest asks for more.
+// Recreates reports whether an object is deleted and created again after the API server refused
+// to change a field. A refusal by an admission policy or webhook must be obeyed, unless the
+// manifest asks for more.
 func Recreates(w plan.Wanted, refusal error) bool {
 	if byAdmission(refusal) {
 		return w.Object.GetAnnotations()[bundle.AnnotationRecreate] == "enabled"
@@ -31,9 +31,8 @@ func byAdmission(err error) bool {
 	return strings.Contains(err.Error(), "denied request") || strings.Contains(err.Error(), "denied the request")
 }
 
-// Rehearse asks whether the API server would create body if no object had its
-// name. Without that, a manifest with a second mistake would lose the object
-// until a user fixes the manifest.
+// Rehearse asks whether the API server would create body if no object used its name. Without
+// that, a manifest with a second mistake would lose the object until a user fixes the manifest.
 func (a API) Rehearse(ctx context.Context, r kube.Resource, body *kube.Object) error {
 	err := a.Read(ctx, func(ctx context.Context) error { return a.Client.RehearseCreate(ctx, r, body) })
 	switch {
@@ -84,8 +83,8 @@ func changedByAdmission(fields []string) string {
 		" (a mutating policy or webhook sets other values than the bundle; exclude the object from it, or change the bundle)"
 }
 
-// namespaceTerminating is the cause by which the API server refuses what is created in
-// a namespace that is being deleted.
+// namespaceTerminating is the cause by which the API server refuses a creation in a namespace
+// that is being deleted.
 const namespaceTerminating metav1.CauseType = "NamespaceTerminating"
 
 // maxMessage bounds the API's message in a failure, in bytes.

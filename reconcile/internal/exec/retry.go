@@ -28,11 +28,10 @@ const impatientAttempts = 2
 // again does not help.
 type Attempts struct {
 	Try func(context.Context) error
-	// Classify says what an error of Try means. Retryable pauses before the next
-	// attempt. Conflict does not at first. Every other class ends the attempts.
-	// nil: the function Classify.
+	// Classify classifies an error of Try. Retryable pauses before the next attempt. Conflict
+	// does not at first. Every other class ends the attempts. nil: the function Classify.
 	Classify func(context.Context, error) Class
-	// Reread reads before the next attempt what Try decides from. nil: nothing.
+	// Reread reads the input of Try again, before the next attempt. nil: nothing.
 	Reread func(context.Context) error
 }
 
