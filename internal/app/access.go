@@ -19,15 +19,15 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/rights"
 )
 
-// Access is what a kubeconfig says, and what its user may do, for the commands.
+// Access holds a kubeconfig, and asks for the rights of its user, for the commands.
 type Access struct {
 	Server     string
-	ClientCert []byte // PEM; nil: it has none
+	ClientCert []byte // PEM; nil: none
 	CA         []byte
 	cfg        *rest.Config
 }
 
-// NewAccess reads a kubeconfig, and the files that it names. It sends no request.
+// NewAccess reads a kubeconfig and the files that it names. It sends no request.
 func NewAccess(file string) (*Access, error) {
 	cfg, err := restConfig(file)
 	if err != nil {
@@ -53,7 +53,7 @@ func (a *Access) Addresses(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// User returns the name and the groups in the client certificate; empty: it has none.
+// User returns the name and the groups in the client certificate; empty: there is no valid one.
 func (a *Access) User() (name string, groups []string) {
 	block, _ := pem.Decode(a.ClientCert)
 	if block == nil {
@@ -75,7 +75,7 @@ func Expiry(content []byte) (time.Time, error) {
 	return first.NotAfter, nil
 }
 
-// Get returns what the server answers to a request for a path, such as /version.
+// Get returns the server's answer to a GET request for a path, such as /version.
 func (a *Access) Get(ctx context.Context, path string, query url.Values) ([]byte, error) {
 	client, err := kube.New(a.cfg, "lockstep-support")
 	if err != nil {
@@ -85,14 +85,14 @@ func (a *Access) Get(ctx context.Context, path string, query url.Values) ([]byte
 	return client.Do(ctx, kube.Request{Verb: "GET", Path: path, Query: query})
 }
 
-// Needs say for what a sidecar needs rights.
+// Needs lists the features for which a sidecar needs rights.
 type Needs struct {
-	Bundles           []*bundle.Bundle // beside what Lockstep itself needs
+	Bundles           []*bundle.Bundle // in addition to Lockstep's own objects
 	KubernetesService bool             // it writes the Service kubernetes
 }
 
-// Missing returns the rights that a sidecar needs and that the user has not, a text for
-// each kind of object, like "get, list configmaps".
+// Missing returns the rights that a sidecar needs and the user does not have, one text for each
+// kind of object, like "get, list configmaps".
 func (a *Access) Missing(ctx context.Context, needs Needs) ([]string, error) {
 	client, err := kube.New(a.cfg, userAgent)
 	if err != nil {
@@ -118,7 +118,8 @@ func (a *Access) Missing(ctx context.Context, needs Needs) ([]string, error) {
 
 const userAgent = "lockstep-rights"
 
-// Resolver returns what asks the server for the resource of a kind, until ctx ends.
+// Resolver returns a function that asks the server for the resource of a kind. It works until ctx
+// ends.
 func (a *Access) Resolver(ctx context.Context) (rights.Resolve, error) {
 	client, err := kube.New(a.cfg, userAgent)
 	if err != nil {
@@ -135,13 +136,13 @@ func resolver(ctx context.Context, client *kube.Client) rights.Resolve {
 	}
 }
 
-// askers is how many questions about rights are asked at once.
+// askers is the number of parallel questions about rights.
 const askers = 8
 
-// missingOf returns the rights that the user has not, each once.
+// missingOf returns each right that the user does not have, once.
 func missingOf(ctx context.Context, client *kube.Client, needed []kube.Right) ([]kube.Right, error) {
 	allowed, problems := make([]bool, len(needed)), make([]error, len(needed))
-	next := make(chan int, len(needed)) // all of them, so that no sender is needed
+	next := make(chan int, len(needed)) // buffered for all, so that no sender is needed
 	for i := range needed {
 		next <- i
 	}
@@ -169,8 +170,7 @@ func missingOf(ctx context.Context, client *kube.Client, needed []kube.Right) ([
 	return missing, nil
 }
 
-// byObject returns rights as text, with all verbs for the same objects together, and then
-// all names.
+// byObject returns rights as text. It joins all verbs for the same objects, and then all names.
 func byObject(missing []kube.Right) []string {
 	verbs := joined(missing, func(r *kube.Right) *string { return &r.Verb })
 	var out []string
@@ -180,7 +180,7 @@ func byObject(missing []kube.Right) []string {
 	return out
 }
 
-// joined joins rights that differ in one field only, in the order of the first of each.
+// joined joins rights that differ in one field only, in the order of the first right of each group.
 func joined(in []kube.Right, field func(*kube.Right) *string) []kube.Right {
 	var out, without []kube.Right
 	for _, r := range in {
@@ -196,7 +196,7 @@ func joined(in []kube.Right, field func(*kube.Right) *string) []kube.Right {
 	return out
 }
 
-// rightsOnParent returns the rights on the parent of the objects.
+// rightsOnParent returns the rights on the objects' parent.
 func rightsOnParent() []kube.Right {
 	out := []kube.Right{{Verb: "create", Resource: "configmaps", Namespace: reconcile.ParentNamespace}}
 	for _, verb := range []string{"get", "list", "watch", "update"} {
@@ -221,7 +221,7 @@ func rightsOnFence() []kube.Right {
 	return out
 }
 
-// rightsForService returns what a user needs to write the Service kubernetes.
+// rightsForService returns the rights to write the Service kubernetes.
 func rightsForService() []kube.Right {
 	var out []kube.Right
 	for _, verb := range []string{"list", "watch", "create"} {

@@ -16,19 +16,19 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
-// apiProblem says why this node's kube-apiserver cannot be used, and what to do.
-// The election asks only when it cannot.
+// apiProblem explains why this node's kube-apiserver cannot be used, with a remedy. The election
+// asks only when it cannot be used.
 func (a *App) apiProblem() protocol.Eligibility {
 	t := a.reconcile.Trouble()
 	if failed := a.election.State().Get().Problem; t == (report.Trouble{}) && failed != "" {
-		// The newest request worked, so the kube-apiserver answers, and a pass fails all the
-		// same: a policy denies what it has to write, for example.
+		// The newest request worked, so the kube-apiserver answers, and a pass fails nevertheless: for
+		// example, because a policy denies a write.
 		return protocol.Eligibility{Reason: protocol.APIUnreachable, Message: fmt.Sprintf(
 			"with its kube-apiserver %s no pass over the objects could be made for --leader-yield-after (%s): %s",
 			a.kubeconfig.config.Get().Host, a.cfg.LeaderYieldAfter, failed)}
 	}
 	if t == (report.Trouble{}) {
-		// No request has ended since the last one that worked.
+		// No request ended since the last one that worked.
 		return protocol.Eligibility{Reason: protocol.APIUnreachable, Message: fmt.Sprintf(
 			"its kube-apiserver %s has not answered for --leader-yield-after (%s); check it, and the server in kubeconfig %s",
 			a.kubeconfig.config.Get().Host, a.cfg.LeaderYieldAfter, a.cfg.Kubeconfig)}
@@ -46,7 +46,7 @@ func (a *App) apiProblem() protocol.Eligibility {
 // userInRefusal finds the user in the message of a 403.
 var userInRefusal = regexp.MustCompile(`User "([^"]*)"`)
 
-// refused is for 401 and 403.
+// refused explains the statuses 401 and 403.
 func refused(t report.Trouble, cfg *rest.Config, path string, now time.Time) string {
 	if t.Code == http.StatusForbidden {
 		who := "the user of kubeconfig " + path
@@ -59,7 +59,7 @@ func refused(t report.Trouble, cfg *rest.Config, path string, now time.Time) str
 		cfg.Host, path, t.Code, http.StatusText(t.Code), certificateNote(cfg, now))
 }
 
-// certificateNote says whose the client certificate is, and that it has expired.
+// certificateNote names the user of the client certificate, and its expiry if it has expired.
 func certificateNote(cfg *rest.Config, now time.Time) string {
 	data := cfg.CertData
 	if len(data) == 0 && cfg.CertFile != "" {
@@ -80,7 +80,7 @@ func certificateNote(cfg *rest.Config, now time.Time) string {
 	return note
 }
 
-// unusable is for an API that does not answer, or answers with another error.
+// unusable explains an API that does not answer, or answers with another error.
 func unusable(t report.Trouble, server, path string) string {
 	if t.Code != 0 {
 		return fmt.Sprintf("its kube-apiserver answers %s with %d %s: %s; check its log", t.Request, t.Code, http.StatusText(t.Code), t.Detail)

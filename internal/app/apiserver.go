@@ -16,23 +16,23 @@ import (
 const (
 	apiPollInterval = time.Second
 	apiPollTimeout  = time.Second
-	// maxAPIAnswer bounds what is shown of an answer that names no check.
+	// maxAPIAnswer bounds the excerpt of an answer that names no check, in bytes.
 	maxAPIAnswer = 512
 )
 
-// pollAPIServer requests /readyz of this node's kube-apiserver and publishes the
-// result, for --apiserver-readyz, until ctx ends. No probe waits for it.
+// pollAPIServer requests /readyz of this node's kube-apiserver and publishes the result, for
+// --apiserver-readyz, until ctx ends. Probes of the sidecar do not wait for it.
 //
-// The work of a turn may restart the kube-apiserver, and return while the answer of the old one
-// is not a second old. So after a turn no answer counts before one to a request that began when
-// its cordon had ended (docs/protocol.md#turns).
+// The work of a turn may restart the kube-apiserver, and return while the answer of the old one is
+// less than a second old. So after a turn, the first answer that counts is one to a request that
+// began after the turn's cordon ended (docs/protocol.md#turns).
 func (a *App) pollAPIServer(ctx context.Context) error {
 	api := a.kubeconfig.transport
 	client := &http.Client{Transport: api, Timeout: apiPollTimeout}
 	tick := time.NewTicker(apiPollInterval)
 	defer tick.Stop()
 	for {
-		// In this order: a turn that is seen before it is shown counts as one under way.
+		// In this order: a turn that begins between the two reads counts as under way.
 		shown, turn := a.turnAnswers.Get().shown, a.cordonedForTurn()
 		problem := askAPIServer(ctx, client, api.Base().JoinPath("readyz").String())
 		if ctx.Err() == nil {
@@ -57,7 +57,7 @@ func (a *App) pollAPIServer(ctx context.Context) error {
 	}
 }
 
-// askAPIServer returns why the kube-apiserver is not ready; empty: it is.
+// askAPIServer returns why the kube-apiserver is not ready; empty: it is ready.
 func askAPIServer(ctx context.Context, client *http.Client, url string) string {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

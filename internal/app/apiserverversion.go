@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// versionInterval is the pause between two reads of /version, at which a kube-apiserver
-	// is noticed that something else has replaced.
+	// versionInterval is the pause between two reads of /version. It bounds how late this sidecar
+	// notices a kube-apiserver that another program replaced.
 	versionInterval = time.Minute
-	// differsInterval is the pause while nodes of this one's release have other versions, or
-	// this one has another than the bundle is for: that holds the next upgrade, or keeps the
-	// gate closed, until this sidecar notices a change.
+	// differsInterval is the pause while the kube-apiserver versions of nodes with this release
+	// differ, or this node's version does not fit the bundle: until this sidecar notices a change,
+	// that holds the next upgrade or keeps the gate closed.
 	differsInterval = 5 * time.Second
 	versionTimeout  = 5 * time.Second
-	// maxVersionAnswer limits in bytes what is read of the answer.
+	// maxVersionAnswer limits how much of the answer is read, in bytes.
 	maxVersionAnswer = 64 << 10
 )
 
-// pollVersion keeps the version of this node's kube-apiserver, until ctx ends. It asks again
-// when a service, or the kube-apiserver itself, has become ready. While there is no
+// pollVersion follows the version of this node's kube-apiserver until ctx ends. It asks again when
+// the state of the services, the kube-apiserver or the kubeconfig changes. While there is no
 // answer, the last version stays.
 func (a *App) pollVersion(ctx context.Context) error {
 	if a.cfg.Reconciler != nil { // there is no API
@@ -54,15 +54,15 @@ func (a *App) pollVersion(ctx context.Context) error {
 		limited, cancel := context.WithTimeout(ctx, pause)
 		event.Wait(limited, changes...)
 		cancel()
-		// A service that is started changes its state several times in a second.
+		// A starting service changes its state several times in a second.
 		if !backoff.Sleep(ctx, warningPause) {
 			return ctx.Err()
 		}
 	}
 }
 
-// apiserverProblem is why this node's kube-apiserver does not fit the bundle; empty: it does.
-// Without an API, there is nothing to fit.
+// apiserverProblem returns why this node's kube-apiserver does not fit the bundle; empty: it fits,
+// or there is no API.
 func (a *App) apiserverProblem() string {
 	if a.cfg.Reconciler != nil {
 		return ""
@@ -70,10 +70,9 @@ func (a *App) apiserverProblem() string {
 	return protocol.APIServerProblem(a.local.Get().APIServer, a.version.Get())
 }
 
-// keepOtherAPIServer lets this node register once its kube-apiserver has fitted the bundle,
-// and never takes that back while the sidecar runs: a node that serves goes on, with a
-// warning, whatever the kube-apiserver becomes (docs/protocol.md#apiserver-version). It
-// returns when ctx ends.
+// keepOtherAPIServer lets this node register once its kube-apiserver fits the bundle, and never
+// withdraws that while the sidecar runs: a serving node continues, with a warning, if the
+// kube-apiserver changes (docs/protocol.md#apiserver-version). It returns when ctx ends.
 func (a *App) keepOtherAPIServer(ctx context.Context) error {
 	for {
 		_, localChanged := a.local.Load()
@@ -92,8 +91,8 @@ func (a *App) keepOtherAPIServer(ctx context.Context) error {
 	}
 }
 
-// hasOtherAPIServer reports whether nodes of this one's release have kube-apiservers of
-// different versions.
+// hasOtherAPIServer reports whether nodes with this node's release run different versions of
+// kube-apiserver.
 func (a *App) hasOtherAPIServer() bool {
 	release := a.local.Get().Version.Release
 	for _, m := range protocol.MismatchedAPIServers(a.follower.Fleet().Get()) {
@@ -104,7 +103,7 @@ func (a *App) hasOtherAPIServer() bool {
 	return false
 }
 
-// readVersion reads /version, which kube-apiserver lets every user read.
+// readVersion reads /version, which every user of kube-apiserver may read.
 func readVersion(ctx context.Context, api *kube.Transport) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()

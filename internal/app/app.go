@@ -40,69 +40,68 @@ import (
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// App is a whole sidecar.
+// App is the whole sidecar.
 type App struct {
 	cfg      Config
 	id       identity
 	log      *slog.Logger
-	listener net.Listener // nil: Handler is all there is of the HTTP API
+	listener net.Listener // nil: the HTTP API is served only through Handler
 	address  string
 	used     atomic.Bool // Run or Close was called
-	trace    trace.Hook  // of the recorder, and of tests that built this program
+	trace    trace.Hook  // reports to the recorder, and to the hook of tests that built this program
 	recorder *trace.Recorder
 
 	kubeconfig          *kubeconfig
-	reviewKubeconfigs   []*kubeconfig // of Config.Reviews, without kubeconfig
+	reviewKubeconfigs   []*kubeconfig // the kubeconfigs of Config.Reviews, except kubeconfig
 	certificates        *event.Value[[]httpapi.Certificate]
 	certificateWarnings *event.Value[[]string]
 	local               *event.Value[protocol.Local]
 	bundle              *event.Value[*bundle.Bundle]
-	// bundleProblem is why the bundle directory as it is now was rejected;
-	// empty: it was not.
+	// bundleProblem is why the current bundle directory was rejected; empty: it was not.
 	bundleProblem *event.Value[string]
-	bundleFault   *event.Value[error] // of which that is the text; nil: none
-	// override is the one in force; overrideProblem is why the file is invalid.
+	bundleFault   *event.Value[error] // the error behind bundleProblem; nil: none
+	// override is the override in force; overrideProblem is why its file is invalid.
 	override        *event.Value[protocol.Override]
 	overrideProblem *event.Value[string]
 
-	// memberHealth is what there is to warn of this node's etcd member.
+	// memberHealth contains the warnings about this node's etcd member.
 	memberHealth *event.Value[memberWarnings]
 	clocks       *event.Value[clockState]
 
 	etcd       *etcd.Client
 	cluster    *cluster.Manager
-	schedule   *backup.Schedule // of snapshots; it runs only with --snapshot-every
+	schedule   *backup.Schedule // the schedule of snapshots; it runs only with --snapshot-every
 	follower   *fleet.Follower
 	presence   *fleet.Presence
 	shown      *event.Value[fleet.Shown]
 	supervisor *supervise.Supervisor
 	roles      *role.Server
 	variables  *event.Value[service.Variables]
-	lock       *datadir.Dir                 // of the data directory, if no member has locked it; only "roles" writes it
-	shownGate  *event.Value[status.Verdict] // as the snapshot has it
-	leads      *event.Value[bool]           // this node may have the leader's key
+	lock       *datadir.Dir                 // locks the data directory, if no member locks it; only "roles" writes it
+	shownGate  *event.Value[status.Verdict] // the gate's verdict in the snapshot
+	leads      *event.Value[bool]           // this node may hold the leader's key
 	registrar  *fleet.Registrar
 	store      *status.Store
 	gate       *status.Gate
 	journal    *journal.Journal
 	events     *events.Events       // nil: none are written
 	publisher  *endpoints.Publisher // nil: without --kubernetes-service
-	endpoint   protocol.Endpoint    // the zero Endpoint: likewise
+	endpoint   protocol.Endpoint    // the zero Endpoint: without --kubernetes-service
 	reconcile  Reconciler
 	election   *election.Election
 
 	apiserver *event.Value[httpapi.APIServer]
 	version   *event.Value[string] // of the kube-apiserver; empty: not known yet
-	// otherAPIServer is why the kube-apiserver keeps this node from registering; empty: it
-	// does not. keepOtherAPIServer writes it.
+	// otherAPIServer is why the version of the kube-apiserver keeps this node from registering; empty:
+	// it does not. keepOtherAPIServer writes it.
 	otherAPIServer *event.Value[string]
 	etcdFaults     *event.Value[[]string]
 	etcdProblem    *event.Value[etcdProblem]
 	warned         *event.Value[warned]
 	seen           *event.Value[sightings] // keepWarnings writes it
 
-	// apiserverShown is what the other nodes see of apiserver. The damper belongs to the
-	// goroutine that polls.
+	// apiserverShown is the damped apiserver that other nodes see. The damper belongs to the goroutine
+	// that polls.
 	apiserverShown *event.Value[httpapi.APIServer]
 	damper         damper
 	turnAnswers    *event.Value[turnAnswers]
@@ -112,8 +111,8 @@ type App struct {
 	server         *httpapi.Server
 }
 
-// New reads the bundle, the kubeconfig and the certificates, and opens the
-// listener. It starts nothing; Run or Close must follow.
+// New reads the bundle, the kubeconfig and the certificates, and opens the listener. It starts
+// nothing. The caller must call Run or Close.
 func New(cfg Config, log *slog.Logger) (*App, error) {
 	b, err := bundle.Open(cfg.Bundle)
 	if err != nil {
@@ -159,7 +158,7 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 	return a, nil
 }
 
-// localOf returns what this node is while it runs with b.
+// localOf returns the description of this node while it runs with b.
 func localOf(cfg Config, b *bundle.Bundle) protocol.Local {
 	local := b.Local()
 	local.ID, local.FenceAfter, local.EtcdElectionTimeout = cfg.NodeID, cfg.ExpireDeadNodes, cfg.EtcdElectionTimeout
@@ -167,7 +166,7 @@ func localOf(cfg Config, b *bundle.Bundle) protocol.Local {
 	return local
 }
 
-// wire makes the parts, each after those that it needs.
+// wire creates the parts, each after the parts that it needs.
 func (a *App) wire() error {
 	var err error
 	reach := a.cfg.Etcd
@@ -277,7 +276,7 @@ func (a *App) wireServer(registry *prometheus.Registry) error {
 	return err
 }
 
-// hosts are the names by which clients may call the listener; nil: there is none, and
+// hosts returns the names by which clients may call the listener; nil: there is no listener, and
 // the program that mounts the handler knows its names.
 func (a *App) hosts() []string {
 	if a.cfg.Listen == "" {
@@ -296,7 +295,7 @@ func (a *App) hosts() []string {
 	return out
 }
 
-// URL returns where this machine reaches the listener; empty without one.
+// URL returns the URL of the listener on this machine; empty without a listener.
 func (a *App) URL() string {
 	if a.listener == nil {
 		return ""
@@ -310,8 +309,8 @@ func (a *App) Handler() http.Handler { return a.server.Handler() }
 // Ready reports whether the gate is open now, as /readyz shows it.
 func (a *App) Ready() bool { return a.snapshot.Get().Gate.Verdict.Ready }
 
-// WaitReady waits until the gate is open and /readyz shows it. Errors are those
-// of status.Gate.WaitReady.
+// WaitReady waits until the gate is open and /readyz shows it. It returns the errors of
+// status.Gate.WaitReady.
 func (a *App) WaitReady(ctx context.Context) error {
 	if err := a.gate.WaitReady(ctx); err != nil {
 		return err
@@ -319,7 +318,7 @@ func (a *App) WaitReady(ctx context.Context) error {
 	return a.awaitShown(ctx)
 }
 
-// awaitShown waits until the snapshot has the gate's verdict.
+// awaitShown waits until the snapshot contains the gate's verdict.
 func (a *App) awaitShown(ctx context.Context) error {
 	for {
 		shown, snapshotChanged := a.snapshot.Load()
@@ -332,7 +331,7 @@ func (a *App) awaitShown(ctx context.Context) error {
 	}
 }
 
-// Close releases what New opened, if Run was not called.
+// Close closes the listener and the etcd client of New, if Run was not called.
 func (a *App) Close() error {
 	if !a.used.CompareAndSwap(false, true) {
 		return nil

@@ -13,22 +13,22 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
-// Reconciler makes the objects of the API what the bundle wants, and reports on
-// them. An applier is one.
+// Reconciler makes the objects in the API match the bundle, and reports on them. applier implements
+// it.
 type Reconciler interface {
 	election.Applier
-	// Report follows what the reconciler has done.
+	// Report follows the reconciler's report.
 	Report() *event.Value[report.Report]
-	// Trouble returns why the API server cannot be used now; zero: it can.
+	// Trouble returns why the API server cannot be used now; zero: it can be used.
 	Trouble() report.Trouble
 }
 
-// applier is the reconciler in the form that the election declares. It marks the
-// errors that are not about the Kubernetes API.
+// applier adapts the reconciler to the interface of the election. It marks the errors that are not
+// about the Kubernetes API.
 type applier struct{ *reconcile.Reconciler }
 
-// Reconcile is that of the reconciler. An error because the lease has ended, or
-// because the bundle has changed since, becomes ErrNotDue: the API has not failed.
+// Reconcile calls the reconciler. It returns ErrNotDue if the lease ended or the bundle changed
+// meanwhile: the API did not fail then.
 func (a applier) Reconcile(ctx context.Context, work protocol.Work, lease func() time.Time, quiet time.Time) (protocol.Outcome, error) {
 	out, err := a.Reconciler.Reconcile(ctx, work, lease, quiet)
 	_, bundleChanged := errors.AsType[*reconcile.BundleChangedError](err)

@@ -25,13 +25,13 @@ func (a *App) watchBundle(ctx context.Context) error {
 	return bundle.Watch(ctx, a.cfg.Bundle, bundleInterval, a.reloaded)
 }
 
-// reloaded puts b into use, or reports why the last valid bundle stays in use.
+// reloaded starts to use b, or reports why the last valid bundle stays in use.
 func (a *App) reloaded(b *bundle.Bundle, err error) {
 	if err == nil {
 		err = sameRelease(a.local.Get(), b)
 	}
 	if err == nil && localOf(a.cfg, b) != a.local.Get() {
-		// The objects come first: a pass for the new digest needs them.
+		// Set the objects first: a pass for the new digest needs them.
 		a.bundle.Set(b)
 		event.Update(a.local, func(protocol.Local) protocol.Local { return localOf(a.cfg, b) })
 		a.log.Info("bundle reloaded", "digest", b.Digest, "objects", len(b.Objects))
@@ -51,19 +51,19 @@ func (a *App) reloaded(b *bundle.Bundle, err error) {
 	}
 }
 
-// restartError is why a valid bundle waits for the next start of the sidecar.
+// restartError explains why a valid bundle waits for the next start of the sidecar.
 type restartError struct{ text string }
 
 func (e *restartError) Error() string { return e.text }
 
-// otherBundleError is why a valid bundle with another name is not in use. The sidecar would
-// start with it, and not replace the objects.
+// otherBundleError explains why a valid bundle with another name is not in use. A restarted sidecar
+// would run with it, but not replace the objects.
 type otherBundleError struct{ text string }
 
 func (e *otherBundleError) Error() string { return e.text }
 
-// sameRelease returns an error if a running sidecar cannot change to b: the release
-// and the constraints in its record never change while it runs (docs/bundles.md).
+// sameRelease returns an error if a running sidecar cannot change to b: the release and the
+// constraints in its record never change while it runs (docs/bundles.md).
 func sameRelease(local protocol.Local, b *bundle.Bundle) error {
 	switch {
 	case b.Name != local.Bundle:
@@ -78,8 +78,9 @@ func sameRelease(local protocol.Local, b *bundle.Bundle) error {
 	return nil
 }
 
-// watchDigests logs once when nodes of one release have different bundles, until
-// ctx ends. It pauses between two comparisons: many records may change. /status and a metric show them for as long as they do.
+// watchDigests logs once when nodes of one release run different bundles, until ctx ends. It pauses
+// between two comparisons, since many records may change. /status and a metric show the difference
+// as long as it lasts.
 func (a *App) watchDigests(ctx context.Context) error {
 	var last []string
 	for {
@@ -97,9 +98,9 @@ func (a *App) watchDigests(ctx context.Context) error {
 	}
 }
 
-// digestWarnings warns of nodes that run the same release with different objects:
-// each of them would apply its own when it leads. inForce is the digest of the
-// status; empty: it is not said.
+// digestWarnings warns of nodes that run the same release with different objects: each of them
+// would apply its own when it leads. inForce is the digest in the status, to name the bundle in
+// force; empty: do not name it.
 func digestWarnings(f protocol.Fleet, inForce string) []string {
 	var out []string
 	for _, m := range protocol.Mismatched(f) {

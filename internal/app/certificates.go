@@ -21,24 +21,24 @@ import (
 )
 
 const (
-	// certificateInterval is the pause between two looks at all certificates.
+	// certificateInterval is the pause between two reads of all certificates.
 	certificateInterval = time.Minute
-	// expiresSoon is how long before its end a certificate causes a warning.
+	// expiresSoon is how long before its expiry a certificate causes a warning.
 	expiresSoon = 30 * 24 * time.Hour
 )
 
-// usedCertificate is one that this sidecar may use, and where it is from.
+// usedCertificate is a certificate that this sidecar may use, and its source.
 type usedCertificate struct {
 	use  string // in /status and as a label: a closed set
 	name string // for people
-	// lost is what no longer works once the certificate has expired.
+	// lost describes the failure after the certificate expired.
 	lost string
-	// source returns the file, and its PEM content. An empty file: this sidecar
-	// does not use such a certificate.
+	// source returns the file and its PEM content. An empty file: this sidecar does not use such a
+	// certificate.
 	source func(*App) (file string, content []byte, err error)
 }
 
-// usedCertificates returns all, in the order in which they are shown.
+// usedCertificates returns all certificates, in the order of /status.
 func usedCertificates() []usedCertificate {
 	return []usedCertificate{
 		{"etcd-client", "the client certificate for etcd", "etcd rejects this sidecar",
@@ -60,7 +60,7 @@ func usedCertificates() []usedCertificate {
 	}
 }
 
-// fromFile reads the file that a flag names.
+// fromFile returns a source that reads the file that a flag names.
 func fromFile(flag func(Config) string) func(*App) (string, []byte, error) {
 	return func(a *App) (string, []byte, error) {
 		file := flag(a.cfg)
@@ -72,8 +72,8 @@ func fromFile(flag func(Config) string) func(*App) (string, []byte, error) {
 	}
 }
 
-// origin returns which file a part of the kubeconfig comes from: one that it names,
-// or itself.
+// origin returns the file that a part of the kubeconfig was read from: one that the kubeconfig
+// names, or the kubeconfig itself. Empty: the part is missing.
 func (k *kubeconfig) origin(file string, content []byte) string {
 	if len(content) == 0 {
 		return ""
@@ -81,7 +81,8 @@ func (k *kubeconfig) origin(file string, content []byte) string {
 	return cmp.Or(file, k.path)
 }
 
-// watchCertificates reads all certificates again and again, until ctx ends.
+// watchCertificates reads all certificates every certificateInterval and after changes, until ctx
+// ends.
 func (a *App) watchCertificates(ctx context.Context) error {
 	tick := time.NewTicker(certificateInterval)
 	defer tick.Stop()
@@ -93,7 +94,7 @@ func (a *App) watchCertificates(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-kubeconfigChanged:
-		case <-clusterChanged: // a node that creates its cluster now has a certificate
+		case <-clusterChanged: // a node that creates its cluster just got a certificate
 		case <-tick.C:
 		}
 	}
@@ -126,7 +127,7 @@ func (a *App) readCertificates(now time.Time) {
 	}
 }
 
-// read returns the certificate, and what is wrong with it; empty: nothing is.
+// read returns the certificate and its problem; empty: none.
 func (u usedCertificate) read(a *App, now time.Time) (httpapi.Certificate, string) {
 	file, content, err := u.source(a)
 	if errors.Is(err, fs.ErrNotExist) && a.notYetIssued(file) {
@@ -160,20 +161,20 @@ func (u usedCertificate) read(a *App, now time.Time) (httpapi.Certificate, strin
 	return out, ""
 }
 
-// issues reports whether this sidecar issues and renews a certificate itself: it is
-// one of the cluster whose members the sidecars run.
+// issues reports whether this sidecar issues and renews a certificate itself: one of an etcd
+// cluster that the sidecars run.
 func (a *App) issues(file string) bool {
 	return a.cfg.Embedded != nil && strings.HasPrefix(file, a.cfg.Embedded.DataDir+string(filepath.Separator))
 }
 
-// notYetIssued reports whether a certificate may be missing, since this sidecar has
-// not reached its cluster yet.
+// notYetIssued reports whether a certificate may be missing, because this sidecar did not reach its
+// cluster yet.
 func (a *App) notYetIssued(file string) bool {
 	return a.issues(file) && a.cluster.Status().Get().State != cluster.Running
 }
 
-// soon returns how long before its end a certificate causes a warning. One that is
-// valid for less than expiresSoon in all is renewed by a program, and would cause a
+// soon returns how long before its expiry a certificate causes a warning. A certificate that is
+// valid for less than expiresSoon in all is renewed by a program: with expiresSoon it would cause a
 // warning all its life.
 func soon(c *x509.Certificate) time.Duration {
 	if life := c.NotAfter.Sub(c.NotBefore); life < expiresSoon {
@@ -182,8 +183,8 @@ func soon(c *x509.Certificate) time.Duration {
 	return expiresSoon
 }
 
-// firstToExpire returns the certificate of PEM content that expires first. Of
-// several CAs, one that is not used any more has to be removed from the file.
+// firstToExpire returns the first certificate to expire in PEM content. If it is a CA that is no
+// longer used, users have to remove it from the file.
 func firstToExpire(content []byte) (*x509.Certificate, error) {
 	var first *x509.Certificate
 	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {

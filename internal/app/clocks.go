@@ -13,39 +13,39 @@ import (
 )
 
 const (
-	// clockPause is the pause between two looks at this machine's clock and at etcd's
-	// revision. Neither is a request.
+	// clockPause is the pause between two readings of this machine's clock and of etcd's last known
+	// revision. Neither sends a request.
 	clockPause = 5 * time.Second
-	// clockStep is a change of the clock that is not only an adjustment.
+	// clockStep is the smallest change of the clock that counts as a step, not as an adjustment.
 	clockStep = time.Second
-	// maxContacts bounds what is remembered of etcd's revision.
+	// maxContacts bounds the number of kept contacts, which show when etcd reached a revision.
 	maxContacts = 4
 )
 
-// clocks compares this machine's clock with those of other nodes
-// (docs/protocol.md#clocks).
+// clocks compares this machine's clock with the clocks of other nodes (docs/protocol.md#clocks).
 type clocks struct {
 	own      protocol.NodeID
 	contacts []etcd.Contact // the oldest first
-	// seen is the newest presence of each node that was compared, by when it was written.
+	// seen is when the newest compared presence of each node was written.
 	seen    map[protocol.NodeID]time.Time
 	offsets map[protocol.NodeID]time.Duration // how far other clocks are ahead, where they differ
 	last    moment                            // of the last observation
 	steps   int                               // how often this machine's clock was set
 }
 
-// moment is a time by two clocks.
+// moment is one time on two clocks.
 type moment struct {
-	wall    time.Time     // which people set
-	running time.Duration // since the start, which no user sets
+	wall    time.Time     // the clock that users can set
+	running time.Duration // time since the start, which users cannot set
 }
 
 func newClocks(own protocol.NodeID) *clocks {
 	return &clocks{own: own, seen: map[protocol.NodeID]time.Time{}, offsets: map[protocol.NodeID]time.Duration{}}
 }
 
-// watchClocks publishes the warnings of clocks that differ, until ctx ends. When this
-// machine's clock has been set, it has the presence written again, so that the other nodes compare it.
+// watchClocks publishes the warnings about different clocks until ctx ends. When this machine's
+// clock was set, it changes clockState.steps: that makes the sidecar write the presence again, so
+// that other nodes compare the clock.
 func (a *App) watchClocks(ctx context.Context) error {
 	c := newClocks(a.id.node)
 	began := time.Now()
@@ -66,7 +66,7 @@ func (a *App) watchClocks(ctx context.Context) error {
 	}
 }
 
-// clockState is what is known of the clocks.
+// clockState is the result of the comparisons.
 type clockState struct {
 	warnings []protocol.Warning
 	largest  time.Duration // of the differences
@@ -77,7 +77,7 @@ func (s clockState) equal(o clockState) bool {
 	return s.largest == o.largest && s.steps == o.steps && slices.Equal(s.warnings, o.warnings)
 }
 
-// state returns what is known after an observation.
+// state returns the result after an observation.
 func (c *clocks) state(f protocol.Fleet, contact etcd.Contact, over fleet.CordonOver, now moment) clockState {
 	c.observe(f, contact, now)
 	out := clockState{warnings: protocol.ClockWarnings(c.own, c.offsets, f), steps: c.steps}
@@ -90,8 +90,8 @@ func (c *clocks) state(f protocol.Fleet, contact etcd.Contact, over fleet.Cordon
 	return out
 }
 
-// observe compares what is new in the fleet. If this machine's clock was set since the last
-// observation, what was known before counts no more.
+// observe compares the new presences in the fleet. If this machine's clock was set since the last
+// observation, it drops all earlier results.
 func (c *clocks) observe(f protocol.Fleet, contact etcd.Contact, now moment) {
 	step := now.wall.Sub(c.last.wall) - (now.running - c.last.running)
 	if c.last != (moment{}) && step.Abs() >= clockStep {
@@ -129,7 +129,7 @@ func (c *clocks) compare(id protocol.NodeID, facts protocol.ClockFacts) {
 	}
 }
 
-// remember remembers the revision of etcd, if it is not known since a moment ago.
+// remember keeps a contact with etcd, at most one per clockPause.
 func (c *clocks) remember(contact etcd.Contact) {
 	if !contact.Connected || len(c.contacts) > 0 && contact.Last.Sub(c.contacts[len(c.contacts)-1].Last) < clockPause {
 		return
@@ -138,7 +138,8 @@ func (c *clocks) remember(contact etcd.Contact) {
 	c.contacts = c.contacts[max(0, len(c.contacts)-maxContacts):]
 }
 
-// before returns the last time at which etcd had not reached a revision; zero: unknown.
+// before returns the last known time at which etcd's revision was still lower than revision; zero:
+// unknown.
 func (c *clocks) before(revision int64) time.Time {
 	for _, contact := range slices.Backward(c.contacts) {
 		if contact.Revision < revision {
@@ -148,5 +149,5 @@ func (c *clocks) before(revision int64) time.Time {
 	return time.Time{}
 }
 
-// overMemory is how long a cordon is shown that was over when it was read.
+// overMemory is how long the sidecar warns of a cordon that was over when it read it.
 const overMemory = 10 * time.Minute

@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/supervise"
 )
 
-// clusterNow is what the manager and the member show.
+// clusterNow returns the state of the cluster manager and of this node's member.
 func (a *App) clusterNow() httpapi.Cluster {
 	now := a.cluster.Status().Get()
 	out := httpapi.Cluster{
@@ -44,24 +44,24 @@ func texts(nodes []protocol.NodeID) (out []string) {
 	return out
 }
 
-// inCluster returns a worker that starts when the manager has reached the cluster, if
-// this node has a member of its own. Before that, the data directory may be another
-// sidecar's: with its certificates this one would reach the same etcd, and take over
-// the node ID (docs/protocol.md#duplicate-ids).
+// inCluster returns a worker that, if the sidecars run etcd, waits until the manager has reached
+// the cluster, and then runs. Before that, the data directory may be another sidecar's: with its
+// certificates this one would reach the same etcd, and take over the node ID
+// (docs/protocol.md#duplicate-ids).
 func (a *App) inCluster(run supervise.Worker) supervise.Worker {
 	if a.cfg.Embedded == nil {
 		return run
 	}
 	return func(ctx context.Context) error {
 		if err := a.cluster.WaitFinished(ctx); err != nil {
-			<-ctx.Done() // Failed ends the sidecar
+			<-ctx.Done() // the state Failed ends the sidecar
 			return ctx.Err()
 		}
 		return run(ctx)
 	}
 }
 
-// dataDir is the directory of this node's member; empty: it has none.
+// dataDir returns the directory of this node's member; empty: etcd runs elsewhere.
 func (a *App) dataDir() string {
 	if a.cfg.Embedded == nil {
 		return ""
@@ -69,7 +69,7 @@ func (a *App) dataDir() string {
 	return a.cfg.Embedded.DataDir
 }
 
-// stateMetric is 1 for the state of the cluster manager, and 0 for all others.
+// stateMetric is 1 for the current state of the cluster manager, and 0 for all others.
 type stateMetric struct {
 	app  *App
 	desc *prometheus.Desc

@@ -10,20 +10,19 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Config is what a sidecar is wired from. Package lockstep makes it from its
-// Options, where each value is documented, checked and given its default; New
-// checks nothing again.
+// Config configures a sidecar. Package lockstep makes it from its Options, which document, check
+// and default each value; New does not check again.
 type Config struct {
 	NodeID       protocol.NodeID
 	AdvertiseURL string // empty: derived from Listen
 
 	Etcd       etcd.Config       // without Log, which New sets
 	Embedded   *cluster.Embedded // nil: etcd runs elsewhere
-	Snapshots  backup.Plan       // that this node saves by itself, if Embedded is not nil
+	Snapshots  backup.Plan       // the snapshots that this node saves by itself, if Embedded is not nil
 	Kubeconfig string
-	Services   string // directory; empty: this node runs none
-	DataDir    string // where the roles are kept with Services, if Embedded is nil
-	// NodeAddress is the IP of this node, for Services.
+	Services   string // the services directory; empty: this node runs no services
+	DataDir    string // the directory that keeps the roles with Services, if Embedded is nil
+	// NodeAddress is this node's IP address, for Services.
 	NodeAddress string
 	Bundle      string // directory, or bundle.BuiltinName
 
@@ -42,14 +41,14 @@ type Config struct {
 	ShutdownDelay    time.Duration
 	ResyncInterval   time.Duration
 	LeaderYieldAfter time.Duration
-	// EtcdElectionTimeout is that of the etcd behind the kube-apiservers; 0: its
+	// EtcdElectionTimeout is the election timeout of the etcd behind the kube-apiservers; 0: etcd's
 	// default.
 	EtcdElectionTimeout time.Duration
 	ExpireDeadNodes     time.Duration
 	Ephemeral           bool
 	ApplyConcurrency    int
 
-	OverrideFile    string // empty: there is none
+	OverrideFile    string // empty: overrides are off
 	AllowMassPrune  bool
 	APIServerReadyz bool
 
@@ -57,7 +56,7 @@ type Config struct {
 	KubernetesService bool
 	APIServerAddress  []string // empty: the server of the kubeconfig
 
-	// Reconciler is used in place of the one that New makes for the kubeconfig, where
-	// many sidecars are measured without an API. nil: that one is used.
+	// Reconciler replaces the reconciler that New creates for the kubeconfig, to measure many sidecars
+	// without an API. nil: use New's.
 	Reconciler Reconciler
 }

@@ -1,5 +1,4 @@
-// Package app wires a whole sidecar from a valid configuration. It owns the order
-// in which the parts start and stop, and the snapshot that package httpapi renders.
-// It decides nothing that the protocol decides. Package lockstep is its interface
-// for other programs.
+// Package app wires a whole sidecar from a valid configuration. It owns the order in which the
+// parts start and stop, and the snapshot that package httpapi renders. It leaves the decisions of
+// the protocol to package protocol. Package lockstep is its interface for other programs.
 package app

@@ -19,12 +19,13 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile"
 )
 
-// This file is about the Service kubernetes (docs/protocol.md#kubernetes-service).
+// This file wires and shows the publisher of the Service kubernetes
+// (docs/protocol.md#kubernetes-service).
 
-// wireService makes the publisher, if the sidecar writes the Service.
+// wireService creates the publisher, if the sidecar writes the Service.
 func (a *App) wireService(registry prometheus.Registerer) error {
 	if !a.cfg.KubernetesService {
-		endpoints.New(endpoints.Config{Registerer: registry}) // its metrics are documented
+		endpoints.New(endpoints.Config{Registerer: registry}) // to register its documented metrics
 		return nil
 	}
 	var err error
@@ -45,7 +46,8 @@ func (a *App) wireService(registry prometheus.Registerer) error {
 
 const apiserverAddressRemedy = "type --apiserver-address=IP, the address at which pods reach this node's kube-apiserver"
 
-// endpointOf returns where clients reach the kube-apiserver whose URL the kubeconfig has.
+// endpointOf returns the addresses and the port at which clients reach the kube-apiserver of the
+// kubeconfig.
 func endpointOf(cfg Config, server string) (protocol.Endpoint, error) {
 	u, err := url.Parse(server)
 	if err != nil {
@@ -74,7 +76,8 @@ func endpointOf(cfg Config, server string) (protocol.Endpoint, error) {
 	return out, nil
 }
 
-// ownAddress returns an IP of this machine in the form that the Service has.
+// ownAddress checks that host is an IP address of this machine that others reach, and returns it in
+// the form of the Service.
 func ownAddress(host string) (string, error) {
 	ip, err := netip.ParseAddr(host)
 	switch {
@@ -93,7 +96,7 @@ func ownAddress(host string) (string, error) {
 	return ip.Unmap().String(), nil
 }
 
-// endpointNow is what the presence shows.
+// endpointNow returns the endpoint for the presence.
 func (a *App) endpointNow() protocol.Endpoint {
 	out := a.endpoint
 	if out.TakesPart() {
@@ -102,15 +105,14 @@ func (a *App) endpointNow() protocol.Endpoint {
 	return out
 }
 
-// apiserverDown reports whether the kube-apiserver of this node is not ready, as the
-// presence shows it.
+// apiserverDown reports whether the presence shows that this node's kube-apiserver is not ready.
 func (a *App) apiserverDown() bool {
 	api := a.apiserverShown.Get()
 	return api.Enabled && (!api.Ready || a.turnAnswers.Get().old())
 }
 
-// published reports whether the address of this node may still leave the Service. The
-// channel is closed when that may have changed; nil: it never does.
+// published reports whether this node's address may still leave the Service. The channel is closed
+// when the answer may have changed; nil: it never changes.
 func (a *App) published() (bool, <-chan struct{}) {
 	if a.publisher == nil {
 		return false, nil
@@ -119,7 +121,7 @@ func (a *App) published() (bool, <-chan struct{}) {
 	return state.MayLeave, next
 }
 
-// serviceChanged is closed when serviceNow has changed; nil: it never does.
+// serviceChanged returns a channel that is closed when serviceNow changes; nil: it never changes.
 func (a *App) serviceChanged() <-chan struct{} {
 	if a.publisher == nil {
 		return nil
@@ -127,7 +129,7 @@ func (a *App) serviceChanged() <-chan struct{} {
 	return changed(a.publisher.State().Load())
 }
 
-// serviceNow is the Service as the publisher shows it.
+// serviceNow returns the state of the Service, as the publisher reports it.
 func (a *App) serviceNow() httpapi.KubernetesService {
 	if a.publisher == nil {
 		return httpapi.KubernetesService{}
@@ -139,7 +141,7 @@ func (a *App) serviceNow() httpapi.KubernetesService {
 	}
 }
 
-// serviceWarnings are about what an operator has to change.
+// serviceWarnings returns the problems of the Service that an operator has to fix.
 func (a *App) serviceWarnings() []protocol.Warning {
 	if a.publisher == nil {
 		return nil

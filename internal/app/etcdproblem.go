@@ -13,25 +13,24 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
-// etcdProblem is what is wrong with etcd. The zero value: nothing, or it is not known.
+// etcdProblem is a problem of etcd. The zero value: none is known.
 type etcdProblem struct {
 	text string
-	full bool // its database is full, so that it refuses writes
+	full bool // the database is full, so etcd refuses writes
 }
 
 const (
-	// The pauses between two diagnoses while there is a problem. Each diagnosis needs a
-	// connection of its own: to an etcd that is overloaded by many sidecars, that is work.
+	// The pauses between two diagnoses during a problem. Each diagnosis opens its own connection,
+	// which costs an etcd that many sidecars overload.
 	minDiagnosisPause = 5 * time.Second
 	maxDiagnosisPause = time.Minute
-	// etcdFullInterval is the pause between two questions whether etcd is full: while
-	// nothing changes, no sidecar writes, so none is refused.
+	// etcdFullInterval is the pause between two questions whether etcd is full: while nothing changes,
+	// no sidecar writes, so no refused write would show it.
 	etcdFullInterval = time.Minute
 )
 
-// watchEtcdProblem keeps a sentence on why etcd does not answer, or answers with
-// errors, until ctx ends. The client library's error rarely says more than that the
-// time was over.
+// watchEtcdProblem publishes why etcd does not answer, or answers with errors, until ctx ends. The
+// client library's error rarely reports more than a timeout.
 func (a *App) watchEtcdProblem(ctx context.Context) error {
 	var counted int64
 	var asked time.Time
@@ -68,8 +67,8 @@ func (a *App) watchEtcdProblem(ctx context.Context) error {
 	}
 }
 
-// reportFull reports whether a member says that its database is full. The sidecars that run
-// members ask them every few seconds.
+// reportFull reports whether a member reports a full database. The sidecars that run members ask
+// them every few seconds.
 func reportFull(members []cluster.Observed) bool {
 	return slices.ContainsFunc(members, func(m cluster.Observed) bool { return m.Full })
 }
@@ -78,8 +77,8 @@ func diagnosisPauses() backoff.Backoff {
 	return backoff.Backoff{First: minDiagnosisPause, Max: maxDiagnosisPause, Jitter: backoff.Apart}
 }
 
-// awaitEtcd waits until etcd answers again, for another change, or for a pause. It reports
-// whether etcd answers.
+// awaitEtcd waits until etcd answers again, but at most for the pause, and until another change. It
+// reports whether etcd answers.
 func awaitEtcd(ctx context.Context, of *event.Value[etcd.Contact], pause time.Duration, other <-chan struct{}) bool {
 	ctx, cancel := context.WithTimeout(ctx, pause)
 	defer cancel()
@@ -99,21 +98,21 @@ func awaitEtcd(ctx context.Context, of *event.Value[etcd.Contact], pause time.Du
 	}
 }
 
-// waitFor waits for a pause, or for a change.
+// waitFor waits for a change, but at most for the pause.
 func waitFor(ctx context.Context, pause time.Duration, changes ...<-chan struct{}) {
 	limited, cancel := context.WithTimeout(ctx, pause)
 	defer cancel()
 	event.Wait(limited, changes...)
 }
 
-// askIfFull asks the server in use, and all of them if its database is full.
+// askIfFull asks the server in use, and all servers if its database is full.
 func (a *App) askIfFull(ctx context.Context) {
 	if a.etcd.Contact().Get().Connected && a.etcd.Full(ctx) {
 		a.askEtcd(ctx)
 	}
 }
 
-// askEtcd sets the problem to what the servers answer.
+// askEtcd asks the servers, and sets the problem by their answers.
 func (a *App) askEtcd(ctx context.Context) {
 	now := etcdProblem{text: a.diagnoseEtcd(ctx), full: a.etcd.Contact().Get().Connected && a.etcd.Full(ctx)}
 	if now == a.etcdProblem.Get() || ctx.Err() != nil {
@@ -125,13 +124,13 @@ func (a *App) askEtcd(ctx context.Context) {
 	}
 }
 
-// joinsNow reports whether this node has a member, and is on its way into the cluster.
-// What it waits for is the business of the cluster manager, which knows more and logs it.
+// joinsNow reports whether this node uses the sidecars' etcd, and is still joining its cluster. The
+// cluster manager knows better why it waits, and logs it.
 func (a *App) joinsNow() bool {
 	return a.cfg.Embedded != nil && a.cluster.Status().Get().State != cluster.Running
 }
 
-// diagnoseEtcd asks the servers, if the cluster manager does not know more.
+// diagnoseEtcd asks the servers, unless the cluster manager knows more.
 func (a *App) diagnoseEtcd(ctx context.Context) string {
 	if a.joinsNow() {
 		return cmp.Or(a.cluster.Status().Get().Problem, "this node is on its way into its cluster; the row CLUSTER of sidecar status has more")
@@ -143,9 +142,9 @@ func (a *App) diagnoseEtcd(ctx context.Context) string {
 	return strings.Join(found, "; ")
 }
 
-// EtcdFlags are the flags with which a command of this program reaches the same keys,
-// with a leading space; they can be pasted into a shell. dataDir is that of a member
-// of this machine, which has the servers and the certificates; empty: there is none.
+// EtcdFlags returns the flags with which a command of this program reaches the same keys, with a
+// leading space, quoted for a shell. dataDir is the data directory of this machine's member, which
+// contains the servers and the certificates; empty: there is none.
 func EtcdFlags(cfg etcd.Config, dataDir string) string {
 	var b strings.Builder
 	add := func(flag, value string) {
@@ -167,10 +166,10 @@ func EtcdFlags(cfg etcd.Config, dataDir string) string {
 	return b.String()
 }
 
-// defaultEtcdPrefix is that of the flag --etcd-prefix, without its slash.
+// defaultEtcdPrefix is the default of the flag --etcd-prefix, without its last slash.
 const defaultEtcdPrefix = "/lockstep"
 
-// shellQuoted returns a word of a shell.
+// shellQuoted quotes s as one word of a shell.
 func shellQuoted(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-:,@%+=[]", r)

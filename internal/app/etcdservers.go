@@ -9,8 +9,8 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 )
 
-// etcdServersInterval is the pause between two requests for the versions of the
-// etcd servers, which change with their upgrades only.
+// etcdServersInterval is the pause between two requests for the versions of the etcd servers, which
+// change only with their upgrades.
 const etcdServersInterval = 10 * time.Minute
 
 // watchEtcdServers warns of servers with known faults until ctx ends

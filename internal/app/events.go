@@ -7,8 +7,8 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// wireEvents makes what shows the history as Events of Kubernetes. A program with a reconciler of its own
-// writes none: its sidecar may have nothing to do with a kube-apiserver.
+// wireEvents creates the worker that shows the history as Kubernetes Events. With Config.Reconciler
+// there is none: that sidecar may not use a kube-apiserver at all.
 func (a *App) wireEvents() error {
 	if a.cfg.Reconciler != nil {
 		return nil

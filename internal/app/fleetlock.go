@@ -17,7 +17,7 @@ type fleetLock struct{ a *App }
 // lockPatience is how long one request waits for the turn. An agent asks again after minutes.
 const lockPatience = 5 * time.Second
 
-// agentTurn is the turn that an agent asks for.
+// agentTurn returns the turn that an agent asks for.
 func (l fleetLock) agentTurn(agent string) protocol.Turn {
 	now := time.Now().UTC()
 	return protocol.Turn{
@@ -26,7 +26,7 @@ func (l fleetLock) agentTurn(agent string) protocol.Turn {
 	}
 }
 
-// PreReboot implements httpapi.FleetLock. An agent that has the turn gets it again.
+// PreReboot implements httpapi.FleetLock. An agent that already holds the turn gets it again.
 func (l fleetLock) PreReboot(ctx context.Context, agent string) error {
 	want := l.agentTurn(agent)
 	why := ""
@@ -62,7 +62,7 @@ func (l fleetLock) PreReboot(ctx context.Context, agent string) error {
 	return l.awaitOut(ctx, has)
 }
 
-// awaitOut returns when this node has been out of service for turnDrain.
+// awaitOut returns when this node is out of service, and its turn is at least turnDrain old.
 func (l fleetLock) awaitOut(ctx context.Context, has protocol.Turn) error {
 	for {
 		now, fleetChanged := l.a.follower.Fleet().Load()
@@ -102,7 +102,7 @@ func (l fleetLock) SteadyState(ctx context.Context, agent string) error {
 	return nil
 }
 
-// turnVoters are the voters of the etcd that the sidecars run.
+// turnVoters returns the voters of the etcd that the sidecars run.
 func (a *App) turnVoters() []protocol.TurnVoter {
 	var out []protocol.TurnVoter
 	for _, m := range a.cluster.Members().Get() {

@@ -9,8 +9,8 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// keepHistory reports each snapshot to the journal, until ctx ends. The gate reports to it
-// directly: a verdict may last shorter than a snapshot.
+// keepHistory reports each snapshot to the journal until ctx ends. The gate reports its verdicts
+// directly: one may last shorter than a snapshot.
 func (a *App) keepHistory(ctx context.Context) error {
 	for {
 		now, snapshotChanged := a.snapshot.Load()
@@ -22,7 +22,7 @@ func (a *App) keepHistory(ctx context.Context) error {
 	}
 }
 
-// historyFacts are the facts of a snapshot that are of interest later.
+// historyFacts returns the facts of a snapshot that are worth keeping.
 func historyFacts(s httpapi.Snapshot, reported []protocol.Warning) history.Facts {
 	leading := s.Election.State == protocol.Leading
 	out := history.Facts{

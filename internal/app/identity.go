@@ -13,9 +13,9 @@ import (
 // identity distinguishes this run of this program on this machine from all others.
 type identity struct {
 	node      protocol.NodeID
-	instance  string // of this run
-	machineID string // of the machine; empty: unknown
-	bootID    string // of the machine's boot
+	instance  string // identifies this run
+	machineID string // identifies the machine; empty: unknown
+	bootID    string // identifies the machine's boot
 	host      string // the machine's name, for people; empty: unknown
 }
 
@@ -38,7 +38,7 @@ func newIdentity(node protocol.NodeID) identity {
 		id.bootID = id.instance
 	}
 	if id.machineID == "" {
-		// As in a container. The boot ID identifies the machine as well.
+		// In a container, for example. The boot ID identifies the machine as well.
 		id.machineID = firstLine(bootIDFile)
 	}
 	return id
@@ -54,8 +54,7 @@ func firstLine(path string) string {
 	return line
 }
 
-// address returns the URL at which other machines reach the listener, as far as
-// this machine can know it; empty: unknown.
+// address returns the URL at which other machines probably reach the listener; empty: unknown.
 func address(cfg Config, l net.Listener) string {
 	if cfg.AdvertiseURL != "" || l == nil {
 		return cfg.AdvertiseURL

@@ -6,8 +6,8 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// infoMetrics have facts of this node as labels, with the value 1: other metrics are joined with
-// them. There is one series of each at a time.
+// infoMetrics carry facts of this node as labels, with the value 1: queries join other metrics with
+// them. Each exports one series at a time.
 type infoMetrics struct {
 	app          *App
 	node, status *prometheus.Desc

@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
-// InspectorConfig says which cluster to compare with which bundle.
+// InspectorConfig selects the cluster and the bundle to compare.
 type InspectorConfig struct {
 	Kubeconfig     string
 	Bundle         *bundle.Bundle
@@ -40,12 +40,12 @@ func NewInspector(cfg InspectorConfig) (*Inspector, error) {
 	return &Inspector{reconciler: r}, nil
 }
 
-// Preview returns what the leader would do with each object.
+// Preview returns the action of a leader on each object.
 func (i *Inspector) Preview(ctx context.Context) (report.Preview, error) {
 	return i.reconciler.Preview(ctx)
 }
 
-// Mark reads which contents may be present in the cluster.
+// Mark reads which bundle contents may be present in the cluster.
 func (i *Inspector) Mark(ctx context.Context) (protocol.Mark, error) {
 	return i.reconciler.Survey(ctx, protocol.Work{}, time.Time{})
 }

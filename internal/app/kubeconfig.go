@@ -41,23 +41,22 @@ const (
 	lookupTimeout    = 5 * time.Second
 )
 
-// kubeconfig is the newest valid version of the kubeconfig. If a change is invalid
-// (half written, or a key of another certificate), the last valid version stays in
-// use.
+// kubeconfig follows a kubeconfig file. If a change is invalid (half written, or the key does not
+// match the certificate), the last valid version stays in use.
 type kubeconfig struct {
 	path      string
 	log       *slog.Logger
 	transport *kube.Transport            // sends with the newest valid version
-	config    *event.Value[*rest.Config] // that version, with the content of the files that it names
+	config    *event.Value[*rest.Config] // the newest valid version, with the content of the files that it names
 	warnings  *event.Value[[]string]     // about the kubeconfig, for people
 
-	anywhere bool // its server may be on another machine
+	anywhere bool // the server may be on another machine
 
-	// What follows belongs to run.
-	seen    [sha256.Size]byte // of the valid version
-	problem string            // why the files as they are now cannot be used; empty: they are used
-	remote  string            // that the server is not on this machine; empty: it is
-	checked time.Time         // when that was last checked
+	// Only run uses the fields below, after newKubeconfig.
+	seen    [sha256.Size]byte // the checksum of the valid version
+	problem string            // why the current files cannot be used; empty: they are used
+	remote  string            // warns that the server is not on this machine; empty: it is
+	checked time.Time         // when remote was last checked
 }
 
 // newKubeconfig reads the kubeconfig. It sends no request.
@@ -74,13 +73,13 @@ func newKubeconfig(path string, log *slog.Logger) (*kubeconfig, error) {
 	return k, nil
 }
 
-// read reads the kubeconfig, for requests that have to reach the kube-apiserver of
-// this node. A proxy from the environment is not used: it is meant for other
-// servers, and may hold back a request for longer than the protocol assumes
-// (docs/protocol.md#assumptions). The sum changes with the content of the files.
+// read reads the kubeconfig, for requests that must reach this node's kube-apiserver. It does not
+// use a proxy from the environment: that is meant for other servers, and may hold back a request
+// for longer than the protocol assumes (docs/protocol.md#assumptions). The checksum changes with
+// the content of the files.
 func (k *kubeconfig) read() (*rest.Config, [sha256.Size]byte, error) {
-	// Read before the rest: if the file changes in between, the sum is that of the
-	// older content, and the next read differs.
+	// Read this first: if the file changes in between, the checksum covers the older content, and the
+	// next read differs.
 	raw, err := os.ReadFile(k.path)
 	if err != nil {
 		return nil, [sha256.Size]byte{}, fmt.Errorf("kubeconfig: %w", err)
@@ -116,7 +115,7 @@ func (k *kubeconfig) run(ctx context.Context) error {
 	}
 }
 
-// reload puts the files into use if they are valid and have changed.
+// reload starts to use the files if they are valid and changed.
 func (k *kubeconfig) reload() {
 	cfg, sum, err := k.read()
 	if err == nil && sum != k.seen {
@@ -154,7 +153,7 @@ func (k *kubeconfig) warn() {
 	}
 }
 
-// proxied returns a warning if the kubeconfig has a proxy-url; empty: it has none.
+// proxied returns a warning if the kubeconfig contains a proxy-url; empty: it does not.
 func proxied(cfg *rest.Config) string {
 	proxy, err := cfg.Proxy(&http.Request{URL: &url.URL{}})
 	if proxy == nil || err != nil {
@@ -163,7 +162,7 @@ func proxied(cfg *rest.Config) string {
 	return fmt.Sprintf("kubeconfig: requests go through the proxy-url %s, which may hold them back for longer than Lockstep assumes; remove proxy-url", proxy.Redacted())
 }
 
-// checkServer checks from time to time whether the server is on this machine.
+// checkServer checks every localityInterval whether the server is on this machine.
 func (k *kubeconfig) checkServer(ctx context.Context) {
 	if k.anywhere || time.Since(k.checked) < localityInterval {
 		return
@@ -173,9 +172,9 @@ func (k *kubeconfig) checkServer(ctx context.Context) {
 	k.remote, k.checked = notLocal(limited, k.config.Get().Host), time.Now()
 }
 
-// notLocal returns a warning if the kubeconfig's server is not an address of this
-// machine; empty: it is. A leader must reach the kube-apiserver of its node: a load balancer
-// sends no requests to one that is not ready (docs/protocol.md#yielding).
+// notLocal returns a warning if the kubeconfig's server is not an address of this machine; empty:
+// it is, or it is unknown. A leader must reach its own node's kube-apiserver: a load balancer sends
+// no requests to one that is not ready (docs/protocol.md#yielding).
 func notLocal(ctx context.Context, server string) string {
 	u, err := url.Parse(server)
 	if err != nil || u.Hostname() == "" {

@@ -13,19 +13,17 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// This file is what happens to an ephemeral record when its sidecar stops
-// (docs/protocol.md#ephemeral).
+// This file deletes an ephemeral record when its sidecar stops (docs/protocol.md#ephemeral).
 
 const (
-	// leavePause is the time between two looks at whether the kube-apiserver has
-	// stopped.
+	// leavePause is the time between two checks whether the kube-apiserver stopped.
 	leavePause = 200 * time.Millisecond
 	// leaveTimeout bounds the deletion of the record.
 	leaveTimeout = 5 * time.Second
 )
 
-// awaitLeaving waits until the record may be deleted, or has to stay, and returns
-// the facts that say so. The gate is closed by now, and the node does not lead.
+// awaitLeaving waits until protocol.Leave decides whether the record is deleted or stays, and
+// returns the facts for that. By now the gate is closed and the node does not lead.
 func (a *App) awaitLeaving(ctx context.Context, stopped time.Time) protocol.LeaveFacts {
 	api := refusals{client: http.Client{Transport: a.kubeconfig.transport, Timeout: apiPollTimeout}, api: a.kubeconfig.transport}
 	defer a.kubeconfig.transport.CloseIdleConnections()
@@ -60,7 +58,7 @@ func (a *App) leaveFacts(waited, silent time.Duration) protocol.LeaveFacts {
 	return facts
 }
 
-// leave deletes the record if the facts allow it. Nothing writes it any more.
+// leave deletes the record if the facts allow it. By now this sidecar writes it no more.
 func (a *App) leave(ctx context.Context, facts protocol.LeaveFacts) {
 	leaving, why := protocol.Leave(facts)
 	var err error
@@ -78,11 +76,13 @@ func (a *App) leave(ctx context.Context, facts protocol.LeaveFacts) {
 	}
 }
 
-// refusals is for how long a kube-apiserver has refused connections.
+// refusals measures for how long a kube-apiserver refuses connections.
 type refusals struct {
-	client      http.Client
-	api         *kube.Transport
-	first, last time.Time // when the first refusal arrived, and when the newest refused request was sent; zero: the newest was not refused
+	client http.Client
+	api    *kube.Transport
+	// first is when the first refusal arrived, last when the newest refused request was sent; zero:
+	// the newest request was not refused.
+	first, last time.Time
 }
 
 // ask tries to connect.
@@ -98,11 +98,11 @@ func (r *refusals) ask(ctx context.Context) {
 	}
 }
 
-// lasted returns for how long every connection was refused; 0: the newest was not.
+// lasted returns for how long every connection was refused; 0: the newest one was not.
 func (r *refusals) lasted() time.Duration { return max(0, r.last.Sub(r.first)) }
 
-// refuses reports whether nothing accepts connections at a URL. Any answer, and
-// none in time, shows that something may still be there.
+// refuses reports whether no program accepts connections at a URL. After any answer, or none in
+// time, a program may still listen there.
 func refuses(ctx context.Context, client *http.Client, url string) bool {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -114,5 +114,5 @@ func refuses(ctx context.Context, client *http.Client, url string) bool {
 		return false
 	}
 	connect, failed := errors.AsType[*net.OpError](err)
-	return failed && connect.Op == "dial" && errors.Is(err, syscall.ECONNREFUSED) // not by a proxy
+	return failed && connect.Op == "dial" && errors.Is(err, syscall.ECONNREFUSED) // not from a proxy
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/lockstep-dev/lockstep/supervise"
 )
 
-// Run runs the sidecar until ctx ends, and stops it in order: the gate closes
-// first, then its address leaves the Service kubernetes, then the node stops leading, then the shutdown delay passes, during which
-// the API still answers, then the node's services stop, then the presence is deleted,
-// with an ephemeral record, and last this node's etcd member stops. It returns nil
-// when ctx ended, and otherwise why the sidecar cannot go on.
+// Run runs the sidecar until ctx ends, and stops it in order: it closes the gate, waits until the
+// node's address has left the Service kubernetes, gives up the leadership, waits for the shutdown
+// delay, during which the API still answers, stops the node's services, deletes the presence, and
+// an ephemeral record with it, and last stops this node's etcd member. It returns nil when ctx
+// ended, and otherwise why the sidecar cannot continue.
 func (a *App) Run(ctx context.Context) error {
 	if !a.used.CompareAndSwap(false, true) {
 		return errors.New("this sidecar has already run, or was closed: make a new one")
 	}
-	// The etcd member runs longer than the API and what it shows, and that longer than
-	// the node itself (package role).
+	// The etcd member runs longer than the API and its workers, and these longer than the node itself
+	// (package role).
 	member := supervise.NewGroup(ctx)
 	defer member.End()
 	serving := supervise.NewGroup(ctx)
@@ -39,7 +39,8 @@ func (a *App) Run(ctx context.Context) error {
 	return err
 }
 
-// startServing starts the way into the cluster, the API, and what it shows.
+// startServing starts the cluster manager, the API, and the workers that follow the facts that it
+// shows.
 func (a *App) startServing(member, serving *supervise.Group) {
 	member.Start("cluster", a.supervisor.Contain("cluster", a.cluster.Run))
 	serving.Start("api", func(ctx context.Context) error { return a.server.Run(ctx, a.listener) })
@@ -88,21 +89,21 @@ func (a *App) startServing(member, serving *supervise.Group) {
 // showLimit bounds how long closeGate waits for the API to show the verdict.
 const showLimit = time.Second
 
-// closeGate closes the gate and returns when /readyz shows it. Nothing else stops
-// before.
+// closeGate closes the gate and returns when /readyz shows it. It runs before all other steps of a
+// stop.
 func (a *App) closeGate(ctx context.Context, err error) {
 	if duplicate, found := errors.AsType[*fleet.DuplicateError](err); found {
 		a.gate.Duplicate(duplicate.Error())
 	} else {
 		a.gate.Stop()
 	}
-	// ctx may be over already; this wait has a limit of its own.
+	// ctx may have ended already, so this wait uses its own limit.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), showLimit)
 	defer cancel()
-	_ = a.awaitShown(ctx) // stopping goes on either way
+	_ = a.awaitShown(ctx) // the stop continues either way
 }
 
-// after returns a worker that starts when ready has a value.
+// after returns a worker that waits until ready is not zero, and then runs.
 func after[T comparable](ready *event.Value[T], run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var none T

@@ -9,34 +9,34 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 )
 
-// loop is a loop without which this sidecar would show an old verdict for ever.
+// loop names a loop without which this sidecar would show an old verdict for ever.
 type loop int
 
 const (
 	gateLoop loop = iota
 	snapshotLoop
 	presenceLoop
-	loops // how many there are
+	loops // the number of loops
 )
 
 func (l loop) String() string { return [...]string{"gate", "snapshot", "presence"}[l] }
 
 const (
-	// minStuck is longer than any loop waits for etcd: an etcd that does not answer must
-	// not fail /livez, since a restart would close a gate that is open.
+	// minStuck is longer than any loop waits for etcd: a silent etcd must not fail /livez, since a
+	// restart would close an open gate.
 	minStuck = 30 * time.Second
-	// stuckLeases is how many TTLs a loop may make no round.
+	// stuckLeases is how many lease TTLs a loop may take for a round.
 	stuckLeases = 3
-	// ticksUntilStuck is how many ticks that is.
+	// ticksUntilStuck is the same limit in ticks.
 	ticksUntilStuck = 6
 )
 
-// liveness notices loops that make no progress. It counts ticks of its own and not time:
-// in a process that was paused, nothing ticks, and no loop is stuck.
+// liveness notices loops that make no progress. It counts its own ticks instead of time: a paused
+// process does not tick, so no loop counts as stuck.
 type liveness struct {
 	limit time.Duration
 	ticks *event.Value[int64]
-	seen  [loops]atomic.Int64 // 1 + the tick of the newest round; 0: the loop has not begun
+	seen  [loops]atomic.Int64 // 1 + the tick of the newest round; 0: the loop did not begin yet
 }
 
 func newLiveness(ttl time.Duration) *liveness {
@@ -57,8 +57,8 @@ func (l *liveness) run(ctx context.Context) error {
 	}
 }
 
-// beatOf returns what a loop calls in each round: it notes the round, and returns a
-// channel that closes when the next one is due.
+// beatOf returns a function that a loop calls in each round: it records the round, and returns a
+// channel that closes when the next round is due.
 func (l *liveness) beatOf(which loop) func() <-chan struct{} {
 	return func() <-chan struct{} {
 		now, next := l.ticks.Load()
@@ -67,7 +67,7 @@ func (l *liveness) beatOf(which loop) func() <-chan struct{} {
 	}
 }
 
-// stuck names the loops that make no progress, with what is wrong.
+// stuck returns a problem for each loop that makes no progress.
 func (l *liveness) stuck() []string {
 	var out []string
 	now := l.ticks.Get()

@@ -11,21 +11,21 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// memberWarnings are about the etcd member of this node.
+// memberWarnings are the warnings about this node's etcd member.
 type memberWarnings struct {
 	reported []protocol.Warning // of this node
-	shown    []protocol.Warning // of the whole etcd: each member sees them by itself
+	shown    []protocol.Warning // of the whole cluster: each member sees them by itself
 }
 
 func (w memberWarnings) equal(o memberWarnings) bool {
 	return slices.Equal(w.reported, o.reported) && slices.Equal(w.shown, o.shown)
 }
 
-// healthPause is the longest pause between two looks at what is remembered of the member:
-// a warning ends by time.
+// healthPause is the longest pause between two checks of the member's recent measures: a warning
+// ends by time.
 const healthPause = 30 * time.Second
 
-// watchMember publishes what there is to warn of this node's etcd member, until ctx ends.
+// watchMember publishes the warnings about this node's etcd member until ctx ends.
 func (a *App) watchMember(ctx context.Context) error {
 	var health protocol.MemberHealth
 	var before []cluster.Observed
@@ -60,7 +60,7 @@ func (a *App) watchMember(ctx context.Context) error {
 	}
 }
 
-// lostMembers are the members that have stopped to answer.
+// lostMembers returns the members that stopped answering between two observations.
 func lostMembers(before, now []cluster.Observed) (out []string) {
 	for _, m := range now {
 		was := slices.IndexFunc(before, func(o cluster.Observed) bool { return o.ID == m.ID })

@@ -5,12 +5,13 @@ import (
 	"errors"
 )
 
-// memberMetrics returns what serves the metrics of this node's etcd member; nil: etcd runs elsewhere.
+// memberMetrics returns a function that reads the metrics of this node's etcd member; nil: etcd
+// runs elsewhere.
 func (a *App) memberMetrics() func(context.Context) ([]byte, error) {
 	if a.cfg.Embedded == nil {
 		return nil
 	}
-	own := a.cfg.Etcd.Endpoints[0] // that of its own member: the client may use others
+	own := a.cfg.Etcd.Endpoints[0] // this node's own member: the client may use others
 	return func(ctx context.Context) ([]byte, error) {
 		if !a.cfg.Embedded.HasMember() {
 			return nil, errors.New("this node has no etcd member")

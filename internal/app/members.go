@@ -8,7 +8,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// voters returns how many members vote, and those of them that are not healthy.
+// voters returns the number of voting members, and the unhealthy voters.
 func voters(members []cluster.Observed) (all int, unhealthy []cluster.Observed) {
 	for _, m := range members {
 		if m.Learner {
@@ -22,7 +22,7 @@ func voters(members []cluster.Observed) (all int, unhealthy []cluster.Observed) 
 	return all, unhealthy
 }
 
-// databases are those of the members.
+// databases returns the databases of the members.
 func databases(members []cluster.Observed) []protocol.Database {
 	out := make([]protocol.Database, 0, len(members))
 	for _, m := range members {
@@ -31,13 +31,13 @@ func databases(members []cluster.Observed) []protocol.Database {
 	return out
 }
 
-// memberFacts are what this sidecar knows of the members of an etcd that the sidecars run.
+// memberFacts are this sidecar's facts about the members of an etcd that the sidecars run.
 type memberFacts struct {
 	members []cluster.Observed
 	fleet   protocol.Fleet
 	seen    sightings
 	own     protocol.NodeID
-	// problem is why the member of this node cannot be used; empty: it can.
+	// problem is why this node's member cannot be used; empty: it can be used.
 	problem string
 }
 
@@ -48,8 +48,8 @@ func (a *App) memberFacts() memberFacts {
 	}
 }
 
-// memberProblem says why the member of this node cannot be used, although it was in its
-// cluster before; empty: it can.
+// memberProblem returns why this node's member cannot be used, although it joined its cluster
+// before; empty: it can be used.
 func (a *App) memberProblem() string {
 	if a.cluster.Status().Get().State != cluster.Running {
 		return ""
@@ -57,7 +57,7 @@ func (a *App) memberProblem() string {
 	return a.cluster.MemberProblem()
 }
 
-// troubles are what is wrong with each voter that is not healthy, by the ID of the member.
+// troubles returns the problem of each unhealthy voter, by the member's ID.
 func (f memberFacts) troubles(now time.Time) map[string]string {
 	all, faulty := voters(f.members)
 	spare := all-len(faulty)-1 >= protocol.Majority(all)
@@ -78,7 +78,8 @@ func (f memberFacts) troubles(now time.Time) map[string]string {
 	return out
 }
 
-// warnings are about voters that are not healthy. That of this node is a warning of its own.
+// warnings returns the warnings about unhealthy voters, except this node's: ownWarnings reports
+// that one.
 func (f memberFacts) warnings(troubles map[string]string) []protocol.Warning {
 	_, faulty := voters(f.members)
 	if text := protocol.NoMajority(nodeVoters(f.members)); text != "" {
@@ -100,8 +101,8 @@ func (f memberFacts) warnings(troubles map[string]string) []protocol.Warning {
 	return out
 }
 
-// leaving are warnings of voters whose nodes have lost the role of a member and are not alive:
-// they leave only when they start again, and count for the majority until then.
+// leaving returns warnings about voters whose nodes lost the role consensus and are not alive: they
+// leave only when they start again, and count for the majority until then.
 func (f memberFacts) leaving() []protocol.Warning {
 	var out []protocol.Warning
 	for _, m := range f.members {
@@ -133,8 +134,8 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// nextRemoval returns when the trouble of a voter changes because its node has not been
-// alive for long enough; zero: it does not.
+// nextRemoval returns when the trouble of a voter changes because its node was not alive for long
+// enough; zero: never.
 func (f memberFacts) nextRemoval(now time.Time) time.Time {
 	var next time.Time
 	_, faulty := voters(f.members)

@@ -7,8 +7,8 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// registerMetrics adds the metrics that are computed at the time of the scrape, so
-// that they cannot lag behind /status.
+// registerMetrics adds the metrics that are computed at each scrape, so that they cannot lag behind
+// /status.
 func (a *App) registerMetrics(reg prometheus.Registerer) {
 	reg.MustRegister(newExpiryMetric(a), newStateMetric(a), newServiceMetrics(a), newInfoMetrics(a))
 	gauge := func(name, help string, value func() float64) {
@@ -60,7 +60,7 @@ func (a *App) registerMetrics(reg prometheus.Registerer) {
 		func() float64 { return rollbackEnd(a.follower.Fleet().Get().Rollback) })
 }
 
-// registerContact adds the metrics of what this sidecar knows of etcd.
+// registerContact adds the metrics of this sidecar's contact with etcd.
 func (a *App) registerContact(gauge func(name, help string, value func() float64)) {
 	gauge("lockstep_etcd_connected",
 		"1 while etcd answers. While it is 0, an open gate stays open, and no leader is elected.",
@@ -99,7 +99,7 @@ func (a *App) registerDatabase(gauge func(name, help string, value func() float6
 	a.registerSnapshots(gauge)
 }
 
-// registerDifferences adds the metrics of what should be the same on all nodes.
+// registerDifferences adds the metrics of differences between nodes that should not exist.
 func (a *App) registerDifferences(gauge func(name, help string, value func() float64)) {
 	gauge("lockstep_fleet_services_mismatches",
 		"Releases whose nodes that are alive have different services. Above 0, give these nodes the same files in --services: /status names them.",
@@ -126,5 +126,5 @@ func (a *App) summary() protocol.Summary {
 	return protocol.Summarize(a.follower.Fleet().Get(), a.local.Get().Version.Release)
 }
 
-// boolean is the value of a metric that is true or false.
+// boolean maps a condition to the value of its metric.
 var boolean = map[bool]float64{true: 1, false: 0}

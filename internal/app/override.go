@@ -19,13 +19,13 @@ const (
 	overrideInterval = time.Second
 	// overrideReminder is how often the log repeats that an override is in force.
 	overrideReminder = time.Minute
-	// maxOverrideFile bounds what is read of it.
+	// maxOverrideFile bounds how much of it is read, in bytes.
 	maxOverrideFile = 4 << 10
-	// DefaultOverrideFile is the file of the commands that begin and end an override.
+	// DefaultOverrideFile is the default file of the commands that begin and end an override.
 	DefaultOverrideFile = "/etc/lockstep/override"
 )
 
-// keepOverride reads the override file again and again, until ctx ends. A file, and not a
+// keepOverride reads the override file every overrideInterval until ctx ends. It is a file, not a
 // key in etcd: people need it most while etcd does not answer.
 func (a *App) keepOverride(ctx context.Context) error {
 	var reminded time.Time
@@ -55,7 +55,7 @@ func (a *App) keepOverride(ctx context.Context) error {
 	}
 }
 
-// overrideEnd is when an override ends, for the metric; 0: there is none.
+// overrideEnd returns when an override ends, for the metric; 0: there is none.
 func overrideEnd(o protocol.Override) float64 {
 	if !o.On() {
 		return 0
@@ -63,18 +63,18 @@ func overrideEnd(o protocol.Override) float64 {
 	return float64(o.Until.Unix())
 }
 
-// overrideFile is an override as its file had it, and when that was written.
+// overrideFile is the override in a file, and when the file was written.
 type overrideFile struct {
 	protocol.Override
 	at time.Time
 }
 
-// errUnread is that there may be a valid file, but that it could not be read.
+// errUnread: a valid file may exist, but could not be read.
 var errUnread = errors.New("it could not be read")
 
-// read returns the override that is in force, or why the file is invalid. If the file
-// cannot be read, such as when the process has no file descriptors left, the override that
-// was read last stays in force until its end: people need it most in such times.
+// read returns the override that is in force, or why the file is invalid. If the file cannot be
+// read, such as when the process runs out of file descriptors, the last read override stays in
+// force until its end: people need it most in such times.
 func (f *overrideFile) read(file string, now time.Time) (in protocol.Override, problem string) {
 	if file == "" {
 		return protocol.Override{}, ""
@@ -136,8 +136,8 @@ func parseOverride(file string) (out overrideFile, err error) {
 	return overrideFile{o, info.ModTime()}, nil
 }
 
-// OverrideFlag is the flag with which a command begins or ends an override of this file,
-// with a leading space; empty: it needs none.
+// OverrideFlag returns the flag with which a command uses this override file, with a leading space;
+// empty: the command needs no flag.
 func OverrideFlag(file string) string {
 	if file == "" || file == DefaultOverrideFile {
 		return ""

@@ -8,10 +8,10 @@ import (
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// recordingSize is that of the flight recorder: a day of an idle fleet.
+// recordingSize is the size of the flight recorder in bytes: a day of an idle fleet.
 const recordingSize = 8 << 20
 
-// record makes the shells report to the flight recorder, and to the hook of tests.
+// record sets a hook that passes events to the flight recorder, and to the hook of tests.
 func (a *App) record(tests trace.Hook) {
 	a.recorder = trace.NewRecorder(recordingSize)
 	hook := a.recorder.Hook()
@@ -24,8 +24,9 @@ func (a *App) record(tests trace.Hook) {
 }
 
 // keepRecording writes the recording into the data directory when the sidecar ends by an error.
-// Without a data directory there is no place that is safe to write to. Before etcd was reached, the
-// directory may be in use by another sidecar, or refused: it stays as it is, and there is little to record.
+// Without a data directory there is no safe place to write to. Before etcd was reached, the
+// directory may be in use by another sidecar, or refused: keepRecording leaves it alone, and there
+// is little to record.
 func (a *App) keepRecording() {
 	dir := a.dataDir()
 	if dir == "" || !a.etcd.Contact().Get().Reached() {
@@ -42,7 +43,7 @@ func (a *App) writeRecording(name string) (err error) {
 		return fmt.Errorf("write the recording: %w", err)
 	}
 	if _, err := a.recorder.WriteTo(file); err != nil {
-		_ = file.Close() // the write has failed
+		_ = file.Close() // the write failed
 		return err
 	}
 	if err := file.Close(); err != nil {

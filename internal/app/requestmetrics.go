@@ -13,8 +13,8 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/buildinfo"
 )
 
-// requestMetrics are about the requests of this sidecar to its kube-apiserver. Their labels are from
-// closed sets, whatever is sent and answered.
+// requestMetrics count and time the requests of this sidecar to its kube-apiserver. Their labels
+// are always from closed sets.
 type requestMetrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -23,7 +23,7 @@ type requestMetrics struct {
 // The verbs of requests; any other is "other".
 func requestVerbs() []string { return []string{"get", "post", "put", "patch", "delete", "other"} }
 
-// The outcomes: the class of the status code, or that there was none.
+// The outcomes: the class of the status code, or "none" without an answer.
 func requestOutcomes() []string { return []string{"1xx", "2xx", "3xx", "4xx", "5xx", "none"} }
 
 func registerRequests(reg prometheus.Registerer) *requestMetrics {
@@ -55,7 +55,7 @@ func registerRequests(reg prometheus.Registerer) *requestMetrics {
 	return m
 }
 
-// registerEtcdRequests returns what counts the requests to etcd.
+// registerEtcdRequests returns an observer that counts the requests to etcd.
 func registerEtcdRequests(reg prometheus.Registerer) etcd.Observer {
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lockstep_etcd_requests_total",

@@ -12,14 +12,15 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/kube"
 )
 
-// Reviews says which kube-apiservers decide who may read the HTTP API. The zero value: none does.
+// Reviews configures the kube-apiservers that decide who may read the HTTP API. The zero value:
+// none does.
 type Reviews struct {
-	Authentication, Authorization   string // kubeconfigs; one alone is the second
+	Authentication, Authorization   string // kubeconfigs; a single one is Authorization
 	AlwaysAllowPaths                []string
 	TokenTTL, AllowedTTL, DeniedTTL time.Duration
 }
 
-// newReviewer returns what reviews clients; nil: nothing does.
+// newReviewer returns the reviewer of clients; nil: none is configured.
 func (a *App) newReviewer(registry prometheus.Registerer) (*reviews.Reviewer, error) {
 	want := a.cfg.Reviews
 	if want.Authorization == "" {
@@ -48,8 +49,8 @@ func (a *App) newReviewer(registry prometheus.Registerer) (*reviews.Reviewer, er
 	}), nil
 }
 
-// kubeconfigAt returns the kubeconfig of a file: this node's own, or another one, which is read
-// again like that.
+// kubeconfigAt returns the kubeconfig of a file: this node's own, or another one, which is also
+// read again after changes.
 func (a *App) kubeconfigAt(path string) (*kubeconfig, error) {
 	if path == a.cfg.Kubeconfig {
 		return a.kubeconfig, nil

@@ -10,11 +10,11 @@ import (
 	"github.com/lockstep-dev/lockstep/status"
 )
 
-// This file is about whether the kube-apiserver of this node is ready, as this node and the
-// others show it (docs/protocol.md#serves).
+// This file publishes whether this node's kube-apiserver is ready, for this node and for others
+// (docs/protocol.md#serves).
 
-// showAPIServer publishes an answer of this node's kube-apiserver; problem is why it is not
-// ready.
+// showAPIServer publishes an answer of this node's kube-apiserver; problem is why it is not ready;
+// empty: it is ready.
 func (a *App) showAPIServer(problem string, now time.Time) {
 	was := a.apiserver.Get()
 	is := httpapi.APIServer{Enabled: true, Ready: problem == "", Message: problem, Refused: strings.HasPrefix(problem, "401 "), Since: was.Since}
@@ -32,11 +32,11 @@ func (a *App) showAPIServer(problem string, now time.Time) {
 	}
 }
 
-// turnAnswers count turns of this node that its presence has shown, and those after which its
-// kube-apiserver was asked.
+// turnAnswers counts the turns of this node that its presence showed, and the turns after which the
+// sidecar asked its kube-apiserver.
 type turnAnswers struct{ shown, answered int }
 
-// old reports whether the last answer of the kube-apiserver is from before or during a turn.
+// old reports whether the last answer of the kube-apiserver came before the end of a turn.
 func (t turnAnswers) old() bool { return t.shown != t.answered }
 
 // cordonedForTurn reports whether the cordon of a turn takes this node out of service.
@@ -45,15 +45,15 @@ func (a *App) cordonedForTurn() bool {
 	return found && own.Problem == "" && own.Node.Cordon.Turn
 }
 
-// noteTurn lets the answers of the kube-apiserver be old from when the presence shows that this
-// node is out of service: the work of the turn begins after that.
+// noteTurn marks the answers of the kube-apiserver as old once the presence shows that this node is
+// out of service: the work of the turn begins after that.
 func (a *App) noteTurn(verdict status.Verdict) {
 	if a.cfg.APIServerReadyz && !verdict.Ready && a.cordonedForTurn() && !a.turnAnswers.Get().old() {
 		event.Update(a.turnAnswers, func(t turnAnswers) turnAnswers { t.shown++; return t })
 	}
 }
 
-// apiserverNow is what is known of the kube-apiserver now.
+// apiserverNow returns the current state of the kube-apiserver.
 func (a *App) apiserverNow() httpapi.APIServer {
 	out := a.apiserver.Get()
 	if out.Ready && a.turnAnswers.Get().old() {
@@ -62,26 +62,26 @@ func (a *App) apiserverNow() httpapi.APIServer {
 	return out
 }
 
-// damper decides what the presence shows of a kube-apiserver that is asked every second: all
-// sidecars read each change, and one that comes and goes must not make them busy. That it is
-// not ready is shown at once. That it is ready again is shown at once too, unless it was not
-// ready several times lately: then only when it has stayed ready for a while.
+// damper decides which answers of a kube-apiserver the presence shows. The sidecar asks it every
+// second, and all sidecars read each change: a flapping kube-apiserver must not keep them busy. The
+// presence shows at once that it is not ready. It also shows at once that it is ready again, unless
+// it failed several times lately: then only after it stayed ready for a while.
 type damper struct {
 	shown   httpapi.APIServer
-	falls   []time.Time // when it became not ready, lately
-	changed time.Time   // when another problem was shown last
+	falls   []time.Time // when it recently became not ready
+	changed time.Time   // when another problem was last shown
 }
 
 const (
-	// fallsCount for this long.
+	// fallsCount is how long a fall counts.
 	fallsCount = 2 * time.Minute
-	// maxSteady is the longest time for which it has to stay ready.
+	// maxSteady is the longest time that it must stay ready.
 	maxSteady = 30 * time.Second
-	// problemPause is the shortest time between two problems that are shown.
+	// problemPause is the shortest time between two shown problems.
 	problemPause = 10 * time.Second
 )
 
-// next returns what to show after an answer.
+// next returns the state to show after an answer.
 func (d *damper) next(is httpapi.APIServer, now time.Time) httpapi.APIServer {
 	switch {
 	case !is.Ready && d.shown.Ready:
@@ -98,7 +98,7 @@ func (d *damper) next(is httpapi.APIServer, now time.Time) httpapi.APIServer {
 	return d.shown
 }
 
-// steady is how long it has to stay ready before that is shown.
+// steady returns how long it must stay ready before the presence shows that.
 func (d *damper) steady() time.Duration {
 	if len(d.falls) < 2 {
 		return 0
@@ -112,8 +112,7 @@ func (a *App) registerReadyz(gauge func(name, help string, value func() float64)
 		func() float64 { return boolean[httpapi.Serves(a.snapshot.Get())] })
 }
 
-// apiserverWarnings are about a kube-apiserver that keeps a node whose gate is open out of
-// service.
+// apiserverWarnings warns of a kube-apiserver that keeps a node with an open gate out of service.
 func (a *App) apiserverWarnings() []protocol.Warning {
 	api := a.apiserverShown.Get()
 	if !api.Enabled || api.Ready || api.Since.IsZero() || !a.gate.Verdict().Get().Ready {

@@ -7,18 +7,18 @@ import (
 	"github.com/lockstep-dev/lockstep/role/service"
 )
 
-// answerPause is how long a warning keeps the answer of a probe: the answers of a service
-// that is not ready often alternate, and each change of a warning is written to etcd.
+// answerPause is how long a warning keeps the answer of a probe: the answers of a service that is
+// not ready often alternate, and each change of a warning causes a write to etcd.
 const answerPause = 30 * time.Second
 
-// probeAnswer is what a probe found, as a warning has it.
+// probeAnswer is the answer of a probe in a warning.
 type probeAnswer struct {
 	text string
-	at   time.Time // when the warning got it
+	at   time.Time // when the warning took it over
 }
 
-// serviceRuns are the services of a node, as the protocol judges them, with the answers of
-// their probes that warnings have from now on.
+// serviceRuns returns the services of this node as facts for the protocol, and the answers of their
+// probes that warnings quote from now on.
 func serviceRuns(s service.State, was map[string]probeAnswer, now time.Time) ([]protocol.ServiceRun, map[string]probeAnswer) {
 	var out []protocol.ServiceRun
 	answers := map[string]probeAnswer{}
@@ -40,13 +40,13 @@ func serviceRuns(s service.State, was map[string]probeAnswer, now time.Time) ([]
 	return out, answers
 }
 
-// unready reports whether a service runs, or is being started, and is not ready.
+// unready reports whether a service runs or is being started, and is not ready.
 func unready(st service.Status) bool {
 	return !st.Ready && (st.Phase == service.Running || st.Phase == service.Starting)
 }
 
-// nextServiceFault returns when the warnings about services change because time passes; zero:
-// they do not.
+// nextServiceFault returns when the warnings about services change only because time passes; zero:
+// never.
 func nextServiceFault(s service.State, shown map[string]probeAnswer, now time.Time) time.Time {
 	var next time.Time
 	for _, st := range s.Services {
@@ -62,8 +62,7 @@ func nextServiceFault(s service.State, shown map[string]probeAnswer, now time.Ti
 	return next
 }
 
-// earliest returns the first of two times that is after now; zero: neither is. The first one
-// may be zero.
+// earliest returns b if it is after now and before a; otherwise a. A zero a counts as no time.
 func earliest(a, b, now time.Time) time.Time {
 	if b.After(now) && (a.IsZero() || b.Before(a)) {
 		return b

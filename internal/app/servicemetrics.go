@@ -2,8 +2,8 @@ package app
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// serviceMetrics are those of the services of this node. Their label is a name of a file in
-// --services, of which there are at most a hundred.
+// serviceMetrics are the metrics of this node's services. Their label is the name of a service in
+// --services, which contains at most a hundred files.
 type serviceMetrics struct {
 	app             *App
 	ready, restarts *prometheus.Desc
@@ -34,7 +34,7 @@ func (m serviceMetrics) Describe(c chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (m serviceMetrics) Collect(c chan<- prometheus.Metric) {
 	c <- prometheus.MustNewConstMetric(m.rejected, prometheus.GaugeValue, boolean[m.app.roles.Problem().Get() != ""])
-	for _, st := range m.app.servicesNow() { // also those that were not started yet
+	for _, st := range m.app.servicesNow() { // including services that were not started yet
 		c <- prometheus.MustNewConstMetric(m.ready, prometheus.GaugeValue, boolean[st.Ready], st.Name)
 		c <- prometheus.MustNewConstMetric(m.restarts, prometheus.CounterValue, float64(st.Restarts), st.Name)
 	}

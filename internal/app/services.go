@@ -22,7 +22,7 @@ import (
 	"github.com/lockstep-dev/lockstep/status"
 )
 
-// wireRoles makes what follows from the roles of this node.
+// wireRoles creates the server of this node's roles.
 func (a *App) wireRoles(registry prometheus.Registerer) error {
 	var services []service.Service
 	if a.cfg.Services != "" {
@@ -46,8 +46,8 @@ func (a *App) wireRoles(registry prometheus.Registerer) error {
 			APIServer: a.otherAPIServer, Seen: a.journal.Verdict,
 		},
 		Shown: a.keepShown, Presence: func(ctx context.Context) error { return a.presence.Run(ctx) }, Enter: a.inCluster,
-		// A sidecar whose node ID belongs to another one must not campaign. So the
-		// election waits for the presence (docs/protocol.md#duplicate-ids).
+		// A sidecar whose node ID belongs to another sidecar must not campaign. So the election waits for
+		// the presence (docs/protocol.md#duplicate-ids).
 		Election: after(a.presence.Lease(), func(ctx context.Context) error { return a.election.Run(ctx) }),
 		Dir:      a.cfg.Services, Services: services, Variables: a.variables, Turn: a.serviceTurn,
 		File: a.rolesFile(), Hold: a.holdDirectory,
@@ -59,7 +59,7 @@ func (a *App) wireRoles(registry prometheus.Registerer) error {
 	return nil
 }
 
-// member is this node's member of etcd; nil: etcd runs elsewhere.
+// member returns this node's etcd member; nil: etcd runs elsewhere.
 func (a *App) member() role.Member {
 	if a.cfg.Embedded == nil {
 		return nil
@@ -67,8 +67,8 @@ func (a *App) member() role.Member {
 	return a.cluster
 }
 
-// variablesAtFirst are what services can know of this node. With a member of its own,
-// the servers are known when its directory is that of a member.
+// variablesAtFirst returns the variables of services that are known at the start. If the sidecars
+// run etcd, the servers are known only when the data directory contains a member.
 func (a *App) variablesAtFirst() service.Variables {
 	v := service.Variables{
 		EtcdCAFile: a.cfg.Etcd.CAFile, EtcdCertFile: a.cfg.Etcd.CertFile, EtcdKeyFile: a.cfg.Etcd.KeyFile,
@@ -82,7 +82,7 @@ func (a *App) variablesAtFirst() service.Variables {
 
 func (a *App) etcdServers() string { return strings.Join(a.cfg.Etcd.Endpoints, ",") }
 
-// rolesFile is where the roles are kept; empty: nowhere.
+// rolesFile returns the file that keeps the roles; empty: none.
 func (a *App) rolesFile() string {
 	switch {
 	case a.cfg.Embedded != nil:
@@ -93,16 +93,15 @@ func (a *App) rolesFile() string {
 	return ""
 }
 
-// lockTimeout is how long the data directory may be in use at the start: by a sidecar
-// that is stopping.
+// lockTimeout is how long the data directory may be in use at the start, by a stopping sidecar.
 const (
 	lockTimeout = 15 * time.Second
 	lockPause   = 100 * time.Millisecond
-	// maxAddressPause is the longest time between two looks for the address of this node.
+	// maxAddressPause is the longest time between two searches for this node's address.
 	maxAddressPause = 2 * time.Second
 )
 
-// holdDirectory returns when the data directory is this sidecar's alone, if it has one.
+// holdDirectory returns when the data directory, if there is one, belongs to this sidecar alone.
 func (a *App) holdDirectory(ctx context.Context) error {
 	if a.cfg.Embedded != nil {
 		return a.awaitMember(ctx)
@@ -125,8 +124,8 @@ func (a *App) holdDirectory(ctx context.Context) error {
 	}
 }
 
-// awaitAddress returns when this machine has the address that services get: it may have
-// started the sidecar before its network.
+// awaitAddress returns when it finds the node address for services: the machine may start the
+// sidecar before its network.
 func (a *App) awaitAddress(ctx context.Context) error {
 	pauses, told := backoff.Backoff{First: lockPause, Max: maxAddressPause}, ""
 	for {
@@ -147,7 +146,7 @@ func (a *App) awaitAddress(ctx context.Context) error {
 	}
 }
 
-// awaitMember returns when the data directory is that of a member, and locked.
+// awaitMember returns when the cluster manager holds the data directory.
 func (a *App) awaitMember(ctx context.Context) error {
 	for {
 		held, heldChanged := a.cluster.Held().Load()
@@ -161,8 +160,8 @@ func (a *App) awaitMember(ctx context.Context) error {
 	}
 }
 
-// followServers keeps the servers of etcd in the variables of services, as this node
-// becomes a member and leaves.
+// followServers keeps the etcd servers in the variables of services up to date while this node
+// becomes a member or leaves.
 func (a *App) followServers(ctx context.Context) error {
 	for {
 		now, membershipChanged := a.cluster.Membership().Load()
@@ -185,7 +184,7 @@ func (a *App) useServers(now cluster.Membership) {
 	}
 }
 
-// awaitServices waits until all services that use the CAs of etcd were started with these ones.
+// awaitServices waits until all services that use the CAs of etcd run with these CAs.
 func (a *App) awaitServices(ctx context.Context, trust string) error {
 	for {
 		now, stateChanged := a.roles.State().Load()
@@ -198,9 +197,9 @@ func (a *App) awaitServices(ctx context.Context, trust string) error {
 	}
 }
 
-// serversFor returns the servers for services: this node's own member, while there is one,
-// and otherwise all others. A change starts the services again that use them, so those
-// before stay as long as one of them is a server.
+// serversFor returns the etcd servers for services: this node's own member while it exists, and
+// otherwise all other members. A change restarts the services that use them, so the old servers
+// stay as long as one of them is still a member.
 func serversFor(was string, now cluster.Membership) string {
 	if now.Local {
 		return now.Servers[0]
@@ -213,15 +212,15 @@ func serversFor(was string, now cluster.Membership) string {
 	return strings.Join(now.Servers, ",")
 }
 
-// missingServers returns those of the servers for services that are no members any more.
+// missingServers returns the used servers that are no longer members.
 func missingServers(used string, now cluster.Membership) []string {
-	if now.Local || used == "" { // its own member is the only one, or none is known yet
+	if now.Local || used == "" { // services use only this node's member, or none is known yet
 		return nil
 	}
 	return slices.DeleteFunc(strings.Split(used, ","), func(server string) bool { return slices.Contains(now.Servers, server) })
 }
 
-// unlock unlocks the data directory if this sidecar has locked it itself.
+// unlock unlocks the data directory if holdDirectory locked it.
 func (a *App) unlock() error {
 	if a.lock == nil {
 		return nil
@@ -229,14 +228,13 @@ func (a *App) unlock() error {
 	return a.lock.Close()
 }
 
-// localRoles are the roles by which this sidecar starts and stops services.
+// localRoles returns the roles by which this sidecar starts and stops services.
 func (a *App) localRoles() httpapi.LocalRoles {
 	local := a.roles.Local().Get()
 	return httpapi.LocalRoles{Roles: local.Roles, Source: string(local.Source), Since: local.Since}
 }
 
-// servicesNow are those of the services directory, and those that have no file any more
-// and still run.
+// servicesNow lists the services of the directory, and those still running whose file was deleted.
 func (a *App) servicesNow() []httpapi.Service {
 	var out []httpapi.Service
 	now := a.roles.State().Get()

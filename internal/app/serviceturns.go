@@ -11,11 +11,11 @@ import (
 	"github.com/lockstep-dev/lockstep/role"
 )
 
-// turnDrain is how long a node is out of service before its services are started again, or its
-// machine reboots, as with sidecar turn.
+// turnDrain is how long a node is out of service before its services restart or its machine
+// reboots, as with sidecar turn.
 const turnDrain = 5 * time.Second
 
-// keepServiceTurns takes a turn when services have changed that take turns, and ends it when they
+// keepServiceTurns takes a turn when services with restart: in-turn changed, and ends it when they
 // are ready, until ctx ends (docs/protocol.md#service-turns).
 func (a *App) keepServiceTurns(ctx context.Context) error {
 	var out outOfService
@@ -52,11 +52,11 @@ func (a *App) keepServiceTurns(ctx context.Context) error {
 	}
 }
 
-// serviceTurnPause is the pause before a turn of services is checked again without a change: that
-// the drain has passed is none.
+// serviceTurnPause is the pause before a turn of services is checked again without a change: the
+// end of the drain causes no change.
 const serviceTurnPause = time.Second
 
-// outOfService is since when a node is out of service for its turn.
+// outOfService records since when a node is out of service for its turn.
 type outOfService struct{ since time.Time } // zero: clients may use it
 
 //revive:disable-next-line:flag-parameter it is a fact
@@ -69,7 +69,7 @@ func (o *outOfService) observe(out bool) {
 	}
 }
 
-// turn is how far the turn of the node is, if it has one.
+// turn returns the progress of the node's turn.
 //
 //revive:disable-next-line:flag-parameter it is a fact
 func (o *outOfService) turn(has bool) protocol.ServiceTurn {
@@ -89,7 +89,7 @@ func (a *App) showServiceTurn(turn role.Turn) {
 	}
 }
 
-// isOut reports whether the presence of a node shows that it is out of service.
+// isOut reports whether the presence of a node shows a closed gate, and that it does not lead.
 func isOut(f protocol.Fleet, id protocol.NodeID) bool {
 	own, found := f.Record(id)
 	return found && !own.Presence.Ready && own.Presence.Election != protocol.Leading
@@ -105,7 +105,7 @@ func (a *App) isAlone(f protocol.Fleet) bool {
 	return f.Revision > 0
 }
 
-// whilePending returns a context that ends when no service waits for a turn any more.
+// whilePending returns a context that ends when no service waits for a turn any longer.
 func (a *App) whilePending(ctx context.Context) (context.Context, context.CancelFunc) {
 	limited, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -121,7 +121,7 @@ func (a *App) whilePending(ctx context.Context) (context.Context, context.Cancel
 	return limited, func() { cancel(); <-ended }
 }
 
-// takeServiceTurn waits for a turn while services wait for it, and takes it.
+// takeServiceTurn waits for a turn while services need it, and takes it.
 func (a *App) takeServiceTurn(ctx context.Context, pending string) {
 	limited, cancel := a.whilePending(ctx)
 	defer cancel()
@@ -131,7 +131,7 @@ func (a *App) takeServiceTurn(ctx context.Context, pending string) {
 			Node: a.id.node, Since: now, Until: now.Add(protocol.TurnTime), Message: pending,
 			By: "the sidecar", Kind: protocol.TurnOfServices, BootID: a.id.bootID,
 		},
-		// Etcd goes on while services start again, so its members do not matter.
+		// Etcd keeps running while services restart, so its members do not matter.
 		Voters: func() []protocol.TurnVoter { return nil }, Followed: a.follower.Fleet(),
 		Told: func(answer protocol.TurnAnswer, _ protocol.Turns) {
 			if last != answer.Message {
@@ -145,7 +145,7 @@ func (a *App) takeServiceTurn(ctx context.Context, pending string) {
 	}
 }
 
-// finishServices ends the turn when all services are ready as their files have them.
+// finishServices ends the turn when all services are ready with the content of their files.
 func (a *App) finishServices(ctx context.Context, t protocol.Turn) {
 	if t.Work != protocol.TurnWorkDone && !a.roles.Changed() {
 		return

@@ -8,24 +8,24 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// sightings are what this sidecar saw of all nodes, and since when by its own clock. Clocks of
-// machines differ, and a node that is not alive says nothing.
+// sightings are the states of all nodes as this sidecar saw them, and since when by its own clock.
+// The clocks of machines differ, and a node that is not alive reports nothing.
 type sightings struct {
 	nodes map[protocol.NodeID]sighting
-	// warnings are those of live nodes. One that was there when its node was observed first
-	// has no time: its own counts.
+	// warnings are the warnings of live nodes. The time is zero for a warning that was present when
+	// its node was first observed: then the warning's own time counts.
 	warnings map[httpapi.NodeWarning]time.Time
 }
 
-// sighting is what was seen of a node, and since when.
+// sighting is the observed state of a node, and since when.
 type sighting struct {
 	alive, serves bool
-	reason        protocol.Reason // why it serves or not
+	reason        protocol.Reason // why it serves, or does not
 	since         httpapi.Sighting
 }
 
-// update returns the sightings after an observation of the fleet. What a node is when it is
-// observed first counts from then on.
+// update returns the sightings after an observation of the fleet. The state of a node that is
+// observed for the first time counts from now.
 func (s sightings) update(f protocol.Fleet, now time.Time) sightings {
 	out := sightings{nodes: make(map[protocol.NodeID]sighting, len(f.Records)), warnings: map[httpapi.NodeWarning]time.Time{}}
 	for _, r := range f.Records {
@@ -63,7 +63,7 @@ func (s sightings) equal(o sightings) bool {
 	return maps.Equal(s.nodes, o.nodes) && maps.Equal(s.warnings, o.warnings)
 }
 
-// aliveSince returns since when a node has been alive, or not, as far as this sidecar saw.
+// aliveSince returns since when, by this sidecar's sightings, a node is alive, or is not.
 func (s sightings) aliveSince(r protocol.Record, now time.Time) time.Time {
 	if was, known := s.nodes[r.ID]; known && was.alive == r.Alive {
 		return was.since.Alive
@@ -71,14 +71,15 @@ func (s sightings) aliveSince(r protocol.Record, now time.Time) time.Time {
 	return now
 }
 
-// warningsSince are the times of the warnings that this sidecar saw begin.
+// warningsSince returns the times of the warnings that this sidecar saw begin.
 func (s sightings) warningsSince() map[httpapi.NodeWarning]time.Time {
 	out := maps.Clone(s.warnings)
 	maps.DeleteFunc(out, func(_ httpapi.NodeWarning, at time.Time) bool { return at.IsZero() })
 	return out
 }
 
-// shown are the sightings of the nodes that are still as they were seen.
+// shown returns the sightings of the nodes that are still alive, or still not alive, as they were
+// last seen.
 func (s sightings) shown(f protocol.Fleet) map[protocol.NodeID]httpapi.Sighting {
 	out := make(map[protocol.NodeID]httpapi.Sighting, len(f.Records))
 	for _, r := range f.Records {

@@ -16,8 +16,8 @@ import (
 	"github.com/lockstep-dev/lockstep/status"
 )
 
-// keepShown publishes in the presence what gate and election are, until ctx
-// ends.
+// keepShown publishes the state of this node, above all gate and election, for its presence until
+// ctx ends.
 func (a *App) keepShown(ctx context.Context) error {
 	for {
 		verdict, verdictChanged := a.gate.Verdict().Load()
@@ -52,9 +52,10 @@ func (a *App) keepShown(ctx context.Context) error {
 	}
 }
 
-// electionShown is the state in the election that other nodes read. A sidecar that stops, or whose
-// services or kube-apiserver keep its gate closed (withheld), takes no part in the election: older nodes may lead meanwhile
-// (docs/protocol.md#eligibility). While it still has the leader's key, it is shown as the leader.
+// electionShown returns the election state that other nodes read. A sidecar that stops, or whose
+// services or kube-apiserver keep its gate closed (withheld), takes no part in the election: older
+// nodes may lead meanwhile (docs/protocol.md#eligibility). While it still holds the leader's key,
+// it is shown as the leader, unless it stops.
 func electionShown(state protocol.ElectionState, reason protocol.Reason, withheld string) protocol.ElectionState {
 	if reason == protocol.ShuttingDown || withheld != "" && state != protocol.Leading {
 		return protocol.Withdrawn
@@ -96,8 +97,8 @@ func (a *App) keepSnapshot(ctx context.Context) error {
 			changed(a.roles.State().Load()),
 			a.serviceChanged(),
 		}
-		// Another observation of the fleet is a change: to compare all records would
-		// cost more than it spares.
+		// A new observation of the fleet counts as a change: comparing all records would cost more than
+		// it saves.
 		was, now := a.snapshot.Get(), a.snapshotNow()
 		if !sameObservation(now.Fleet, was.Fleet) || !reflect.DeepEqual(now, was) {
 			a.snapshot.Set(now)
@@ -109,21 +110,21 @@ func (a *App) keepSnapshot(ctx context.Context) error {
 	}
 }
 
-// showRoles publishes for the services what the snapshot shows.
+// showRoles publishes the verdict of the snapshot for the services.
 func (a *App) showRoles(now httpapi.Snapshot) {
 	if shown := (status.Verdict{Verdict: now.Gate.Verdict, Since: now.Gate.Since}); shown != a.shownGate.Get() {
 		a.shownGate.Set(shown)
 	}
 }
 
-// sameObservation reports whether two fleets are one observation.
+// sameObservation reports whether two fleets come from one observation.
 func sameObservation(a, b protocol.Fleet) bool {
 	return len(a.Records) == len(b.Records) && (len(a.Records) == 0 || &a.Records[0] == &b.Records[0])
 }
 
 func changed[T any](_ T, c <-chan struct{}) <-chan struct{} { return c }
 
-// snapshotNow collects what each part knows now.
+// snapshotNow collects the current state of each part.
 func (a *App) snapshotNow() httpapi.Snapshot {
 	observed, contact := a.store.Observed().Get(), a.etcd.Contact().Get()
 	fleet := a.follower.Fleet().Get()
@@ -173,7 +174,7 @@ func (a *App) bundleSource() string {
 	return a.cfg.Bundle
 }
 
-// gateOf adds to the verdict since when etcd is unreachable, if the gate is open.
+// gateOf returns the verdict and, if the gate is open while etcd is unreachable, since when.
 func gateOf(v status.Verdict, observed status.Observed, contact etcd.Contact) httpapi.Gate {
 	out := httpapi.Gate{Verdict: v.Verdict, Since: v.Since}
 	if v.Ready && !contact.Connected {
@@ -202,8 +203,8 @@ func (a *App) electionNow() httpapi.Election {
 	return out
 }
 
-// reconcileNow is the reconciler's report, without the fights of a node that
-// does not lead: the leader's report has those that go on.
+// reconcileNow returns the reconciler's report, without fights if this node does not lead: the
+// leader's report lists the current ones.
 func (a *App) reconcileNow() report.Report {
 	r, state := a.reconcile.Report().Get(), a.election.State().Get()
 	if state.Election != protocol.Leading {

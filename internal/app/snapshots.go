@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// This file is about the snapshots that this node saves by itself (docs/clusters.md#scheduled).
+// This file schedules the snapshots that this node saves by itself (docs/clusters.md#scheduled).
 
 func (a *App) newSchedule() *backup.Schedule {
 	return backup.NewSchedule(backup.ScheduleConfig{
@@ -21,7 +21,7 @@ func (a *App) newSchedule() *backup.Schedule {
 	})
 }
 
-// keepSnapshots saves them until ctx ends, if that is wanted.
+// keepSnapshots saves snapshots until ctx ends, if --snapshot-every is set.
 func (a *App) keepSnapshots(ctx context.Context) error {
 	if a.cfg.Snapshots.Every == 0 {
 		<-ctx.Done()
@@ -39,7 +39,7 @@ func (a *App) keepSnapshots(ctx context.Context) error {
 	}
 }
 
-// hasVoter reports whether this node has a member that votes. It has the key of the CA then, which a
+// hasVoter reports whether this node runs a voting member. Then it holds the key of the CA, which a
 // restore needs.
 func (a *App) hasVoter() bool {
 	own := func(m cluster.Observed) bool { return m.Node == string(a.id.node) && !m.Learner }
@@ -48,7 +48,7 @@ func (a *App) hasVoter() bool {
 
 func (a *App) databaseSize() int64 {
 	size, err := datadir.Layout(a.dataDir()).DatabaseSize()
-	if err != nil { // etcd has just begun: it is small
+	if err != nil { // etcd just started: the database is small
 		return 0
 	}
 	return size

@@ -21,8 +21,9 @@ const (
 	maxParent    = 4 << 20
 )
 
-// StoreOfObjects reads the store ID on the parent of the objects, for the commands
-// (docs/protocol.md#stores). file is a kubeconfig. It is empty if there is no parent, or no ID on it.
+// StoreOfObjects reads the store ID from the objects' parent, for the commands
+// (docs/protocol.md#stores). file is a kubeconfig. The ID is empty if the parent does not exist, or
+// carries none.
 func StoreOfObjects(ctx context.Context, file string) (string, error) {
 	cfg, err := restConfig(file)
 	if err != nil {

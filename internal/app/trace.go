@@ -7,6 +7,6 @@ import (
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// newTrace returns nil: a sidecar that ships reports to its recorder alone. trace_on.go is what
-// tests build (docs/model.md#traces).
+// newTrace returns nil: a released sidecar reports only to its recorder. Tests build trace_on.go
+// (docs/model.md#traces).
 func newTrace(protocol.NodeID) (trace.Hook, error) { return nil, nil }

@@ -11,9 +11,8 @@ import (
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// newTrace returns a hook that writes a file of this process into the directory
-// LOCKSTEP_TRACE. A trace with a gap would prove nothing, so the sidecar ends when
-// it cannot be written.
+// newTrace returns a hook that writes a file of this process in the directory LOCKSTEP_TRACE. A
+// trace with a gap would prove nothing, so the sidecar panics when it cannot write the trace.
 func newTrace(node protocol.NodeID) (trace.Hook, error) {
 	dir := os.Getenv("LOCKSTEP_TRACE")
 	if dir == "" {

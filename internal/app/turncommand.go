@@ -2,10 +2,10 @@ package app
 
 import "strings"
 
-// BootID identifies the boot of this machine; empty: it is not known. Turns have it.
+// BootID identifies the boot of this machine, for turns; empty: it is unknown.
 func BootID() string { return firstLine(bootIDFile) }
 
-// CommandLine is a command as a shell reads it.
+// CommandLine quotes a command for a shell.
 func CommandLine(args []string) string {
 	words := make([]string, 0, len(args))
 	for _, a := range args {

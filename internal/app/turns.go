@@ -14,9 +14,9 @@ import (
 // turnRetry is the pause before a turn that does not end is checked again without a change.
 const turnRetry = 5 * time.Second
 
-// keepTurns ends the turn of a reboot when this machine is back and the node serves, until ctx
-// ends: the command that took it ended with the machine, and an agent that has rebooted it only
-// says so.
+// keepTurns ends the turn of a reboot when this machine runs again and the node serves, until ctx
+// ends. The command that took the turn ended with the machine, and an agent that rebooted it only
+// reports that.
 func (a *App) keepTurns(ctx context.Context) error {
 	for {
 		now, fleetChanged := a.follower.Fleet().Load()
@@ -40,7 +40,7 @@ func (a *App) keepTurns(ctx context.Context) error {
 	}
 }
 
-// endTurn does what is next about a turn whose work is done.
+// endTurn takes the next step for a turn whose work is done.
 func (a *App) endTurn(ctx context.Context, t protocol.Turn) error {
 	if t.Work != protocol.TurnWorkDone {
 		a.log.Info("the work of this node's turn is done, which ends when this node serves", "kind", t.Kind)
@@ -55,7 +55,7 @@ func (a *App) endTurn(ctx context.Context, t protocol.Turn) error {
 	return err
 }
 
-// votes reports whether the member of this node answers, or it has none.
+// votes reports whether this node's voting member is healthy, or there is none.
 func (a *App) votes() bool {
 	return !slices.ContainsFunc(a.cluster.Members().Get(), func(m cluster.Observed) bool {
 		return m.Node == string(a.id.node) && !m.Learner && !m.Healthy

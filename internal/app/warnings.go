@@ -20,15 +20,15 @@ import (
 	"github.com/lockstep-dev/lockstep/supervise"
 )
 
-// warned has the problems that this sidecar knows of.
+// warned contains the problems that this sidecar knows.
 type warned struct {
-	// shown are those of /status that have no list of their own there.
+	// shown are the problems in the warnings of /status: those without their own list there.
 	shown []protocol.Warning
-	// reported are those of this node, for its presence: other nodes show them.
+	// reported are this node's problems, for its presence: other nodes show them.
 	reported []protocol.Warning
-	// troubles are what is wrong with voters of the etcd that the sidecars run.
+	// troubles are the problems of voters of the etcd that the sidecars run.
 	troubles map[string]string
-	// answers are those of the services' probes, as the warnings have them.
+	// answers are the answers of the services' probes that the warnings quote.
 	answers map[string]probeAnswer
 }
 
@@ -36,8 +36,8 @@ func (w warned) equal(o warned) bool {
 	return slices.Equal(w.shown, o.shown) && slices.Equal(w.reported, o.reported) && maps.Equal(w.troubles, o.troubles)
 }
 
-// warningPause is the shortest time between two changes of the warnings: each
-// writes the presence, which all sidecars read.
+// warningPause is the shortest time between two changes of the warnings: each change writes the
+// presence, which all sidecars read.
 const warningPause = 500 * time.Millisecond
 
 // keepWarnings publishes the problems after each change, until ctx ends.
@@ -95,7 +95,7 @@ func (a *App) keepWarnings(ctx context.Context) error {
 	}
 }
 
-// warningsNow collects the problems. One that was there before keeps its time.
+// warningsNow collects the problems. A problem that was in was keeps its time.
 func (a *App) warningsNow(was warned, now time.Time) warned {
 	runs, answers := serviceRuns(a.roles.State().Get(), was.answers, now)
 	own, leaders, members := a.ownWarnings(runs), a.leaderWarnings(), a.memberFacts()
@@ -115,8 +115,7 @@ func (a *App) warningsNow(was warned, now time.Time) warned {
 	return out
 }
 
-// keepTimes sets the times that are missing: of a problem that was there before,
-// its own.
+// keepTimes sets missing times: a problem that is in before keeps its time, and a new one gets now.
 func keepTimes(warnings, before []protocol.Warning, now time.Time) {
 	for i, w := range warnings {
 		if !w.Since.IsZero() {
@@ -132,7 +131,7 @@ func keepTimes(warnings, before []protocol.Warning, now time.Time) {
 	}
 }
 
-// ownWarnings are problems of this sidecar, whether it leads or not.
+// ownWarnings returns problems of this sidecar, whether it leads or not.
 func (a *App) ownWarnings(runs []protocol.ServiceRun) []protocol.Warning {
 	var out []protocol.Warning
 	state := a.election.State().Get()
@@ -186,8 +185,8 @@ func (a *App) ownWarnings(runs []protocol.ServiceRun) []protocol.Warning {
 	return out
 }
 
-// foreignBundle says that this node runs another bundle than that of the objects; empty:
-// it does not. A leader knows more: what its rule says.
+// foreignBundle reports that this node runs another bundle than the one that owns the objects;
+// empty: it does not. A leader reports the message of its rule instead, which contains more.
 func (a *App) foreignBundle(state election.State) string {
 	if state.Election == protocol.Leading && state.Step.Rule == protocol.HoldForBundle && state.Step.Kind == protocol.StepHold {
 		return string(state.Step.Rule) + ": " + state.Step.Message
@@ -206,8 +205,8 @@ func failedMessage(f supervise.Failure) string {
 	return fmt.Sprintf("the part %q of this sidecar failed %s, and was started again: %s; the log has more: please report it", f.Worker, times, f.Problem)
 }
 
-// bundleWarning is about a bundle that is not in use. One that is valid and waits for the next
-// start is part of an upgrade, so it does not hold that.
+// bundleWarning warns about a bundle that is not in use. A valid bundle that waits for the next
+// start is part of an upgrade, so its reason does not hold the upgrade.
 func bundleWarning(err error) protocol.Warning {
 	var waits *restartError
 	var other *otherBundleError
@@ -222,9 +221,8 @@ func bundleWarning(err error) protocol.Warning {
 		"the directory is read again when it changes, and a restart would fail until it is valid", err)}
 }
 
-// heldMessage is about a brake on removals, which only a person can release. Only
-// the leader warns: after another node was elected, the report of the old leader's
-// last pass can be outdated.
+// heldMessage describes removals that wait until a person allows them; empty: none. Only the leader
+// warns: after another node was elected, the report of the old leader's last pass can be outdated.
 func heldMessage(e protocol.ElectionState, r report.Report) string {
 	held := r.Held()
 	if e != protocol.Leading || held == 0 {
@@ -237,16 +235,16 @@ func heldMessage(e protocol.ElectionState, r report.Report) string {
 	return what + " not removed: " + r.PruneHeld
 }
 
-// How many blockers, failures and fights a leader reports to the other nodes. Its
-// own /status has all.
+// How many blockers, failures and fights a leader reports to the other nodes. Its own /status lists
+// all.
 const (
 	reportedBlockers = 3
 	reportedFailures = 2
 	reportedFights   = 2
 )
 
-// leaderWarnings are what this leader waits for and what fails. Its /status has
-// lists of them, so they are for the other nodes.
+// leaderWarnings returns the blockers, failures and fights of this leader, for the other nodes: its
+// own /status lists them elsewhere.
 func (a *App) leaderWarnings() []protocol.Warning {
 	state := a.election.State().Get()
 	if state.Election != protocol.Leading {
@@ -270,8 +268,8 @@ func (a *App) leaderWarnings() []protocol.Warning {
 	return out
 }
 
-// failureWarnings name the first objects that fail, those before others that keep the
-// status from becoming DONE, and say where the rest is.
+// failureWarnings names the first failed objects, and where to find the rest. Required objects,
+// which keep the status from becoming DONE, come first.
 func (a *App) failureWarnings(r report.Report) []protocol.Warning {
 	var out []protocol.Warning
 	failures := slices.Clone(r.Failures)
@@ -307,7 +305,7 @@ func requiredFirst(x, y report.Failure) int {
 
 func firstOf[T any](all []T, most int) []T { return all[:min(len(all), most)] }
 
-// fleetWarnings are problems of the fleet, which each node sees by itself.
+// fleetWarnings returns problems of the fleet, which each node sees by itself.
 func fleetWarnings(v protocol.StatusView, f protocol.Fleet, own protocol.NodeID) []protocol.Warning {
 	var out []protocol.Warning
 	for _, text := range digestWarnings(f, v.Status.Digest) {
