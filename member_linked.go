@@ -9,9 +9,9 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/member/child"
 )
 
-// MemberMain is the process of an etcd member. The command sidecar calls it; another
-// program does so for Options.EtcdMemberCommand, with its standard streams, and ends
-// with the exit code that it returns. With the build tag packed_member it does not exist.
+// MemberMain is the main function of an etcd member's process. The command sidecar calls it.
+// Another program calls it for Options.EtcdMemberCommand, with its standard streams, and exits with
+// the code that it returns. With the build tag packed_member it does not exist.
 func MemberMain(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) int {
 	return child.Main(ctx, stdin, stdout, stderr)
 }

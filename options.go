@@ -16,50 +16,48 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
-// Options configures a sidecar. Only Kubeconfig and Bundle are required: every other
-// field may keep its zero value, whose meaning its comment gives. Each field has a
-// flag of `sidecar run`; errors name both.
+// Options configures a sidecar. Only Kubeconfig and Bundle are required: every other field may keep
+// its zero value, which its comment explains. Almost every field corresponds to a flag of `sidecar
+// run`; errors name both.
 type Options struct {
-	// NodeID is the ID of this node in the fleet, a DNS subdomain. Two sidecars
-	// must never have the same one. Empty: the host name, in lower case.
+	// NodeID is the ID of this node in the fleet, a DNS subdomain. Two sidecars must never use the
+	// same one. Empty: the host name, in lower case.
 	NodeID string
-	// AdvertiseURL is the URL at which other machines reach the HTTP API. It is
-	// shown in /status and in the node's record. Over plain HTTP, requests to the
-	// listener may have its host name.
-	// Empty: derived from Listen; without Listen, no URL is shown.
+	// AdvertiseURL is the URL at which other machines reach the HTTP API. /status and the node's
+	// record show it. Over plain HTTP, the listener also accepts requests for its host name. Empty:
+	// derived from Listen; without Listen, no URL is shown.
 	AdvertiseURL string
 
-	// Etcd is EtcdExternal or EtcdEmbedded: whether etcd runs elsewhere, or the
-	// sidecars run its members themselves. Empty: EtcdExternal.
+	// Etcd is EtcdExternal (etcd runs elsewhere) or EtcdEmbedded (the sidecars run its members).
+	// Empty: EtcdExternal.
 	Etcd string
 
 	// EtcdServers are the URLs of the etcd servers, http or https. Empty:
 	// http://127.0.0.1:2379.
 	EtcdServers []string
-	// EtcdCAFile is a PEM file with the certificate authorities of the etcd
-	// servers. Empty: the system's.
+	// EtcdCAFile is a PEM file with the certificate authorities of the etcd servers. Empty: the
+	// system's authorities.
 	EtcdCAFile string
 	// EtcdCertFile is a PEM file with the client certificate for etcd. It needs
 	// EtcdKeyFile. Empty: no client certificate.
 	EtcdCertFile string
 	// EtcdKeyFile is a PEM file with the key of EtcdCertFile.
 	EtcdKeyFile string
-	// EtcdPrefix is the prefix of all keys in etcd. All sidecars of one control
-	// plane have the same one, and nothing else may write below it. A missing
-	// slash at its end is added. Empty: /lockstep/.
+	// EtcdPrefix is the prefix of all keys in etcd. All sidecars of one control plane must use the
+	// same prefix, and no other program may write below it. A missing slash at its end is added.
+	// Empty: /lockstep/.
 	EtcdPrefix string
 
-	// DataDir is the directory of this node's etcd member, with its certificates,
-	// for EtcdEmbedded. With Services, the node's roles are kept there. It is made if
-	// it is missing. Empty: /var/lib/lockstep.
+	// DataDir is the directory of this node's etcd member, with its certificates, for EtcdEmbedded.
+	// With Services, the sidecar keeps the node's roles there. It creates a missing directory. Empty:
+	// /var/lib/lockstep.
 	DataDir string
-	// NodeAddress is the IP address at which other nodes reach this one, for
-	// EtcdEmbedded and Services. Empty: the one that DataDir was made with, and at
-	// first that of the default route. A machine that does not have it yet is waited for,
-	// except for a NodeAddress with which no sidecar has run there: that is a mistake.
+	// NodeAddress is the IP address at which other nodes reach this one, for EtcdEmbedded and
+	// Services. Empty: the address that DataDir was created with, and at first the address of the
+	// default route. If the machine does not have the address yet, the sidecar waits for it. It
+	// rejects a missing NodeAddress only if no sidecar ever ran with it there: that is a mistake.
 	NodeAddress string
-	// PeerPort is the port at NodeAddress on which the members talk to each other.
-	// Zero: 8089.
+	// PeerPort is the port at NodeAddress for the traffic between members. Zero: 8089.
 	PeerPort int
 	// ClientPort is the port at NodeAddress on which the member serves the sidecars.
 	// Zero: 8088.
@@ -67,48 +65,46 @@ type Options struct {
 	// JoinPort is the port at NodeAddress on which this sidecar answers nodes that
 	// join. Zero: 8087.
 	JoinPort int
-	// EtcdQuotaBytes is the size of the member's database at which etcd refuses writes. It
-	// should be the same on all nodes. Zero: 8 GiB.
+	// EtcdQuotaBytes is the size of the member's database at which etcd refuses writes. Use the same
+	// size on all nodes. Zero: 8 GiB.
 	EtcdQuotaBytes int64
-	// SnapshotEvery is the time between two snapshots of etcd that this node saves by itself while it
-	// has a member that votes, for EtcdEmbedded; at least 1 s. Zero, the default: it saves none.
+	// SnapshotEvery is the time between two snapshots of etcd that this node saves by itself while its
+	// member votes, for EtcdEmbedded; at least 1 s. Zero, the default: it saves none.
 	SnapshotEvery time.Duration
-	// SnapshotKeep is how many of them are kept. Zero: 28.
+	// SnapshotKeep is the number of snapshots to keep. Zero: 28.
 	SnapshotKeep int
-	// SnapshotDir is their directory. Zero: the directory snapshots in DataDir.
+	// SnapshotDir is the directory of the snapshots. Empty: the directory snapshots in DataDir.
 	SnapshotDir string
-	// Join is the URL of the join port of any member, for EtcdEmbedded. It is used
-	// only while DataDir has no member. Empty: a new cluster is created there.
+	// Join is the URL of the join port of any member, for EtcdEmbedded. It is used only while DataDir
+	// contains no member. Empty: the sidecar creates a new cluster there.
 	Join string
-	// Token is what allows to join; `sidecar cluster token create` prints it. Join
-	// needs it, or TokenFile.
+	// Token allows this node to join; `sidecar cluster token create` prints it. Join needs Token or
+	// TokenFile.
 	Token string
 	// TokenFile is a file with the token. It is read only when the node joins.
 	TokenFile string
-	// EtcdMemberCommand starts MemberMain in a program that is not the command
-	// sidecar. Empty: this program with the arguments etcd-member and DIR, where it may unpack a program. This field has no
-	// flag.
+	// EtcdMemberCommand starts MemberMain in a program that is not the command sidecar. Empty: this
+	// program with the arguments etcd-member and DIR, where it may unpack a program. There is no flag
+	// for this field.
 	EtcdMemberCommand []string
 
-	// Services is a directory with what this node runs for its roles, one file for each
-	// service (docs/roles.md#services). A service whose file changes is started again.
-	// Empty: something else starts and stops the kube-apiserver.
+	// Services is a directory with the services that this node runs for its roles, one file for each
+	// (docs/roles.md#services). A service restarts when its file changes. Empty: another program
+	// starts and stops the kube-apiserver.
 	Services string
 
-	// Kubeconfig is a kubeconfig file for this node's kube-apiserver, never for
-	// a load balancer. It is read again when it or a file that it names changes.
-	// A proxy from the environment is not used for it. Required.
+	// Kubeconfig is a kubeconfig file for this node's kube-apiserver, never for a load balancer. It is
+	// read again when it or a file that it names changes. Requests to it ignore a proxy from the
+	// environment. Required.
 	Kubeconfig string
-	// Bundle is a directory with bundle.yaml and the manifests of this release.
-	// It is watched: changed manifests are applied without a restart.
-	// BuiltinBundle names the one that is part of the program; a directory of that
-	// name is ./builtin. Required.
+	// Bundle is a directory with bundle.yaml and the manifests of this release. It is watched: changed
+	// manifests are applied without a restart. BuiltinBundle names the bundle that is part of the
+	// program; a directory with that name is ./builtin. Required.
 	Bundle string
 
-	// Listen is the address (host:port) at which Run serves the HTTP API. Port
-	// 0 takes a free one; see Sidecar.URL. Empty: Run opens no listener, and
-	// the API is served only where the program mounts Sidecar.Handler. Defaults
-	// has 127.0.0.1:8086.
+	// Listen is the address (host:port) at which Run serves the HTTP API. Port 0 takes a free one; see
+	// Sidecar.URL. Empty: Run opens no listener, and the API is served only where the program mounts
+	// Sidecar.Handler. Defaults returns 127.0.0.1:8086.
 	Listen string
 	// InsecureListen allows a Listen address that other machines reach, without
 	// TLS. False: that is an error.
@@ -122,8 +118,8 @@ type Options struct {
 	TLSCertFile string
 	// TLSKeyFile is a PEM file with the key of TLSCertFile.
 	TLSKeyFile string
-	// ClientCAFile is a PEM file with the authorities of client certificates.
-	// If set, all endpoints except the health checks require one, with a chain of at most four. It needs
+	// ClientCAFile is a PEM file with the authorities of client certificates. If set, all endpoints
+	// except the health checks require a client certificate, with a chain of at most four. It needs
 	// TLSCertFile. Empty: no client certificate is required.
 	ClientCAFile string
 
@@ -131,28 +127,27 @@ type Options struct {
 	// of clients (TokenReview). It needs AuthorizationKubeconfig, and TLSCertFile where other machines
 	// reach Listen. Empty: no token is accepted.
 	AuthenticationKubeconfig string
-	// AuthorizationKubeconfig is a kubeconfig file for a kube-apiserver that decides what a
-	// client may read (SubjectAccessReview): the owner of a token, or of a client certificate of
-	// ClientCAFile, by its CN and O. All endpoints except the health checks need that, also on this machine.
+	// AuthorizationKubeconfig is a kubeconfig file for a kube-apiserver that decides what a client may
+	// read (SubjectAccessReview): the owner of a token, or of a client certificate of ClientCAFile, by
+	// its CN and O. All endpoints except the health checks need this decision, also on this machine.
 	// Empty: AnonymousStatus and ClientCAFile decide.
 	AuthorizationKubeconfig string
 	// AuthorizationAlwaysAllowPaths need no review, besides the health checks. A path may end
 	// with an asterisk. Nil: none.
 	AuthorizationAlwaysAllowPaths []string
-	// TokenCacheTTL is how long the answer about a token is used again. Zero: 10 s.
+	// TokenCacheTTL is how long the answer about a token is cached. Zero: 10 s.
 	TokenCacheTTL time.Duration
-	// AuthorizedCacheTTL is the same for what a client may read. Zero: 10 s.
+	// AuthorizedCacheTTL is how long a permission to read is cached. Zero: 10 s.
 	AuthorizedCacheTTL time.Duration
-	// UnauthorizedCacheTTL is the same for what a client may not read. Zero: 10 s.
+	// UnauthorizedCacheTTL is how long a denial is cached. Zero: 10 s.
 	UnauthorizedCacheTTL time.Duration
 
 	// Profiling serves profiles of the program at /debug/pprof, to the clients that may read
 	// /status. False: the path is not found.
 	Profiling bool
 
-	// LeaseTTL is the lifetime of this sidecar's leases in etcd, in whole
-	// seconds, at least 3 s. When a leader dies, no other node leads for about
-	// that long. Zero: 10 s.
+	// LeaseTTL is the lifetime of this sidecar's leases in etcd, in whole seconds, at least 3 s. After
+	// a leader dies, no other node leads for about this time. Zero: 10 s.
 	LeaseTTL time.Duration
 	// ShutdownDelay is the time between a failing /readyz and the end of Run,
 	// for load balancers to notice. Zero, the default: Run ends as soon as the
@@ -164,21 +159,18 @@ type Options struct {
 	// LeaderYieldAfter is how long this node may lead without reaching its
 	// kube-apiserver before another node may lead. Zero: 30 s.
 	LeaderYieldAfter time.Duration
-	// EtcdElectionTimeout is the election timeout of the etcd behind the
-	// kube-apiservers, at most 50 s. The higher it is, the longer a new leader waits for
-	// requests of the one before it. All sidecars of a control plane have the
-	// same one. Zero: 1 s, etcd's default.
+	// EtcdElectionTimeout is the election timeout of the etcd behind the kube-apiservers, at most 50
+	// s. The higher it is, the longer a new leader waits for requests of its predecessor. All sidecars
+	// of a control plane must use the same value. Zero: 1 s, etcd's default.
 	EtcdElectionTimeout time.Duration
-	// ExpireDeadNodes is how long this node may be unreachable before leaders
-	// no longer wait for it; more than four times LeaseTTL. This node closes its
-	// gate when it has not reached etcd for half of that. Zero, the default:
-	// leaders wait until the node's record is removed.
+	// ExpireDeadNodes is how long this node may be unreachable before leaders no longer wait for it;
+	// more than four times LeaseTTL. This node closes its gate when it did not reach etcd for half of
+	// that time. Zero, the default: leaders wait until the node's record is removed.
 	ExpireDeadNodes time.Duration
-	// Ephemeral says that the ID of this node does not return, as the name of a pod
-	// does not. Its record is deleted when Run has ended, which waits for up to a
-	// minute until its kube-apiserver has stopped; otherwise leaders delete it after
-	// ExpireDeadNodes, which this needs. False: the record stays until it is
-	// removed.
+	// Ephemeral means that the ID of this node never returns, like the name of a pod. Run deletes the
+	// node's record at its end, after it waited for up to a minute until the kube-apiserver stopped;
+	// otherwise leaders delete the record after ExpireDeadNodes, which Ephemeral needs. False: the
+	// record stays until a user removes it.
 	Ephemeral bool
 	// OverrideFile is the file with which people let this node serve in spite of its gate
 	// (docs/operations.md#break-glass). Zero: /etc/lockstep/override.
@@ -194,18 +186,18 @@ type Options struct {
 	// the sidecar's /readyz.
 	APIServerReadyz bool
 
-	// KubernetesService makes the sidecars write the addresses of the Service kubernetes:
-	// those of the nodes whose gate is open. All kube-apiservers need
-	// --endpoint-reconciler-type=none then. False: the kube-apiservers write them.
+	// KubernetesService makes the sidecars write the addresses of the nodes with an open gate into the
+	// Service kubernetes. All kube-apiservers need --endpoint-reconciler-type=none then. False: the
+	// kube-apiservers write them.
 	KubernetesService bool
-	// APIServerAddress are the IP addresses at which clients of the Service kubernetes
-	// reach this node's kube-apiserver, on the port of the kubeconfig's server: one, or
-	// one of each family, the one of the Service first. It needs KubernetesService. Empty:
-	// the server of the kubeconfig, if that is an address of this machine and not loopback.
+	// APIServerAddress are the IP addresses at which clients of the Service kubernetes reach this
+	// node's kube-apiserver, on the port of the kubeconfig's server: one, or one of each family, the
+	// Service's family first. It needs KubernetesService. Empty: the server of the kubeconfig, if that
+	// is an address of this machine and not loopback.
 	APIServerAddress []string
 
-	// Flags are shown at /flagz, in this order. They must contain no secret.
-	// Nil: none. This field has no flag.
+	// Flags are shown at /flagz, in this order. They must contain no secret. Nil: none. There is no
+	// flag for this field.
 	Flags []httpapi.Flag
 }
 
@@ -213,13 +205,13 @@ type Options struct {
 // program: a few objects with which people try Lockstep out.
 const BuiltinBundle = bundle.BuiltinName
 
-// Defaults returns the options of `sidecar run` without flags. They differ from
-// what New takes for the zero Options only in Listen.
+// Defaults returns the options of `sidecar run` without flags. They differ from the defaults that
+// New uses for the zero Options only in Listen.
 func Defaults() Options {
 	return Options{Listen: "127.0.0.1:8086"}.withDefaults()
 }
 
-// withDefaults returns o with each zero field that has a default set to it.
+// withDefaults returns o with the defaults in place of zero fields.
 func (o Options) withDefaults() Options {
 	o.Etcd = cmp.Or(o.Etcd, EtcdExternal)
 	if len(o.EtcdServers) == 0 {
@@ -244,9 +236,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Validate returns everything that is wrong with the options, as an *OptionError
-// each, joined; nil if nothing is. Zero fields count as their defaults. It reads
-// no file; New calls it.
+// Validate returns all problems of the options, joined, each as an *OptionError; nil: none. Zero
+// fields count as their defaults. It reads no file except in DataDir. New calls it.
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	var p problems
@@ -269,7 +260,7 @@ func (o Options) Validate() error {
 	return errors.Join(p...)
 }
 
-// ValidateEtcd does the same only for the fields that say how to reach etcd.
+// ValidateEtcd does the same only for the fields for reaching etcd.
 func (o Options) ValidateEtcd() error {
 	var p problems
 	o.withDefaults().checkEtcd(&p)
@@ -280,7 +271,7 @@ func (o Options) checkEtcd(p *problems) {
 	for _, s := range o.EtcdServers {
 		switch {
 		case strings.Contains(s, "@"):
-			// The rest of it is not repeated: it may be a password.
+			// Do not repeat the rest of it: it may contain a password.
 			host := s[strings.LastIndex(s, "@"):]
 			p.add("EtcdServers", "etcd-servers", "...%s: must not have a user or a password; use a client certificate: --etcd-certfile and --etcd-keyfile", host)
 		case !isWebURL(s):
@@ -298,15 +289,15 @@ func (o Options) checkEtcd(p *problems) {
 	}
 }
 
-// minLeaseTTL leaves something of a lease when a margin of one second and etcd's
-// own minimum of two are taken off (docs/upstream.md#etcd-leases).
+// minLeaseTTL leaves time of a lease after the margin of one second and etcd's own minimum of two
+// seconds (docs/upstream.md#etcd-leases).
 const minLeaseTTL = 3 * time.Second
 
 // minExpireLeases is how many lease lifetimes ExpireDeadNodes must exceed: then
 // an etcd that is down for less than two of them closes no gate.
 const minExpireLeases = 4
 
-// maxElectionTimeout is the highest that etcd accepts.
+// maxElectionTimeout is the highest election timeout that etcd accepts.
 const maxElectionTimeout = 50 * time.Second
 
 func (o Options) checkTimes(p *problems) {
@@ -336,7 +327,7 @@ func (o Options) checkTimes(p *problems) {
 	}
 }
 
-// EtcdConfig returns how to reach etcd with these options. Its Log is not set.
+// EtcdConfig returns the configuration of the etcd client for these options. Its Log is not set.
 func (o Options) EtcdConfig() etcd.Config {
 	o = o.withDefaults()
 	return etcd.Config{
@@ -345,7 +336,7 @@ func (o Options) EtcdConfig() etcd.Config {
 	}
 }
 
-// config checks the options and returns them in the form that the wiring takes.
+// config checks the options and returns them in the form for package app.
 func (o Options) config() (app.Config, error) {
 	o = o.withDefaults()
 	if err := o.Validate(); err != nil {

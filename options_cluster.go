@@ -23,14 +23,13 @@ import (
 const (
 	// EtcdExternal: etcd runs elsewhere, at Options.EtcdServers.
 	EtcdExternal = "external"
-	// EtcdEmbedded: the sidecars run the members of etcd themselves
-	// (docs/clusters.md).
+	// EtcdEmbedded: the sidecars run the etcd members themselves (docs/clusters.md).
 	EtcdEmbedded = "embedded"
 )
 
 const defaultEtcdServer = "http://127.0.0.1:2379"
 
-// checkCluster checks what says which etcd this is.
+// checkCluster checks Etcd, and the fields that depend on it.
 func (o Options) checkCluster(p *problems) {
 	switch o.Etcd {
 	case EtcdExternal:
@@ -93,7 +92,7 @@ func (o Options) checkSnapshots(p *problems) {
 	}
 }
 
-// snapshots returns which snapshots this node saves by itself.
+// snapshots returns the plan of the snapshots that this node saves by itself.
 func (o Options) snapshots() (backup.Plan, error) {
 	dir, err := filepath.Abs(cmp.Or(o.SnapshotDir, datadir.Layout(o.DataDir).Snapshots()))
 	if err != nil {
@@ -112,8 +111,8 @@ func (o Options) checkAddress(p *problems) {
 	}
 }
 
-// ranHere reports whether a sidecar has run with these options: the data directory is that of
-// a member at NodeAddress, or has the roles of a node without one.
+// ranHere reports whether a sidecar ran with these options: the data directory belongs to a member
+// at NodeAddress, or with EtcdExternal contains the roles of a node.
 func (o Options) ranHere() bool {
 	files := datadir.Layout(o.DataDir)
 	if o.Etcd == EtcdExternal {
@@ -160,7 +159,7 @@ func (o Options) checkJoin(p *problems) {
 	}
 }
 
-// embedded returns how this node runs its member; nil: etcd runs elsewhere.
+// embedded returns the configuration of this node's member; nil: etcd runs elsewhere.
 func (o Options) embedded(node protocol.NodeID) (*cluster.Embedded, error) {
 	if o.Etcd != EtcdEmbedded {
 		return nil, nil
@@ -188,9 +187,9 @@ func (o Options) embedded(node protocol.NodeID) (*cluster.Embedded, error) {
 	}, nil
 }
 
-// nodeAddress returns NodeAddress; without one the address that the data directory was made
-// with. So a member keeps its address when the machine gets another one as well. Empty: that
-// of the default route, once there is one.
+// nodeAddress returns NodeAddress; without one, the address that the data directory was created
+// with. So a member keeps its address when the machine gets an additional one. Empty: use the
+// address of the default route, once it exists.
 func (o Options) nodeAddress() (string, error) {
 	if o.NodeAddress != "" {
 		return o.NodeAddress, nil

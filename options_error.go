@@ -2,11 +2,11 @@ package lockstep
 
 import "fmt"
 
-// OptionError is what is wrong with one field of Options.
+// OptionError is the problem of one field of Options.
 type OptionError struct {
 	Field   string // its name in Options, like "LeaseTTL"
 	Flag    string // its flag of `sidecar run`, like "lease-ttl"
-	Problem string // what is wrong, and what to set instead
+	Problem string // the problem, and the remedy
 }
 
 // Error names the field and the flag.
@@ -14,7 +14,7 @@ func (e *OptionError) Error() string {
 	return fmt.Sprintf("Options.%s (--%s): %s", e.Field, e.Flag, e.Problem)
 }
 
-// problems collects what is wrong with options.
+// problems collects the problems of options.
 type problems []error
 
 func (p *problems) add(field, flag, format string, args ...any) {

@@ -21,7 +21,7 @@ func (o Options) checkNode(p *problems) {
 	}
 }
 
-// nodeID returns NodeID, or the host name if that can be one.
+// nodeID returns NodeID, or the host name if that is a valid ID.
 func (o Options) nodeID() (protocol.NodeID, error) {
 	if o.NodeID != "" {
 		return protocol.NodeID(o.NodeID), nil

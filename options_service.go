@@ -6,7 +6,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// checkService checks what says whether the sidecar writes the Service kubernetes.
+// checkService checks the fields for writing the Service kubernetes.
 func (o Options) checkService(p *problems) {
 	const field, flag = "APIServerAddress", "apiserver-address"
 	if len(o.APIServerAddress) > 0 && !o.KubernetesService {

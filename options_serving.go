@@ -33,7 +33,8 @@ func (o Options) checkListen(p *problems) {
 	}
 }
 
-// reviews returns how clients of the API are reviewed; the zero value: they are not.
+// reviews returns the configuration of reviews of clients; the zero value: clients are not
+// reviewed.
 func (o Options) reviews() app.Reviews {
 	if o.AuthorizationKubeconfig == "" {
 		return app.Reviews{}
@@ -45,8 +46,7 @@ func (o Options) reviews() app.Reviews {
 	}
 }
 
-// maxReviewTTL bounds how long a right that was taken away still counts while the kube-apiserver
-// answers.
+// maxReviewTTL bounds how long a revoked right still counts while the kube-apiserver answers.
 const maxReviewTTL = 10 * time.Minute
 
 func (o Options) checkReviews(p *problems) {
