@@ -74,9 +74,9 @@ func ensureCertificate(_ context.Context, f *flow) error {
 // clearEtcd deletes the files of an etcd that ended before it wrote a log.
 func clearEtcd(_ context.Context, f *flow) error { return f.clearUnbegun() }
 
-// writeRecord writes the cluster's record, which says that it was created here. One
-// of another cluster means that this etcd is not the one of this directory. It reads first: an
-// etcd whose database is full refuses also a transaction that would write nothing.
+// writeRecord writes the cluster's record, which says that it was created here. A record of
+// another cluster means that this etcd does not belong to this directory. writeRecord reads
+// first: an etcd whose database is full refuses even a transaction that would write nothing.
 func writeRecord(ctx context.Context, f *flow) error {
 	key := keyspace.Under(f.client.Prefix()).Cluster()
 	existing, err := f.client.Get(ctx, key)

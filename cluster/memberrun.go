@@ -23,7 +23,7 @@ type memberRun struct {
 	forwarded  sync.WaitGroup
 }
 
-// memberIDs are those that etcd gave.
+// memberIDs are the IDs that etcd gave to the member and its cluster.
 type memberIDs struct{ member, cluster uint64 }
 
 func (r *memberRun) ids() memberIDs {

@@ -54,8 +54,8 @@ type sharer struct {
 	mu   sync.Mutex // mu guards the fields below, and the order of the values
 	own  string     // the client URL of this node's member; empty: it never gets one
 	used bool       // its own member is used
-	// others are the servers that are known besides: of the answer to a join, then of the
-	// list of the members.
+	// others are the other known servers: from the answer to a join, then from the list
+	// of the members.
 	others []string
 	// reserve is one more server for the client, after all others; empty: none.
 	reserve string
@@ -87,7 +87,7 @@ func (s *sharer) useOthers() { s.change(func(*Membership) { s.used = false }) }
 // alsoAsk gives the client one more server, after those that are known.
 func (s *sharer) alsoAsk(url string) { s.change(func(*Membership) { s.reserve = url }) }
 
-// list takes over a list of the members.
+// list uses a new list of the members.
 func (s *sharer) list(all []members.Member) {
 	if len(all) > 0 {
 		s.change(func(*Membership) { s.others = members.Endpoints(s.node, all) })

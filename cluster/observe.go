@@ -26,8 +26,8 @@ type Observed struct {
 	Problem string
 	// Since is when this sidecar first found that it is not healthy; zero: it is.
 	Since time.Time
-	// DBSize and Quota are those of its database, in bytes, rounded down to a hundredth of the
-	// quota, so that the value rarely changes; 0: not known.
+	// DBSize is the size of its database, rounded down to a hundredth of Quota, so that the
+	// value rarely changes. Both are in bytes; 0: not known.
 	DBSize, Quota int64
 	// Full: etcd refuses writes, because the database of a member reached its quota.
 	Full bool
@@ -103,8 +103,8 @@ func hundredths(size, quota int64) int64 {
 // unanswered is the problem of all members while none of them answers.
 const unanswered = "it does not answer"
 
-// keepSince sets since when members are not healthy: the time of before for a member that
-// was not healthy then, else at.
+// keepSince sets Since of the members that are not healthy: to at, or to the time in
+// before if the member was not healthy then either.
 func keepSince(now, before []Observed, at time.Time) []Observed {
 	for i, o := range now {
 		if o.Healthy {

@@ -22,7 +22,7 @@ type resident struct {
 	adopted func(datadir.Marker)
 }
 
-// writeMarker changes the marker on the disk, and then the one of the resident.
+// writeMarker changes the marker on the disk, and then the resident's copy.
 func (r *resident) writeMarker(edit func(*datadir.Marker)) error {
 	next := r.marker
 	edit(&next)
@@ -33,7 +33,7 @@ func (r *resident) writeMarker(edit func(*datadir.Marker)) error {
 	return nil
 }
 
-// adopt makes a marker that is on the disk the one of the resident.
+// adopt takes a marker that is on the disk as the resident's copy.
 func (r *resident) adopt(m datadir.Marker) {
 	r.marker = m
 	r.adopted(m)

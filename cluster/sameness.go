@@ -19,7 +19,7 @@ import (
 
 // This file keeps a data directory out of another cluster than its own. A restore gives the
 // cluster a new ID, and keeps its CA and its addresses. So the members of the restored cluster
-// answer a node whose directory is of before that, and only the ID shows the difference
+// answer a node whose directory is older, and only the ID shows the difference
 // (docs/clusters.md#restore).
 
 // sameCluster returns a *datadir.RefusedError if the members that answer belong to another

@@ -15,8 +15,8 @@ import (
 // ErrNotRunning is returned for a step while this node is not in its cluster.
 var ErrNotRunning = errors.New("this node is not in its cluster")
 
-// let lets steps of a change be taken until another channel is closed; nil: of none. It waits
-// for the step that is being taken.
+// let allows steps of a change until the channel is closed; nil: no steps. It waits for the
+// step that is being taken.
 func (m *Manager) let(c *change, until <-chan struct{}) {
 	m.stepping.Lock()
 	defer m.stepping.Unlock()

@@ -102,7 +102,7 @@ func (f *flow) repeat(ctx context.Context, s step) error {
 	}
 }
 
-// publish publishes the phase of a marker that is on the disk.
+// publish publishes the phase of a marker that is on the disk, and once the trusted CAs.
 func (f *flow) publish(m datadir.Marker) {
 	trust, err := trustOf(f.dir.Layout)
 	f.shared.change(func(now *Membership) {
