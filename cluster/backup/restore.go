@@ -197,7 +197,7 @@ const (
 )
 
 // data makes the new data of etcd beside the old, and then replaces that. It keeps
-// the old data, as the next restoration does too: it may be the only copy.
+// the old data, and so does the next restoration: that may be the only copy.
 func (r *restoration) data(ctx context.Context) error {
 	made, old := r.dir.Etcd()+beingMade, r.copyOf(r.marker)
 	if err := os.RemoveAll(made); err != nil {
