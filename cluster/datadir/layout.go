@@ -33,7 +33,7 @@ func (l Layout) CACert() string { return filepath.Join(l.PKI(), "ca.crt") }
 // CAKey returns the path of the CA's key.
 func (l Layout) CAKey() string { return filepath.Join(l.PKI(), "ca.key") }
 
-// NextKey returns the path of the key of a CA that is to take the place of the CA.
+// NextKey returns the path of the key of the CA that is to replace the present one.
 func (l Layout) NextKey() string { return filepath.Join(l.PKI(), "ca-next.key") }
 
 // NodeCert returns the path of this node's certificate.
