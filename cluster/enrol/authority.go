@@ -82,7 +82,7 @@ func (s *Server) giveAuthority(ctx context.Context, _ http.ResponseWriter, r *ht
 	return json.Marshal(out)
 }
 
-// giveKey answers a voter that asks for the key of a CA that takes the place of the one that signs.
+// giveKey answers a voter that asks for the key of the next CA.
 func (s *Server) giveKey(ctx context.Context, node protocol.NodeID, standing protocol.Standing, wanted string) ([]byte, error) {
 	rotation, err := quorum.ReadRotation(ctx, s.cfg.Client)
 	if err != nil {
@@ -153,8 +153,8 @@ func AskAuthority(ctx context.Context, joinURL, dir string) (Authority, error) {
 	return in.decode(dir)
 }
 
-// AskKey asks the member with a join URL for the key (PEM) of a CA that takes the place of the one
-// that signs. The caller checks that it is that key.
+// AskKey asks the member with a join URL for the key (PEM) of the next CA. The caller checks that
+// it is that key.
 func AskKey(ctx context.Context, joinURL, dir string, ca pki.Hash) ([]byte, error) {
 	in, err := post(ctx, joinURL, "?"+queryCA+"="+ca.String(), dir)
 	return []byte(in.CAKey), err

@@ -22,7 +22,7 @@ type Limits struct {
 // the TLS handshake, which costs most.
 const (
 	connectionsPerRequest = 2
-	// allBurst is how many more requests may come at once of all addresses than of one.
+	// allBurst times Limits.Burst requests may come at once from all addresses.
 	allBurst = 4
 	// maxOpen and maxOpenPerAddress bound the open connections.
 	maxOpen           = 128

@@ -16,7 +16,7 @@ import (
 const skew = 2 * time.Hour
 
 // errNoJoinPort is returned for a server that shows only its own certificate, such as etcd at
-// the other ports of a member: whose that is cannot be found out.
+// the other ports of a member: that certificate alone does not show which CA signed it.
 var errNoJoinPort = errors.New("it does not show its CA, as a join port does, so its certificate may be of another CA than the token names")
 
 // verify returns why a server is not a member of the cluster; nil: its chain contains
