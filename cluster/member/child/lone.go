@@ -23,8 +23,8 @@ type candidate interface {
 	Process(ctx context.Context, m *raftpb.Message) error
 }
 
-// electLone makes the only voter of a cluster its leader at once. By itself it waits for one
-// to five heartbeats until it holds an election that no other member can win
+// electLone makes the only voter of a cluster its leader at once. By itself, the member
+// waits for one to five heartbeats until it holds an election that no other member can win
 // (docs/upstream.md#etcd-lone-election). It does nothing while there are, or may be, other
 // voters. It returns when there is a leader, and when ctx ends.
 func electLone(ctx context.Context, s candidate, members func() []*membership.Member) {
