@@ -14,7 +14,7 @@
 // writes, and even for a reader that opens the two files at different times, as etcd
 // does at each handshake.
 //
-// Renewal starts no goroutine, and nothing else here does.
+// It starts no goroutine.
 package pki
 
 import "time"

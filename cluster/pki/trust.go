@@ -139,8 +139,8 @@ func keyedBy(dir string, cert *x509.Certificate) (*CA, error) {
 	return nil, other
 }
 
-// NewNext creates an authority that is to take the place of the one in dir, and writes its key, in
-// place of one that did not become it.
+// NewNext creates the authority that is to replace the one in dir, and writes its key. It
+// overwrites the key of an earlier attempt.
 func NewNext(dir, clusterID string) (*CA, error) {
 	ca, err := NewCA(clusterID)
 	if err != nil {
@@ -149,7 +149,7 @@ func NewNext(dir, clusterID string) (*CA, error) {
 	return ca, WriteNextKey(dir, ca)
 }
 
-// WriteNextKey writes the key of an authority that is to take the place of the one in dir.
+// WriteNextKey writes the key of the authority that is to replace the one in dir.
 func WriteNextKey(dir string, ca *CA) error {
 	text, err := ca.KeyPEM()
 	if err == nil {
@@ -161,8 +161,8 @@ func WriteNextKey(dir string, ca *CA) error {
 	return nil
 }
 
-// AdoptNextKey replaces the key of the authority that was replaced, after the authority that
-// signs was changed. Without another key, it does nothing.
+// AdoptNextKey replaces the old authority's key by the next one's, once the next authority
+// is the one that signs. Without a next key, it does nothing.
 func AdoptNextKey(dir string) error {
 	signs, err := ReadAuthority(dir)
 	if err != nil {
