@@ -248,8 +248,8 @@ func (k *Keeper) record(ctx context.Context, id uint64) (learnerRecord, error) {
 	return learnerRecord{member: m, revision: resp.Kvs[0].ModRevision, leaving: m.Leaving}, nil
 }
 
-// writeLeaving writes into a learner's record that it is leaving. One without a record gets one
-// of no node: else its node would take it over while it is removed.
+// writeLeaving writes into a learner's record that it is leaving. A learner without a record
+// gets one without a node: else its node would adopt it while it is being removed.
 func (k *Keeper) writeLeaving(ctx context.Context, id uint64, rec learnerRecord) error {
 	if rec.leaving {
 		return nil

@@ -8,7 +8,8 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// StandingOf looks up a node with this key among the members, their records and the reports.
+// StandingOf returns the standing of the node with this ID and key, by the
+// members, their records and the reports.
 func StandingOf(ctx context.Context, client *etcd.Client, node protocol.NodeID, key record.Hash) (protocol.Standing, error) {
 	members, err := client.Members(ctx)
 	if err != nil {
