@@ -38,7 +38,7 @@ func EncodeMember(m Member) []byte {
 	})
 }
 
-// DecodeMember is the inverse of EncodeMember. The ID is that in the key. A member without a
+// DecodeMember is the inverse of EncodeMember. The key contains the ID. A member without a
 // node is a learner that is evicted before its node wrote a record.
 func DecodeMember(key string, value []byte) (Member, error) {
 	var m lockstepv1.ClusterMember

@@ -94,7 +94,7 @@ func EncodeRotationReport(r RotationReport) []byte {
 	return marshalJSON(rotationReportJSON{r.CA.String(), r.Key.String(), r.TrustsNew, r.TrustsOld, r.HasKey, r.UsesNew})
 }
 
-// DecodeRotationReport is the inverse of EncodeRotationReport. The node is that in the key.
+// DecodeRotationReport is the inverse of EncodeRotationReport. The key names the node.
 func DecodeRotationReport(key string, value []byte) (RotationReport, error) {
 	var m rotationReportJSON
 	err := json.Unmarshal(value, &m)
