@@ -66,7 +66,7 @@ func newToken(ca record.Hash) Token {
 // String names the token, for logs and messages. Text contains the secret too.
 func (t Token) String() string { return t.ID }
 
-// Text returns the whole token. Who knows it can join the cluster.
+// Text returns the whole token. Its holder can join the cluster.
 func (t Token) Text() string {
 	body := make([]byte, 0, bodyLen)
 	body = append(body, t.CA[:]...)
