@@ -229,8 +229,8 @@ func (c *checker) container() {
 	}
 }
 
-// reaches reports whether a probe of a host reaches a listener. A probe without a host is one
-// of the address of the node.
+// reaches reports whether a probe of a host reaches a listener. A probe without a host goes
+// to the address of the node.
 func (c *checker) reaches(probed, listens string) bool {
 	ip, own := net.ParseIP(probed), net.ParseIP(listens)
 	near := probed == "localhost" || ip.IsLoopback()

@@ -118,8 +118,8 @@ func (s Settings) Patch() []byte {
 	return []byte(b.String())
 }
 
-// AppliedTo reports whether kubeadm wrote a manifest with these settings: the
-// sidecar's container, and the flags that kube-apiserver needs beside it.
+// AppliedTo reports whether a manifest matches these settings: the sidecar's
+// container, and the flags that kube-apiserver needs beside it.
 func (s Settings) AppliedTo(pod Pod) bool {
 	own := pod.Sidecar()
 	return own != nil && own.Image == s.Image && slices.Equal(own.Args, s.RunArgs()) &&
