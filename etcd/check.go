@@ -190,7 +190,7 @@ func (v view) contradicts(r reading) bool {
 		}
 	}
 	if v.Revision > r.Revision {
-		return false // if the view is without a key, it may have been deleted after the reading
+		return false // a key that is missing in the view may have been deleted after the reading
 	}
 	for key, now := range r.kvs {
 		if _, found := v.kvs[key]; !found && now.ModRevision <= v.listed {
@@ -222,7 +222,7 @@ func (v view) lags(r reading) bool {
 	return !maps.EqualFunc(v.kvs, r.kvs, r.same)
 }
 
-// missed is a reading that the watch did not report yet.
+// missed is a reading that the watch has not reported yet.
 type missed struct {
 	reading reading
 	due     <-chan time.Time // nil: nothing is missed
@@ -262,8 +262,8 @@ func (f *follower) lags(r reading) bool {
 	return lags || f.view.lags(r)
 }
 
-// wrote records that this client wrote a key that the watch did not report yet. The watch may
-// never report it: if etcd is restored at once, the restored key is the one in the view.
+// wrote records that this client wrote a key that the watch has not reported yet. The watch may
+// never report it: if etcd is restored at once, the view already matches the restored store.
 func (f *follower) wrote(key string, at At) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -273,8 +273,8 @@ func (f *follower) wrote(key string, at At) {
 	f.writes[key] = at
 }
 
-// compareWrites compares this client's writes that the watch did not report yet with a reading.
-// A write can be replaced or deleted, but not turned back.
+// compareWrites compares this client's writes that the watch has not reported yet with a
+// reading. A write can be replaced or deleted, but not turned back.
 func (f *follower) compareWrites(r reading) (contradicts, lags bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -36,8 +36,8 @@ type Config struct {
 	AttemptTimeout time.Duration
 	// Late allows that the files do not exist yet. No connection succeeds before they do.
 	Late bool
-	// Advice completes the faults that Diagnose finds with a remedy. Zero: the advice for an
-	// etcd that runs elsewhere.
+	// Advice is the remedy for each fault that Diagnose finds. Zero: the advice for an etcd
+	// that runs elsewhere.
 	Advice Advice
 	Log    *slog.Logger // nil: none
 }
@@ -156,7 +156,7 @@ func (c *Client) Get(ctx context.Context, key string, opts ...clientv3.OpOption)
 }
 
 // Txn runs a transaction: then if all conds hold, otherwise if not. After an error the
-// transaction may be committed or not.
+// transaction may have been committed or not.
 func (c *Client) Txn(ctx context.Context, conds []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
 	rewinds := c.rewound.Get() // before the request: the answer may come from the older store
 	kind := effectOf(then, otherwise)
@@ -190,7 +190,7 @@ type answer[T any] struct {
 }
 
 // Write runs ops, reads or writes, if all conds hold, and returns ErrChanged if one of them does not.
-// After any other error ops may be committed or not.
+// After any other error ops may have been committed or not.
 func (c *Client) Write(ctx context.Context, conds []clientv3.Cmp, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	resp, err := c.Txn(ctx, conds, ops, nil)
 	if err == nil && !resp.Succeeded {

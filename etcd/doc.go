@@ -11,9 +11,9 @@
 //   - watch.go: all keys under a prefix, listed and watched without a gap
 //   - servers.go: the versions of the etcd servers, and their known faults
 //
-// The client library's Session, Election and Watch are not enough. Their requests are without a
-// time limit, they notice a lost lease late, and a watch on a member that lost its peers is
-// silent (docs/upstream.md#etcd-leases).
+// The client library's Session, Election and Watch are not enough. Their requests have no time
+// limit, they notice a lost lease late, and a watch on a member that lost its peers is silent
+// (docs/upstream.md#etcd-leases).
 //
 // Constructors start nothing. Goroutines run only inside WithSession and Follow,
 // which wait for them. KeepChecking blocks until its context ends.

@@ -19,7 +19,7 @@ import (
 )
 
 // This file decides which server is asked. A Client uses one at a time: the first endpoint,
-// until that is a learner, loses its leader, or does not answer. Then it uses the next one, at
+// until that is a learner, has no leader, or does not answer. Then it uses the next one, at
 // once, and watches move with it. It returns to the first endpoint when that works again.
 
 const (

@@ -16,7 +16,7 @@ import (
 type link struct {
 	endpoint string
 	client   *clientv3.Client
-	lost     func(*link) // called when a connection ended
+	lost     func(*link) // called when a connection ends
 }
 
 // dial returns a link to a server. It does not connect.

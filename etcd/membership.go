@@ -21,7 +21,7 @@ import (
 // Member is a member of the etcd cluster.
 type Member struct {
 	ID         uint64
-	Name       string // empty: it did not start yet
+	Name       string // empty: it has not started yet
 	PeerURLs   []string
 	ClientURLs []string
 	Learner    bool
@@ -48,7 +48,7 @@ var (
 	ErrNoMember = rpctypes.ErrMemberNotFound
 	// ErrNoLearner: the member is a voter already.
 	ErrNoLearner = rpctypes.ErrMemberNotLearner
-	// ErrBehind: the learner did not receive enough of the log yet.
+	// ErrBehind: the learner has not received enough of the log yet.
 	ErrBehind = rpctypes.ErrMemberLearnerNotReady
 	// ErrLearners: there are as many learners as etcd allows.
 	ErrLearners = rpctypes.ErrTooManyLearners

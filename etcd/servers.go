@@ -41,7 +41,7 @@ func isNoSpace(text string) bool { return strings.Contains(text, "NOSPACE") }
 
 // The first releases of each minor release in which a paused member no longer answers
 // linearizable reads with stale data (etcd-io/etcd issue 20418,
-// docs/upstream.md#etcd-stale-reads). Later minor releases are without the fault.
+// docs/upstream.md#etcd-stale-reads). Later minor releases never had the fault.
 var (
 	fixedIn35 = version.MustParseGeneric("3.5.28")
 	first36   = version.MustParseGeneric("3.6.0")

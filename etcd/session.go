@@ -54,7 +54,7 @@ func margin(ttl time.Duration) time.Duration { return max(time.Second, ttl/10) }
 func keepAlivePause(ttl time.Duration) time.Duration { return (ttl - margin(ttl)) * 4 / 9 }
 
 // WithSession grants a lease of ttl, keeps it alive while hold runs, and revokes it afterwards,
-// whatever the outcome. The context of hold ends when the lease ended, or was not confirmed in
+// whatever the outcome. The context of hold ends when the lease ends, or is not confirmed in
 // time (cause ErrSessionLost). It also ends when hold does not call Beat for two TTLs (cause
 // ErrNoProgress). WithSession returns after hold: hold's error, or the error of the grant. See
 // also Outlast.
@@ -75,7 +75,7 @@ func (c *Client) WithSession(ctx context.Context, ttl time.Duration, hold func(c
 	return hold(held, s)
 }
 
-// grant requests a lease within the client's time limit. The library's grant is without a limit
+// grant requests a lease within the client's time limit. The library's grant has no limit
 // (docs/upstream.md#etcd-lease-grant).
 func (c *Client) grant(ctx context.Context, ttl time.Duration) (*Session, error) {
 	sent := time.Now()
@@ -266,9 +266,9 @@ func (s *Session) exchange(ctx context.Context, l *link) (*etcdserverpb.LeaseKee
 	return resp, nil
 }
 
-// revoke ends the lease, and so deletes all keys on it. It must also run when ctx ended, so it
-// uses its own context with a time limit. If the server that it asks is stopping too, another
-// one may answer.
+// revoke ends the lease, and so deletes all keys on it. It must also run after the end of ctx,
+// so it uses its own context with a time limit. If the server that it asks is stopping too,
+// another one may answer.
 func (s *Session) revoke(ctx context.Context) {
 	limit := revokeTimeout
 	if !s.client.contact.Get().Connected {

@@ -88,7 +88,7 @@ type follower struct {
 	readings chan reading // from Check; size 1: the newest is enough
 
 	mu     sync.Mutex    // mu guards writes
-	writes map[string]At // by this client, that the watch did not report yet
+	writes map[string]At // by this client, that the watch has not reported yet
 }
 
 // listAndWatch returns why the watch ended.

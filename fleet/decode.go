@@ -117,7 +117,7 @@ func (d *decodedKeys[T]) update(kvs []*etcd.KV, decode func(*etcd.KV) T) differe
 }
 
 // sameWrite reports whether two keys are the same, and the same write of it. The revisions
-// alone do not show that: etcd may be restored from a backup.
+// alone do not show that: etcd may have been restored from a backup.
 func sameWrite(a, b *etcd.KV) bool {
 	return a == b || a.Key == b.Key && a.ModRevision == b.ModRevision && a.CreateRevision == b.CreateRevision &&
 		a.Version == b.Version && bytes.Equal(a.Value, b.Value)

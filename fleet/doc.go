@@ -7,7 +7,7 @@
 //     second sidecar with the same node ID (docs/protocol.md#duplicate-ids)
 //   - expiry.go: this node closes its gate before leaders ignore its record
 //     (docs/protocol.md#dead-nodes); package election measures how long other
-//     nodes' presences are missing
+//     nodes' presences have been missing
 //   - storeid.go: the ID that distinguishes stores (docs/protocol.md#store-id)
 //   - storedelete.go: deletes the keys of a store, for `sidecar store delete`
 //   - follow.go: the newest observation of all records and presences

@@ -15,16 +15,17 @@ import (
 // (docs/protocol.md#dead-nodes). Package election contains the leader's half.
 //
 // A record with FenceAfter is a promise: the node closes its gate when its presence was not
-// confirmed for half that time. So a leader may ignore the record once the presence was missing
-// for all of that time. The leader measures by its own clock, from its first snapshot without
-// the presence. It starts again whenever the record was written.
+// confirmed for half that time. So a leader may ignore the record once the presence has been
+// missing for all of that time. The leader measures by its own clock, from its first snapshot
+// without the presence. It starts again whenever the record was written.
 //
 // A leader takes snapshots now and then. A presence could return and vanish
 // between two of them:
 //
 //  1. A snapshot contains no presence, and the record at revision m.
 //  2. The node writes its presence at revision p > m. The lease then ends.
-//  3. The next snapshot contains no presence, and the record still at revision m. For the leader, the presence is missing since step 1.
+//  3. The next snapshot contains no presence, and the record still at revision m. For
+//     the leader, the presence has been missing since step 1.
 //
 // So a presence counts as confirmed only if the record was written after it. Nothing was
 // confirmed in step 2: the record's revision would be above p. The same write protects the time

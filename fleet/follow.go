@@ -34,7 +34,7 @@ type observed struct {
 	turns            protocol.Turns
 }
 
-// NewFollower returns a follower that observed nothing yet. The revision of its fleet is 0.
+// NewFollower returns a follower that has observed nothing yet. The revision of its fleet is 0.
 func NewFollower(client *etcd.Client) *Follower {
 	return &Follower{
 		client: client, keys: keyspace.Under(client.Prefix()),
@@ -42,8 +42,8 @@ func NewFollower(client *etcd.Client) *Follower {
 	}
 }
 
-// Fleet follows the observed fleet. Its revision is the revision of the last change of a node
-// record. It is 0 until both records and presences were listed.
+// Fleet follows the observed fleet. It has the revision of the last change of a node record. It
+// is 0 until both records and presences were listed.
 func (f *Follower) Fleet() *event.Value[protocol.Fleet] { return f.fleet }
 
 // Store follows the key of the store ID.

@@ -77,7 +77,7 @@ func registerPauses() backoff.Backoff {
 	return backoff.Backoff{First: minRegisterPause, Max: maxRegisterPause, Jitter: backoff.Apart}
 }
 
-// NewRegistrar returns a registrar that did not register yet.
+// NewRegistrar returns a registrar that has not registered yet.
 func NewRegistrar(cfg RegistrarConfig) *Registrar {
 	if cfg.Services == nil {
 		cfg.Services = event.New(protocol.ServiceFacts{Known: true, Complete: true, Ready: true})

@@ -12,8 +12,8 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// changeTurn reads the turn of a node and makes a change of it, until nothing changed between.
-// It returns the turn as it was.
+// changeTurn reads the turn of a node and changes it, and tries again if something changed in
+// between. It returns the turn as it was.
 func changeTurn(
 	ctx context.Context, client *etcd.Client, id protocol.NodeID,
 	change func(turnSnapshot, protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error),

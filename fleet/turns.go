@@ -170,7 +170,7 @@ func (w TurnWait) try(ctx context.Context, client *etcd.Client) (answer protocol
 }
 
 // turnCheck is how long after an attempt another one follows, if nothing that it follows
-// changed: a command learns the voters from a sidecar, which reports no change of them.
+// changed: the voters of a command are the ones that a sidecar showed it.
 const turnCheck = 5 * time.Second
 
 // wait keeps a place in the queue until the turn is taken.

@@ -18,7 +18,7 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
-// Keep keeps the objects as the pass left them that was just done for work. It watches them,
+// Keep keeps the objects as the pass that was just done for work left them. It watches them,
 // and repairs the changes of other writers, by one apply for each (docs/protocol.md#drift). It
 // returns when ctx ends, or with an error that says why a full pass is due. Nothing is written
 // after lease(), as in Reconcile. Of the Outcome, only Unsure is set.

@@ -84,7 +84,7 @@ const (
 	snapshotTimeout = 3 * time.Second
 )
 
-// New returns a publisher that read nothing yet.
+// New returns a publisher that has read nothing yet.
 func New(cfg Config) *Publisher {
 	return &Publisher{
 		cfg: cfg, metrics: newMetrics(cfg.Registerer), seen: event.New(observed{}),

@@ -72,7 +72,7 @@ func (p *Publisher) observe(kind *resource, now object) {
 }
 
 // accept keeps an object from a list. It may be older than the one observed before: the API may
-// be restored from a backup.
+// have been restored from a backup.
 func (p *Publisher) accept(kind *resource, now object) {
 	event.Update(p.seen, func(o observed) observed {
 		was := o.object(kind, now.name)

@@ -42,7 +42,7 @@ type resource struct {
 	kind     string
 	resource kube.Resource
 	query    url.Values // selects the objects
-	field    string     // contains the addresses
+	field    string     // the one with the addresses
 	labels   map[string]string
 	body     func(t target) map[string]any // the object without its metadata
 	fields   func(o wire) (addresses []string, port int, complete bool)

@@ -77,7 +77,7 @@ func (m *Member) ID() uint64 { return uint64(m.etcd.Server.MemberID()) }
 // ClusterID returns the ID of its cluster.
 func (m *Member) ClusterID() uint64 { return uint64(m.etcd.Server.Cluster().ID()) }
 
-// AwaitReady waits until the member was part of a quorum.
+// AwaitReady waits until the member has been part of a quorum.
 func (m *Member) AwaitReady(ctx context.Context) error {
 	select {
 	case <-m.etcd.Server.ReadyNotify():
@@ -89,7 +89,7 @@ func (m *Member) AwaitReady(ctx context.Context) error {
 	}
 }
 
-// Stopped is closed when the member stopped, as a removed member does.
+// Stopped is closed when the member has stopped, as a removed member does.
 func (m *Member) Stopped() <-chan struct{} { return m.etcd.Server.StopNotify() }
 
 // Stop ends the member, also one that was never ready.

@@ -83,7 +83,8 @@ func (r *Report) AddFailure(f Failure) {
 	}
 }
 
-// FailingSince returns since when an object fails, if it fails again now.
+// FailingSince returns when an object that fails now began to fail: earlier, by this report, or
+// now.
 func (r Report) FailingSince(object string, now time.Time) time.Time {
 	for _, f := range r.Failures {
 		if f.Object == object {

@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
-// Stamp names on an object the content that brought its present form
+// Stamp is in the annotations of an object. It names the content that brought the present form
 // (docs/protocol.md#stale-writes).
 type Stamp struct {
 	Epoch   int64

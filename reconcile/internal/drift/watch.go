@@ -76,7 +76,7 @@ type Watcher struct {
 }
 
 // Follow keeps a watch open until ctx ends, and sends its events. An error says why the watch
-// cannot be kept open. A full pass then finds the changes of the meantime.
+// cannot be kept open. A full pass then finds the changes made meanwhile.
 func (r *Watcher) Follow(ctx context.Context, w *Watch) error {
 	if w.Problem != "" {
 		if err := r.send(ctx, Message{From: w, Problem: w.Problem}); err != nil {
@@ -130,7 +130,7 @@ func (r *Watcher) awaitRights(ctx context.Context, w *Watch, refusal error) erro
 func (r *Watcher) beforeNext(ctx context.Context, w *Watch, pauses *backoff.Backoff, err error) error {
 	compacted := apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 	if compacted {
-		w.Version = "" // a list shows the changes of the meantime
+		w.Version = "" // a list shows the changes made meanwhile
 	}
 	if pauses.Pause() == 0 && (err == nil || compacted) {
 		pauses.Next()

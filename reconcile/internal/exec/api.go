@@ -68,8 +68,8 @@ func (a API) within(ctx context.Context, do func(context.Context) error) error {
 	if !time.Now().Before(end) {
 		return ErrLeaseOver
 	}
-	// The outcome of a request that this cuts short is unknown, as always. If the lease is
-	// really over then, the next request finds out.
+	// The outcome of a request that this cuts short is unknown, as after any timeout. If the
+	// lease is really over then, the next request finds out.
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	return do(ctx)

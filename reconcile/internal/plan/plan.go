@@ -162,8 +162,8 @@ func (p Plan) Unread() []schema.GroupVersionKind {
 	return sortKinds(maps.Keys(seen))
 }
 
-// isRepair reports whether the object once was in its form and was deleted or edited since, so
-// that one apply restores it.
+// isRepair reports whether the object had its form and was deleted or edited since, so that one
+// apply restores it.
 func (c Change) isRepair() bool {
 	if c.Live == nil {
 		return !IsDefinition(c.Wanted.Key.GroupKind)

@@ -7,7 +7,7 @@ import (
 )
 
 // Wave is when an object is written. The objects of a wave are written concurrently. A wave
-// begins when the one before it ended. Removals go through the waves in reverse order.
+// begins when the one before it has ended. Removals go through the waves in reverse order.
 type Wave int
 
 const (
