@@ -51,7 +51,7 @@ func New(opts Options, log *slog.Logger) (*Sidecar, error) {
 
 // Run runs the sidecar until ctx ends, stops it gracefully, and returns nil. To stop, it closes the
 // gate, gives up the leadership, waits for Options.ShutdownDelay, during which the HTTP API still
-// answers, and stops the Services. For an Ephemeral node it then waits until the kube-apiserver
+// answers, and stops the Services. For an Ephemeral node it then waits until the kube-apiserver has
 // stopped, and deletes the record. An error explains to people why the sidecar could not continue.
 // Run may be called once.
 func (s *Sidecar) Run(ctx context.Context) error { return s.app.Run(ctx) }

@@ -164,11 +164,11 @@ type Options struct {
 	// of a control plane must use the same value. Zero: 1 s, etcd's default.
 	EtcdElectionTimeout time.Duration
 	// ExpireDeadNodes is how long this node may be unreachable before leaders no longer wait for it;
-	// more than four times LeaseTTL. This node closes its gate when it did not reach etcd for half of
-	// that time. Zero, the default: leaders wait until the node's record is removed.
+	// more than four times LeaseTTL. This node closes its gate when it has not reached etcd for half
+	// of that time. Zero, the default: leaders wait until the node's record is removed.
 	ExpireDeadNodes time.Duration
 	// Ephemeral means that the ID of this node never returns, like the name of a pod. Run deletes the
-	// node's record at its end, after it waited for up to a minute until the kube-apiserver stopped;
+	// node's record at its end, after waiting for up to a minute until the kube-apiserver has stopped;
 	// otherwise leaders delete the record after ExpireDeadNodes, which Ephemeral needs. False: the
 	// record stays until a user removes it.
 	Ephemeral bool

@@ -72,7 +72,7 @@ type Kubernetes struct {
 	lastOpen time.Time // when the gate was last open; at first when Run began
 	wasOpen  bool      // the gate was open in the previous round
 	alone    bool      // this sidecar once held the presence, or presencePatience is over
-	old      bool      // the running services were started for another release
+	old      bool      // what runs was started for another release, or left by an earlier sidecar
 	started  bool      // this sidecar started services
 }
 

@@ -31,7 +31,7 @@ const (
 type usedCertificate struct {
 	use  string // in /status and as a label: a closed set
 	name string // for people
-	// lost describes the failure after the certificate expired.
+	// lost describes the failure once the certificate has expired.
 	lost string
 	// source returns the file and its PEM content. An empty file: this sidecar does not use such a
 	// certificate.
@@ -94,7 +94,7 @@ func (a *App) watchCertificates(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-kubeconfigChanged:
-		case <-clusterChanged: // a node that creates its cluster just got a certificate
+		case <-clusterChanged: // a node that creates its cluster has just got a certificate
 		case <-tick.C:
 		}
 	}
@@ -167,8 +167,8 @@ func (a *App) issues(file string) bool {
 	return a.cfg.Embedded != nil && strings.HasPrefix(file, a.cfg.Embedded.DataDir+string(filepath.Separator))
 }
 
-// notYetIssued reports whether a certificate may be missing, because this sidecar did not reach its
-// cluster yet.
+// notYetIssued reports whether a certificate may be missing, because this sidecar has not reached
+// its cluster yet.
 func (a *App) notYetIssued(file string) bool {
 	return a.issues(file) && a.cluster.Status().Get().State != cluster.Running
 }

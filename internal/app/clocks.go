@@ -43,7 +43,7 @@ func newClocks(own protocol.NodeID) *clocks {
 	return &clocks{own: own, seen: map[protocol.NodeID]time.Time{}, offsets: map[protocol.NodeID]time.Duration{}}
 }
 
-// watchClocks publishes the warnings about different clocks until ctx ends. When this machine's
+// watchClocks publishes the warnings about clocks that differ until ctx ends. When this machine's
 // clock was set, it changes clockState.steps: that makes the sidecar write the presence again, so
 // that other nodes compare the clock.
 func (a *App) watchClocks(ctx context.Context) error {

@@ -77,7 +77,7 @@ func diagnosisPauses() backoff.Backoff {
 	return backoff.Backoff{First: minDiagnosisPause, Max: maxDiagnosisPause, Jitter: backoff.Apart}
 }
 
-// awaitEtcd waits until etcd answers again, but at most for the pause, and until another change. It
+// awaitEtcd waits until etcd answers again, until another change, or for the pause at most. It
 // reports whether etcd answers.
 func awaitEtcd(ctx context.Context, of *event.Value[etcd.Contact], pause time.Duration, other <-chan struct{}) bool {
 	ctx, cancel := context.WithTimeout(ctx, pause)

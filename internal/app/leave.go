@@ -16,7 +16,7 @@ import (
 // This file deletes an ephemeral record when its sidecar stops (docs/protocol.md#ephemeral).
 
 const (
-	// leavePause is the time between two checks whether the kube-apiserver stopped.
+	// leavePause is the time between two checks whether the kube-apiserver has stopped.
 	leavePause = 200 * time.Millisecond
 	// leaveTimeout bounds the deletion of the record.
 	leaveTimeout = 5 * time.Second

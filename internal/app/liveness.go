@@ -36,7 +36,7 @@ const (
 type liveness struct {
 	limit time.Duration
 	ticks *event.Value[int64]
-	seen  [loops]atomic.Int64 // 1 + the tick of the newest round; 0: the loop did not begin yet
+	seen  [loops]atomic.Int64 // 1 + the tick of the newest round; 0: the loop has not begun yet
 }
 
 func newLiveness(ttl time.Duration) *liveness {

@@ -15,8 +15,8 @@ import (
 // reboots, as with sidecar turn.
 const turnDrain = 5 * time.Second
 
-// keepServiceTurns takes a turn when services with restart: in-turn changed, and ends it when they
-// are ready, until ctx ends (docs/protocol.md#service-turns).
+// keepServiceTurns takes a turn when services with restart: in-turn have changed, and ends it when
+// they are ready, until ctx ends (docs/protocol.md#service-turns).
 func (a *App) keepServiceTurns(ctx context.Context) error {
 	var out outOfService
 	for {

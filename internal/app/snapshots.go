@@ -48,7 +48,7 @@ func (a *App) hasVoter() bool {
 
 func (a *App) databaseSize() int64 {
 	size, err := datadir.Layout(a.dataDir()).DatabaseSize()
-	if err != nil { // etcd just started: the database is small
+	if err != nil { // etcd has just started: the database is small
 		return 0
 	}
 	return size

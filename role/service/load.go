@@ -145,8 +145,8 @@ func (l *loader) unique(seen map[string]strict.Place, what, name string, at stri
 }
 
 // Watch calls changed with the result of Load, once at the beginning and at each change, until ctx
-// ends. It calls it on the goroutine that called Watch. It loads every interval, and accepts a
-// result when two in a row are equal, so that it does not use half of a copy in progress.
+// ends. It runs changed on the caller's goroutine. It loads every interval, and accepts a result
+// when two in a row are equal, so that it does not use half of a copy in progress.
 func Watch(ctx context.Context, dir string, interval time.Duration, changed func([]Service, error)) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()

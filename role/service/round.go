@@ -90,9 +90,9 @@ func (r *round) sort(wanted []Service) {
 
 // plan returns the worker to stop and the service to start; nil: none now.
 //
-// The last unwanted worker is stopped first; the one before it is stopped after the last one ended.
-// Nothing starts meanwhile: so the old instance of a service ends before its new one starts, even
-// under another name. A service starts when all required services before it were ready.
+// The last unwanted worker is stopped first, and the one before it when that has ended. Nothing
+// starts meanwhile: so the old instance of a service ends before its new one starts, even under
+// another name. A service starts once all required services before it were ready.
 func plan(wanted []Service, workers []*worker, now State) (stop *worker, start *Service) {
 	byName := map[string]*worker{}
 	for _, w := range workers {

@@ -17,7 +17,7 @@ type Service struct {
 	SystemdUnit *SystemdUnit
 	StaticPod   *StaticPod
 
-	// Readiness is how the service is probed; nil: it is ready after it ran for 0.1 s.
+	// Readiness is how the service is probed; nil: it is ready when it has run for 0.1 s.
 	Readiness   *readiness.Config
 	StopTimeout time.Duration
 

@@ -109,7 +109,7 @@ func (s *Supervisor) AwaitReady(ctx context.Context) error {
 func (s *Supervisor) Run(ctx context.Context) error {
 	var background sync.WaitGroup
 	startCtx, endStarter := context.WithCancel(context.WithoutCancel(ctx))
-	// The starter outlives ctx: it starts programs until all services are stopped.
+	// Its only error is the end of startCtx, which ends after all services have stopped.
 	background.Go(func() { _ = s.starter.Run(startCtx) })
 	defer func() {
 		endStarter()

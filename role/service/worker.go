@@ -83,7 +83,7 @@ func (w *worker) set(change func(*Status)) {
 }
 
 // run runs the service until ctx ends. all is the context of Run: if only this service is stopped,
-// run returns after the service ended.
+// run returns when the service has ended.
 func (w *worker) run(ctx, all context.Context) {
 	pauses := backoff.Backoff{First: minPause, Max: maxPause}
 	for {

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// drainTimeout is how long the output is still read after the child ended: a process that left the
-	// group may hold the pipe open.
+	// drainTimeout is how long the output is still read after the child has ended: a process that left
+	// the group may hold the pipe open.
 	drainTimeout = 500 * time.Millisecond
 	// killTimeout is how long a process may take to end after SIGKILL. A process that waits for a disk
 	// or a network file system ends only when that answers.
@@ -26,7 +26,7 @@ const (
 type child struct {
 	cmd     *exec.Cmd
 	output  *os.File      // the reading end of the pipe
-	ended   chan struct{} // closed when the leader ended; it is not reaped yet
+	ended   chan struct{} // closed at the leader's end; the leader is not reaped yet
 	readers sync.WaitGroup
 	stopped bool // it was asked to stop
 	late    bool // it did not stop in time
@@ -62,7 +62,7 @@ func startChild(ctx context.Context, s *Starter, newCmd func() *exec.Cmd, drain 
 // be used again. An error only means that no process could receive the signal.
 func (c *child) signal(s syscall.Signal) { _ = syscall.Kill(-c.cmd.Process.Pid, s) }
 
-// stop asks the group to stop, and returns when all its processes ended, or after the timeout.
+// stop asks the group to stop, and returns when all its processes have ended, or after the timeout.
 func (c *child) stop(timeout time.Duration) {
 	c.stopped = true
 	c.signal(syscall.SIGTERM)

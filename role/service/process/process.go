@@ -56,7 +56,8 @@ func New(cfg Config) *Driver {
 // LastLines returns the newest lines that the service wrote.
 func (d *Driver) LastLines() []string { return d.tail.get() }
 
-// Run starts the process, and returns when it and its group ended. When ctx ends, Run stops them.
+// Run starts the process, and returns when it and its group have ended. When ctx ends, Run stops
+// them.
 func (d *Driver) Run(ctx context.Context, running func()) (exit driver.Exit) {
 	if d.stuck != nil {
 		ended := d.stuck.reap()

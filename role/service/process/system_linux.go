@@ -18,8 +18,8 @@ func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// waitEnded returns when a child ended. It leaves the child unreaped, so that its number, which is
-// also the number of its group, is not used again.
+// waitEnded returns when a child has ended. It leaves the child unreaped, so that its number, which
+// is also the number of its group, is not used again.
 func waitEnded(cmd *exec.Cmd) {
 	for {
 		err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)

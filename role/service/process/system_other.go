@@ -11,7 +11,7 @@ import (
 // killed.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// waitEnded returns when a child ended.
+// waitEnded returns when a child has ended.
 func waitEnded(cmd *exec.Cmd) {
 	// cmd.ProcessState contains the outcome.
 	_ = cmd.Wait()

@@ -48,8 +48,8 @@ func (c *counter) add(err error) bool {
 	return changed
 }
 
-// Follow probes one instance until ctx ends, and calls report on its own goroutine when the result
-// changes. An instance is not ready at first.
+// Follow probes one instance until ctx ends, and calls report on the caller's goroutine when the
+// result changes. An instance is not ready at first.
 func Follow(ctx context.Context, c Config, probe Probe, report func(Result)) {
 	if !backoff.Sleep(ctx, c.InitialDelay) {
 		return

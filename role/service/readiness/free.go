@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// freePatience is how long a program that is ending may still listen: the group of an instance
-	// that was just killed, for example.
+	// freePatience is how long a program that is ending may still listen: for example, the group of an
+	// instance that was just killed.
 	freePatience = time.Second
 	freePause    = 50 * time.Millisecond
 )

@@ -40,7 +40,7 @@ func listener(address string) string {
 		pid := strings.Split(link, "/")[2]
 		command, err := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
 		if err != nil {
-			continue // the process just ended
+			continue // the process has just ended
 		}
 		text := strings.ToValidUTF8(string(bytes.TrimSpace(bytes.ReplaceAll(command, []byte{0}, []byte(" ")))), "")
 		return fmt.Sprintf("process %s (%.*s); stop it", pid, maxCommand, text)

@@ -50,7 +50,8 @@ const (
 )
 
 // Run places the manifest and keeps it in place until ctx ends. Then it removes the manifest, and
-// returns when the pod ended. It leaves a manifest with the same bytes, and its pod, as they are.
+// returns when the pod has ended. It leaves a manifest with the same bytes, and its pod, as they
+// are.
 func (d *Driver) Run(ctx context.Context, running func()) driver.Exit {
 	if ctx.Err() != nil {
 		return d.remove(ctx)
@@ -71,7 +72,7 @@ func (d *Driver) Run(ctx context.Context, running func()) driver.Exit {
 	return d.remove(ctx)
 }
 
-// begin places the manifest when the previous instance ended.
+// begin places the manifest once no previous instance runs.
 func (d *Driver) begin(ctx context.Context) error {
 	if d.inPlace() {
 		d.cfg.Log.InfoContext(ctx, "manifest in place", "file", d.path())
@@ -111,8 +112,8 @@ func (d *Driver) awaitEnd(ctx context.Context, timeout time.Duration) bool {
 	}
 }
 
-// remove removes the manifest, and returns when the pod ended. A manifest of another program stays;
-// then no pod of this service runs if nothing listens.
+// remove removes the manifest, and returns when the pod has ended. A manifest of another program
+// stays; then no pod of this service runs if nothing listens.
 func (d *Driver) remove(ctx context.Context) driver.Exit {
 	err := d.removeFile()
 	if err != nil && !errors.Is(err, errNotOurs) {

@@ -50,8 +50,8 @@ func withoutBus(ctx context.Context) (*dbus.Conn, error) {
 	return conn, err
 }
 
-// awaitAnswer returns when systemd answered. systemd overlooks data that it receives together with
-// the end of the authentication, until it receives more (docs/upstream.md#systemd-first-call).
+// awaitAnswer returns when systemd has answered. systemd overlooks data that it receives together
+// with the end of the authentication, until it receives more (docs/upstream.md#systemd-first-call).
 func awaitAnswer(conn *dbus.Conn) error {
 	answers := make(chan *dbus.Call, callTimeout/repeatPause+1) // the library waits for free space
 	ticker := time.NewTicker(repeatPause)
@@ -85,7 +85,7 @@ type bus struct {
 	conn   *sdbus.Conn
 	cancel context.CancelFunc
 	wake   chan struct{} // buffered, for one: the unit may have changed, or the connection ended
-	done   chan struct{} // closed when the goroutine of the connection ended
+	done   chan struct{} // closed when the goroutine of the connection has ended
 }
 
 // errAbsent: none of systemd's sockets exists. Then neither systemd nor a unit runs here.

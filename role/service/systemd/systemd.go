@@ -63,8 +63,8 @@ const (
 	killTimeout = 10 * time.Second
 )
 
-// Run starts the unit, and returns when it ended and systemd does not start it again by itself. It
-// first stops a unit that already runs, since it does not know which program that runs. When ctx
+// Run starts the unit, and returns when it has ended and systemd does not start it again by itself.
+// It first stops a unit that already runs, since it does not know which program that runs. When ctx
 // ends, Run stops the unit.
 func (d *Driver) Run(ctx context.Context, running func()) driver.Exit {
 	r := &run{cfg: d.cfg, ways: d.ways, reached: &d.reached, result: make(chan string, 1)}
@@ -233,8 +233,8 @@ func (r *run) jobResult(ctx context.Context) string {
 	return ""
 }
 
-// stop stops the unit, and returns when it ended. After the timeout it kills all processes of the
-// unit. ctx may have ended before.
+// stop stops the unit, and returns when it has ended. After the timeout it kills all processes of
+// the unit. ctx may have ended before.
 func (r *run) stop(ctx context.Context) driver.Exit {
 	timeout := time.Now().Add(r.cfg.StopTimeout)
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), timeout.Add(killTimeout))
