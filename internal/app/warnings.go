@@ -95,7 +95,7 @@ func (a *App) keepWarnings(ctx context.Context) error {
 	}
 }
 
-// warningsNow collects the problems. A problem that was in was keeps its time.
+// warningsNow collects the problems. It keeps the times of problems that was contains too.
 func (a *App) warningsNow(was warned, now time.Time) warned {
 	runs, answers := serviceRuns(a.roles.State().Get(), was.answers, now)
 	own, leaders, members := a.ownWarnings(runs), a.leaderWarnings(), a.memberFacts()
@@ -115,7 +115,7 @@ func (a *App) warningsNow(was warned, now time.Time) warned {
 	return out
 }
 
-// keepTimes sets missing times: a problem that is in before keeps its time, and a new one gets now.
+// keepTimes sets each missing time: from the same problem in before, or else to now.
 func keepTimes(warnings, before []protocol.Warning, now time.Time) {
 	for i, w := range warnings {
 		if !w.Since.IsZero() {
