@@ -14,7 +14,7 @@ type Group struct {
 	running sync.WaitGroup
 	ctx     context.Context //nolint:containedctx // lives until End, as the workers do
 	cancel  context.CancelFunc
-	// broken ends when the first worker has failed; its cause is why.
+	// broken ends when the first worker fails; its cause is why.
 	broken context.Context //nolint:containedctx // as above
 	fail   context.CancelCauseFunc
 }
@@ -53,13 +53,13 @@ func (g *Group) Start(name string, run Worker) {
 	})
 }
 
-// Failed returns a channel that is closed once a worker has failed.
+// Failed returns a channel that is closed once a worker fails.
 func (g *Group) Failed() <-chan struct{} { return g.broken.Done() }
 
-// Err returns why the first worker failed; nil: none has.
+// Err returns why the first worker failed; nil: none did.
 func (g *Group) Err() error { return context.Cause(g.broken) }
 
-// End stops all workers, and returns when they have ended.
+// End stops all workers, and waits until they end.
 func (g *Group) End() {
 	g.cancel()
 	g.running.Wait()
@@ -74,7 +74,7 @@ func Wait(ctx context.Context, groups ...*Group) {
 	event.Wait(ctx, failed...)
 }
 
-// Err returns why workers of the groups failed; nil: none has.
+// Err returns why workers of the groups failed; nil: none did.
 func Err(groups ...*Group) error {
 	var errs []error
 	for _, g := range groups {

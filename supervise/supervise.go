@@ -20,10 +20,10 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
-// Worker runs until its context ends. If it returns before, it has failed.
+// Worker runs until its context ends. If it returns before, it failed.
 type Worker func(context.Context) error
 
-// Failure is a worker that has failed, and is or was started again.
+// Failure is a worker that failed, and is or was started again.
 type Failure struct {
 	Worker  string
 	Problem string    // why it failed last
@@ -38,12 +38,12 @@ type Supervisor struct {
 	failures *event.Value[[]Failure]
 }
 
-// New returns a supervisor without workers. Without a registerer, it has no metrics.
+// New returns a supervisor without workers. Without a registerer, it reports no metrics.
 func New(log *slog.Logger, r prometheus.Registerer) *Supervisor {
 	return &Supervisor{log: log, metrics: newMetrics(r), failures: event.New[[]Failure](nil)}
 }
 
-// Failures follows the workers that have failed lately, in the order of their names.
+// Failures follows the workers that failed lately, in the order of their names.
 func (s *Supervisor) Failures() *event.Value[[]Failure] { return s.failures }
 
 // errEnded is the problem of a worker that returned no error.
@@ -53,7 +53,7 @@ const (
 	// The pauses before a worker is started again.
 	firstPause = 100 * time.Millisecond
 	maxPause   = 10 * time.Second
-	// goodRun is how long a worker has to run for its failures to be forgotten.
+	// goodRun is how long a worker must run for its failures to be forgotten.
 	goodRun = time.Minute
 )
 
@@ -100,7 +100,7 @@ func (s *Supervisor) Contain(name string, run Worker) Worker {
 	}
 }
 
-// failed records that a worker has failed.
+// failed records the failure of a worker.
 func (s *Supervisor) failed(name string, err error) {
 	s.log.Error("worker failed, starting it again", "worker", name, "err", err)
 	s.metrics.restarts.WithLabelValues(name).Inc()
