@@ -37,7 +37,7 @@ const (
 	heatMemory  = "peak memory of the client, first apply"
 )
 
-// applyBench is what the rounds of the contest share.
+// applyBench is shared by the rounds of the contest.
 type applyBench struct {
 	*bench
 	api     *cluster.APIServer
@@ -47,7 +47,7 @@ type applyBench struct {
 	calls   []passed
 }
 
-// benchApply has each tool do the same work, one tool after the other, round after
+// benchApply runs each tool on the same work, one tool after the other, round after
 // round: a first apply of 1,000 objects, the same again, and again with one object
 // changed.
 func benchApply(ctx context.Context, b *bench) error {
@@ -74,7 +74,7 @@ func benchApply(ctx context.Context, b *bench) error {
 }
 
 // warm makes one apply that is not counted: the first tool would otherwise pay for
-// what the kube-apiserver initializes.
+// the initialization of the kube-apiserver.
 func (a *applyBench) warm(ctx context.Context) error {
 	if err := a.other(ctx, bare(16)); err != nil {
 		return err

@@ -305,8 +305,8 @@ func (b *bench) firstPut(ctx context.Context, prefix string) <-chan time.Time {
 	return seen
 }
 
-// benchBlocker starts one release after the other. Each has to wait for a node of
-// the previous release.
+// benchBlocker starts one release after the other. Each must wait for a node of the
+// previous release.
 func benchBlocker(ctx context.Context, b *bench) error {
 	api, err := b.startAPI("blocker")
 	if err != nil {
@@ -346,8 +346,8 @@ func benchBlocker(ctx context.Context, b *bench) error {
 	return errors.Join(last.stop(), api.Stop())
 }
 
-// blockOnce registers a node of the previous release, starts the sidecar, which has
-// to wait for that node, and removes the node.
+// blockOnce registers a node of the previous release, starts the sidecar, which must
+// wait for that node, and removes the node.
 func blockOnce(ctx context.Context, b *bench, cfg cluster.SidecarConfig, minor int64) (time.Duration, *node, error) {
 	key := keysOf("blocker").Node("old")
 	record := fleet.Encode(protocol.Node{

@@ -47,7 +47,7 @@ const (
 	clientRequests = 500
 )
 
-// benchClients compares what clients see with and without Lockstep.
+// benchClients compares the failures that clients see with Lockstep and without.
 func benchClients(ctx context.Context, b *bench) error {
 	var rigs [2]*clientRig
 	for i, without := range []bool{false, true} {
@@ -109,7 +109,7 @@ type clientRig struct {
 	back    upgradeTimes
 }
 
-// clientPhase is what clients have seen during one fault.
+// clientPhase counts the requests of clients during one fault.
 type clientPhase struct {
 	clientFault
 	took time.Duration
@@ -124,14 +124,14 @@ const (
 	onlyBack  clientPart = "back"  // upgrade and roll back
 )
 
-// upgradeTimes is what an upgrade of three nodes took, or a rollback.
+// upgradeTimes are the times that an upgrade or a rollback of three nodes took.
 type upgradeTimes struct {
 	balancers.Times
 	done time.Duration // from the last gate until DONE
 	all  time.Duration
 }
 
-// prefix is that of all keys.
+// prefix returns the prefix of all keys.
 func (r *clientRig) prefix() string { return fmt.Sprintf("/clients-%t-%s/", r.without, r.only) }
 
 // run runs nodes, with clients, through all faults.
@@ -168,7 +168,7 @@ func (r *clientRig) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// phase runs one fault, and counts what clients see.
+// phase runs one fault, and counts the clients' requests meanwhile.
 func (r *clientRig) phase(ctx context.Context, f clientFault) error {
 	begin, before := time.Now(), r.traffic.Begin()
 	if err := f.run(ctx); err != nil {

@@ -92,7 +92,7 @@ func (r *clientRig) upgradeAll(ctx context.Context) error {
 	return nil
 }
 
-// rollBack types what docs/operations.md#roll-back does. Without Lockstep, nodes just go back.
+// rollBack types the commands of docs/operations.md#roll-back. Without Lockstep, nodes just go back.
 func (r *clientRig) rollBack(ctx context.Context) error {
 	begin := time.Now()
 	if !r.without {
@@ -116,8 +116,8 @@ func (r *clientRig) rollBack(ctx context.Context) error {
 	return nil
 }
 
-// kill kills nodes, or their kube-apiservers, one after another, and starts each again when
-// its address has left the Service, and clients have gone on without it.
+// kill kills nodes, or their kube-apiservers, one after another, and starts each again after
+// its address left the Service and clients went on without it.
 func (r *clientRig) kill(ctx context.Context, times int, whole bool) error {
 	out := &r.apiOut
 	if whole {
@@ -181,7 +181,7 @@ func (r *clientRig) closeGates(ctx context.Context, rest time.Duration) error {
 // sidecarObservers observe the sidecars of all nodes.
 type sidecarObservers []*observer
 
-// settle returns when all sidecars have seen that nothing is left to write.
+// settle returns when all sidecars know that nothing is left to write.
 func (t sidecarObservers) settle(ctx context.Context) error {
 	for _, o := range t {
 		if _, err := await(ctx, "the Service to be published", o.when(view.published)); err != nil {
@@ -222,7 +222,7 @@ func (r *clientRig) closeGate(ctx context.Context, client *etcd.Client, n *balan
 // pauseLeader stops the sidecar that leads for a while.
 func (r *clientRig) pauseLeader(ctx context.Context) error {
 	return r.fleet.PauseLeader(ctx, func(*balancers.Node) error {
-		_ = backoff.Sleep(ctx, leaderPause) // it has to go on in each case
+		_ = backoff.Sleep(ctx, leaderPause) // it must go on in each case
 		return nil
 	})
 }
@@ -266,7 +266,7 @@ func lacks(address string) func(string) bool {
 	return func(stored string) bool { return !strings.Contains(stored, address) }
 }
 
-// awaitAll returns when the slice has all these addresses.
+// awaitAll returns when the slice contains all these addresses.
 func (o *sliceObserver) awaitAll(ctx context.Context, addresses []string) error {
 	_, err := await(ctx, "the Service to have all addresses", o.when(func(stored string) bool {
 		for _, a := range addresses {

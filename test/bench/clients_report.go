@@ -9,7 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/balancers"
 )
 
-// reportClients adds what clients have seen, with Lockstep and without.
+// reportClients adds the requests of clients, with Lockstep and without.
 func (b *bench) reportClients(with, without *clientRig) {
 	second := func(d time.Duration) time.Duration { return d + time.Second }
 	b.reportLeave(with)
@@ -52,8 +52,8 @@ func (b *bench) reportLeave(r *clientRig) {
 	b.report.measured(rowGateBusy, bar{}, r.gateOut[busyPause])
 }
 
-// reportBack adds what a rollback takes: no longer than the upgrade before it, except by a tenth,
-// which both may vary by.
+// reportBack adds the time of a rollback. It must not be longer than the upgrade before it, within a
+// tenth, by which both may vary.
 func (b *bench) reportBack(r *clientRig) {
 	b.report.measured(rowBack, bar{}, []time.Duration{r.back.all})
 	b.report.fact("the rollback beside the upgrade", short(r.back.all)+" and "+short(r.upgrade.all),
@@ -69,7 +69,7 @@ func compared(n int, of balancers.Counts, without int, ofWithout balancers.Count
 func isUpgrade(f clientFault) bool { return f.upgrade }
 func isAny(clientFault) bool       { return true }
 
-// sum is what clients have seen during some faults.
+// sum adds up the requests of clients during some faults.
 func (r *clientRig) sum(way int, of func(clientFault) bool) (out balancers.Counts) {
 	for _, p := range r.phases {
 		if of(p.clientFault) {

@@ -24,8 +24,8 @@ type heat struct {
 	show func(float64) string
 	own  []float64
 	took map[string][]float64 // by peer
-	bars map[string]float64   // by peer: its median has to be this many times ours
-	max  float64              // our median has to be below it; zero: no bar
+	bars map[string]float64   // by peer: its median must be this many times ours
+	max  float64              // our median must be below it; zero: no bar
 }
 
 // heat returns the row of that name, and adds it if there is none.

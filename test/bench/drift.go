@@ -25,8 +25,8 @@ const (
 // driftPatience bounds the wait for a repair.
 const driftPatience = 10 * time.Second
 
-// benchDrift edits and deletes objects, each of them once, of a sidecar that has
-// applied 1,000 and watches them.
+// benchDrift edits and deletes objects, each of them once, of a sidecar that applied
+// 1,000 and watches them.
 func benchDrift(ctx context.Context, b *bench) error {
 	api, err := b.startAPI("drift")
 	if err != nil {
@@ -87,8 +87,8 @@ func (d drifter) both(ctx context.Context, name string, i int, verb string) erro
 	return nil
 }
 
-// disturb edits or deletes an object, and returns how long after that etcd has the
-// whole object again. One watch sees both.
+// disturb edits or deletes an object, and returns how long after that etcd contains
+// the whole object again. One watch sees both.
 func (d drifter) disturb(ctx context.Context, name, verb string) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, driftPatience)
 	defer cancel()

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// size has the measurements for one number of objects.
+// size holds the measurements for one number of objects.
 type size struct {
 	n     int
 	took  [4]float64 // in seconds, by growthCases
 	peak  float64    // memory of the process of the first apply
-	heap  float64    // of the process that has made all passes, and keeps the objects
+	heap  float64    // of the process that made all passes, and keeps the objects
 	calls [4]int64   // requests, by growthCases
 }
 

@@ -99,10 +99,10 @@ func (b *bench) watchIdle(ctx context.Context, nodes trio, requests *requestCoun
 	return nil
 }
 
-// usage is what processes used: CPU seconds, and bytes of resident memory.
+// usage is the CPU time, in seconds, and the resident memory, in bytes, of processes.
 type usage struct{ cpu, memory float64 }
 
-// used returns the sum of what the sidecars' metrics report.
+// used returns the sum of the usage that the sidecars' metrics report.
 func used(ctx context.Context, nodes trio) (usage, error) {
 	var sum usage
 	for _, n := range nodes {
@@ -219,7 +219,7 @@ func (c *callCounter) close() {
 	}
 }
 
-// What of HTTP/2 is needed to count requests (RFC 9113).
+// The parts of HTTP/2 that are needed to count requests (RFC 9113).
 const (
 	preface     = len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 	frameHeader = 9
@@ -228,7 +228,7 @@ const (
 	endStream   = 1 // flag
 )
 
-// pass forwards what the client sends, frame by frame.
+// pass forwards the client's requests, frame by frame.
 func (c *callCounter) pass(in, out net.Conn) {
 	defer out.Close()
 	from := bufio.NewReader(in)

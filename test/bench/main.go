@@ -1,8 +1,8 @@
 // Command bench measures how fast Lockstep is, with real parts on loopback: an etcd
-// that syncs to the disk and has its default timing, a kube-apiserver, and
-// sidecars, each in a process of its own. In the same run it measures other tools
-// that do the same work, its peers. `make bench` runs it; docs/benchmarks.md
-// explains the cases and has results.
+// that syncs to the disk, with its default timing, a kube-apiserver, and sidecars,
+// each in a process of its own. In the same run it measures other tools that do the
+// same work, its peers. `make bench` runs it; docs/benchmarks.md explains the cases
+// and shows results.
 //
 // A case that misses its bar is printed as missed and does not fail the command,
 // because a shared machine can be slow at any moment.
@@ -41,7 +41,7 @@ type benchCase struct {
 	group string // -cases=GROUP runs all cases of it
 	name  string
 	run   func(ctx context.Context, b *bench) error
-	extra bool // runs only if -cases has its name
+	extra bool // runs only if -cases contains its name
 	// network: it needs addresses other than those of loopback.
 	network  bool
 	programs []string // that it needs besides
@@ -139,8 +139,7 @@ func chosen(list string) ([]benchCase, error) {
 	return out, nil
 }
 
-// runnable returns the cases for which this machine has what they need, and why the others
-// are left out.
+// runnable returns the cases whose needs this machine meets, and why the others are left out.
 func runnable(list []benchCase) (out []benchCase, left []string) {
 	for _, c := range list {
 		if missing := c.missing(); len(missing) > 0 {
@@ -152,7 +151,7 @@ func runnable(list []benchCase) (out []benchCase, left []string) {
 	return out, left
 }
 
-// missing returns what a case needs and this machine does not have.
+// missing lists the needs of a case that this machine does not meet.
 func (c benchCase) missing() (out []string) {
 	programs := c.programs
 	if c.network {
@@ -174,7 +173,7 @@ func (c benchCase) missing() (out []string) {
 	return out
 }
 
-// bench is what the cases share.
+// bench is shared by the cases.
 type bench struct {
 	opts    options
 	dir     string
@@ -182,7 +181,7 @@ type bench struct {
 	etcd    *clientv3.Client
 	report  *report
 
-	addresses int // of loopback, that nodes have
+	addresses int // of loopback, used by nodes
 
 	prints []func(io.Writer) // print further tables
 }
@@ -286,7 +285,7 @@ func (b *bench) start() error {
 }
 
 // startAPI starts a kube-apiserver with objects of its own, for one case. All
-// sidecars of one API have the same set of objects, so cases cannot share it.
+// sidecars of one API apply the same set of objects, so cases cannot share it.
 func (b *bench) startAPI(name string) (*cluster.APIServer, error) {
 	return b.cluster.StartAPIServer(cluster.APIServerConfig{Name: name, Args: []string{"--etcd-prefix=" + registryOf(name)}})
 }

@@ -63,7 +63,7 @@ func benchMany(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// lastLine returns the last line of a log, which has why its program ended.
+// lastLine returns the last line of a log, which explains why its program ended.
 func lastLine(log string) string {
 	lines := strings.Split(strings.TrimSpace(log), "\n")
 	return lines[len(lines)-1]
@@ -110,7 +110,7 @@ func (b *bench) carry(ctx context.Context, n int) (out carried, err error) {
 // notLinear is by how much more a prefix may cost beside many than beside few.
 const notLinear = 1.1
 
-// compareMany compares what a prefix costs in the largest number with the smallest.
+// compareMany compares the cost of a prefix in the largest number with the smallest.
 func (b *bench) compareMany(least, most carried) {
 	if most.Prefixes <= least.Prefixes {
 		return
@@ -133,10 +133,10 @@ type measure struct {
 	name  string
 	of    func(carried) float64
 	show  func(float64) string
-	grows bool // it has to grow with the number of prefixes, and no faster
+	grows bool // it must grow with the number of prefixes, and no faster
 }
 
-// cell has the measurement, or that it was not made.
+// cell shows the measurement, or a dash if it was not made.
 func (m measure) cell(c carried) string {
 	if m.of(c) == 0 && c.Problem != "" {
 		return "-"
@@ -211,7 +211,7 @@ func printMany(w io.Writer, sizes []carried) {
 	printMethods(w, sizes)
 }
 
-// printOutages prints what followed each kill of etcd.
+// printOutages prints the consequences of each kill of etcd.
 func printOutages(w io.Writer, sizes []carried) {
 	table := [][]string{{
 		"kill -9 of etcd under all of them", "etcd is off for", "until all gates are confirmed again", "until all have a leader",

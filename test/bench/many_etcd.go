@@ -16,7 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
 
-// saysServes is what the peer "etcd" reports when it serves.
+// saysServes is the word that the peer "etcd" reports when it serves.
 const saysServes = "serves"
 
 // runEtcd is the peer "etcd": one that syncs to the disk, with etcd's default timing,
@@ -37,7 +37,7 @@ func runEtcd(ctx context.Context, args []string) error {
 	return server.Close()
 }
 
-// etcdCounts are what an etcd's metrics had at one time.
+// etcdCounts are the values of an etcd's metrics at one time.
 type etcdCounts struct {
 	at       time.Time
 	started  float64 // of the process; Unix time
@@ -109,7 +109,7 @@ func parseEtcd(text io.Reader, at time.Time) (etcdCounts, error) {
 	return out, lines.Err()
 }
 
-// phase is what etcd and the sidecars did in some time, for each second of it.
+// phase is the work of etcd and the sidecars in some time, for each second of it.
 type phase struct {
 	EtcdCPU  float64 // 1 is a core
 	OwnCPU   float64 // of the process with the sidecars
@@ -128,8 +128,8 @@ func (p phase) all() float64 {
 	return sum
 }
 
-// phaseOf returns what happened between two readings of the metrics; own is the CPU
-// time of this process in between.
+// phaseOf returns the phase between two readings of the metrics; own is the CPU time
+// of this process in between.
 func phaseOf(before, after etcdCounts, own time.Duration) phase {
 	seconds := after.at.Sub(before.at).Seconds()
 	out := phase{

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// carried is what was measured with one number of prefixes.
+// carried holds the measurements with one number of prefixes.
 type carried struct {
 	Prefixes, Sidecars int
 
@@ -32,7 +32,7 @@ type carried struct {
 
 	Gates, Starts, Upgrades []time.Duration
 
-	// Problem is what this machine could not do with so many; empty: all was measured.
+	// Problem says why this machine could not measure all with so many; empty: all was measured.
 	Problem string
 }
 
@@ -46,13 +46,13 @@ type loadFlags struct {
 }
 
 const (
-	// settleTime passes before idle sidecars are measured: what followed their start is
-	// over, and each has made its regular requests more than once.
+	// settleTime passes before idle sidecars are measured: the work of their start is
+	// over, and each made its regular requests more than once.
 	settleTime = 25 * time.Second
 	// upgradePause is the time between the starts of two upgrades.
 	upgradePause = time.Second
 	// stride is the distance of two control planes that are upgraded one after the other:
-	// a prime, so that all have their turn.
+	// a prime, so that each of them is upgraded.
 	stride = 7919
 	// spareFiles are those that a process needs besides a connection for each sidecar.
 	spareFiles = 1000
@@ -96,8 +96,8 @@ func runMany(ctx context.Context, args []string) error {
 	return os.WriteFile(f.result, data, 0o600)
 }
 
-// enoughFiles returns an error if this process, and the etcd that has the same limit,
-// may not have that many open files. Go raises the limit to the highest that is allowed.
+// enoughFiles returns an error if this process, and the etcd with the same limit, may
+// not open that many files. Go raises the limit to the highest that is allowed.
 func enoughFiles(needed int) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -109,7 +109,7 @@ func enoughFiles(needed int) error {
 	return nil
 }
 
-// measure writes what it measures to out, until something fails.
+// measure writes its measurements to out, until something fails.
 func (f loadFlags) measure(ctx context.Context, out *carried) error {
 	began := time.Now()
 	tenants, err := f.startTenants(ctx)
@@ -118,7 +118,7 @@ func (f loadFlags) measure(ctx context.Context, out *carried) error {
 	}
 	out.Began = time.Since(began)
 	pause(ctx, settleTime)
-	debug.FreeOSMemory() // what the start needed
+	debug.FreeOSMemory() // the memory that the start needed
 	if out.Idle, err = f.during(ctx, func() error { pause(ctx, f.idle); return ctx.Err() }); err != nil {
 		return fmt.Errorf("idle: %w", err)
 	}
@@ -167,7 +167,7 @@ func (f loadFlags) startTenants(ctx context.Context) ([]*tenant, error) {
 	return out, group.Wait()
 }
 
-// bundlesOf has a bundle for each release. A bundle is written once: sidecars read it.
+// bundlesOf keeps a bundle for each release. A bundle is written once: sidecars read it.
 type bundlesOf struct {
 	write func(release string) (dir string, err error)
 
@@ -238,7 +238,7 @@ func (f loadFlags) during(ctx context.Context, do func() error) (phase, error) {
 	return phaseOf(before, after, since-own), err
 }
 
-// ownCPU is the CPU time that this process has used.
+// ownCPU returns the CPU time that this process used.
 func ownCPU() (time.Duration, error) {
 	var counted syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &counted); err != nil {
@@ -247,7 +247,7 @@ func ownCPU() (time.Duration, error) {
 	return time.Duration(counted.Utime.Nano() + counted.Stime.Nano()), nil
 }
 
-// residentMemory is that of this process, in bytes. Only Linux has the file.
+// residentMemory returns the memory of this process, in bytes. The file exists only on Linux.
 func residentMemory() (float64, error) {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {

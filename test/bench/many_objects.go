@@ -16,7 +16,7 @@ import (
 type objectless struct {
 	report *event.Value[reconcilereport.Report]
 
-	mu       sync.Mutex // mu guards what follows
+	mu       sync.Mutex // mu guards the fields below
 	mark     protocol.Mark
 	answered time.Time
 }

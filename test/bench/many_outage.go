@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// This file is what happens when etcd is killed under all sidecars and started again.
+// This file kills etcd under all sidecars, starts it again, and measures the outage.
 
 const (
-	// saysKill asks for kill -9 of etcd. A number follows: that of the outage.
+	// saysKill asks for kill -9 of etcd. The number of the outage follows.
 	saysKill = "kill etcd "
 	// recoveryTime bounds the time until all gates are confirmed again.
 	recoveryTime = 2 * time.Minute
@@ -26,11 +26,11 @@ const (
 	calmTime = 15 * time.Second
 )
 
-// outage is what followed one kill of etcd.
+// outage holds the consequences of one kill of etcd.
 type outage struct {
 	Planned time.Duration // how long etcd was not started again
 	Down    time.Duration // until etcd served again
-	Gates   time.Duration // from then until each gate was open and its sidecar had reached etcd
+	Gates   time.Duration // from then until each gate was open and its sidecar reached etcd
 	Leaders time.Duration // from then until each control plane had a leader besides
 	Closed  int           // gates that were closed meanwhile
 
@@ -58,7 +58,7 @@ func parseOutages(list string) ([]time.Duration, error) {
 }
 
 // keepEtcd kills etcd whenever the sidecars ask for that, and starts it again after the
-// next one of the durations. It returns the newest etcd when the sidecars have ended.
+// next duration. It returns the newest etcd when the sidecars have ended.
 func (b *bench) keepEtcd(ctx context.Context, name, addr string, server, load *peer, outages []time.Duration) (*peer, error) {
 	for i, down := range outages {
 		select {
@@ -149,8 +149,7 @@ func (f loadFlags) endureOne(ctx context.Context, tenants []*tenant, i int) (out
 	return out, err
 }
 
-// awaitAnother waits until an etcd serves that has started later, and returns when it was
-// seen.
+// awaitAnother waits until an etcd serves that started later, and returns when it was seen.
 func (f loadFlags) awaitAnother(ctx context.Context, before etcdCounts) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, recoveryTime)
 	defer cancel()
@@ -163,7 +162,7 @@ func (f loadFlags) awaitAnother(ctx context.Context, before etcdCounts) (time.Ti
 	return time.Time{}, fmt.Errorf("no other etcd serves at %s: %w", f.etcd, ctx.Err())
 }
 
-// view returns what /status shows now.
+// view returns the current /status.
 func (n *hosted) view() (view, error) {
 	answer := httptest.NewRecorder()
 	req := httptest.NewRequest(http.MethodGet, "http://localhost/status", http.NoBody)

@@ -18,11 +18,11 @@ import (
 	"github.com/lockstep-dev/lockstep/status"
 )
 
-// tenantNodes is how many sidecars a control plane has.
+// tenantNodes is the number of sidecars in a control plane.
 const tenantNodes = 3
 
 // tenant is a control plane whose sidecars run in this process, with the flags that
-// docs/clusters.md#hosted has: nodes are replaced, and never return.
+// docs/clusters.md#hosted names: nodes are replaced, and never return.
 type tenant struct {
 	name, etcd, kubeconfig string
 	ttl                    time.Duration // of the leases
@@ -99,7 +99,7 @@ func (t *tenant) start(ctx context.Context) error {
 	return nil
 }
 
-// upgraded is what one upgrade took.
+// upgraded holds the times of one upgrade.
 type upgraded struct {
 	all    time.Duration
 	gates  []time.Duration // from the write of the status until each gate follows it
@@ -107,9 +107,9 @@ type upgraded struct {
 }
 
 // upgrade replaces all nodes by nodes of the next release, one after another, as a
-// Deployment does that allows one node more and none less. The objects have to be of
-// that release before such a node serves. So the gate of the first one opens with the
-// status that its own sidecar writes.
+// Deployment does that allows one node more and none less. The objects must be of that
+// release before such a node serves. So the gate of the first one opens with the status
+// that its own sidecar writes.
 func (t *tenant) upgrade(ctx context.Context) (upgraded, error) {
 	t.upgrading.Lock()
 	defer t.upgrading.Unlock()
@@ -229,7 +229,7 @@ func (w streamWriter) Header() http.Header { return w.header }
 
 func (w streamWriter) WriteHeader(int) {}
 
-// FlushError and SetWriteDeadline are what http.ResponseController asks for.
+// FlushError and SetWriteDeadline are called by http.ResponseController.
 func (w streamWriter) FlushError() error { return nil }
 
 func (w streamWriter) SetWriteDeadline(time.Time) error { return nil }

@@ -21,8 +21,8 @@ const (
 // networkAddress returns an address of the network namespace, from 1 on.
 func networkAddress(i int) string { return fmt.Sprintf("10.90.0.%d", i) }
 
-// enterNetwork becomes this program in a network namespace of its own, which has the
-// addresses of networkAddress. In there it prepares them and returns.
+// enterNetwork becomes this program in a network namespace of its own, with the addresses
+// of networkAddress. In there it prepares them and returns.
 func enterNetwork() error {
 	if os.Getenv(insideVariable) == "" {
 		unshare, err := exec.LookPath("unshare")

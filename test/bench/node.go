@@ -58,7 +58,7 @@ func (n *node) signal(sig syscall.Signal) (time.Time, error) {
 // trio is a few sidecars with the same keys. The first leads at the beginning.
 type trio []*node
 
-// startTrio starts n sidecars and waits until the first has made its pass, and the
+// startTrio starts n sidecars and waits until the first finished its pass, and the
 // others wait for the leadership.
 func (b *bench) startTrio(ctx context.Context, cfg cluster.SidecarConfig, count int) (trio, error) {
 	var out trio

@@ -10,7 +10,7 @@ import (
 
 // bundleSpec describes a bundle to write.
 type bundleSpec struct {
-	name          string // of the bundle; each case has its own
+	name          string // of the bundle; each case uses its own
 	release       string
 	minReconciler string // empty: no constraint
 	minApiserver  string // empty: no constraint
@@ -43,7 +43,7 @@ func (b *bench) writeBundle(s bundleSpec) (string, error) {
 	return dir, nil
 }
 
-// objectsFile has the first objects of a bundle, up to 1,000.
+// objectsFile contains the first objects of a bundle, up to 1,000.
 const objectsFile = "objects.yaml"
 
 // configMap is a small object.

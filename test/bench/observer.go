@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// view has the fields of /status that the cases need.
+// view contains the fields of /status that the cases need.
 type view struct {
 	Node struct {
 		ID                 string
@@ -52,7 +52,7 @@ func (v view) published() bool { return v.KubernetesService.Reason == string(pro
 // waits reports whether the sidecar is ready and campaigns.
 func (v view) waits() bool { return v.Ready.Ready && v.Election.State == "campaigning" }
 
-// settled reports whether the sidecar leads, has made a pass, and has written DONE.
+// settled reports whether the sidecar leads, finished a pass, and wrote DONE.
 func (v view) settled() bool {
 	return v.leads() && v.Election.Step.Kind == "Hold" && !v.Reconcile.Running &&
 		v.Reconciler.State == "DONE" && v.Reconciler.Leader == v.Node.ID
@@ -65,9 +65,9 @@ type observer struct {
 	sightings[view]
 }
 
-// sightings is what was received last, and when conditions were first met.
+// sightings keeps the last value received, and when conditions were first met.
 type sightings[T any] struct {
-	mu   sync.Mutex // mu guards what follows
+	mu   sync.Mutex // mu guards the fields below
 	last T
 	at   time.Time // when last was received; zero: nothing yet
 	open []condition[T]
@@ -100,7 +100,7 @@ func (s *sightings[T]) latest() T {
 	return s.last
 }
 
-// record stores what was received, and reports to the conditions that it meets.
+// record stores a value that was received, and reports to the conditions that it meets.
 func (s *sightings[T]) record(v T, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,7 +24,7 @@ const (
 	saysFollows = "follows" // it waits for the leadership
 	saysLeads   = "leads"
 	saysBlocked = "blocked" // it leads, and waits for nodes that block it
-	saysDone    = "done"    // it leads, has made its pass, and has written DONE
+	saysDone    = "done"    // it leads, finished its pass, and wrote DONE
 )
 
 // peerFlags are the flags of the peers that run until they are stopped.
@@ -35,7 +35,7 @@ type peerFlags struct {
 	thousand                     bool
 }
 
-// runPeer runs a peer until SIGTERM, or until it has done its work.
+// runPeer runs a peer until SIGTERM, or until its work is done.
 func runPeer(name string, args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -102,7 +102,7 @@ func (b *bench) startPeer(name string, f peerFlags) (*peer, error) {
 		fmt.Sprintf("-thousand=%v", f.thousand))
 }
 
-// launch starts this program as a peer. id is that of its log.
+// launch starts this program as a peer. id names its log.
 func (b *bench) launch(id, name string, args ...string) (*peer, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -143,7 +143,7 @@ func orZero(release string) string {
 	return release
 }
 
-// when returns the channel that gets the time at which the peer said what.
+// when returns the channel that gets the time at which the peer said the word what.
 func (p *peer) when(what string) chan time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,8 +153,8 @@ func (p *peer) when(what string) chan time.Time {
 	return p.said[what]
 }
 
-// await waits until the peer has said what, and returns when. It works once for
-// each word.
+// await waits until the peer says a word, and returns when. It works once for each
+// word.
 func (p *peer) await(ctx context.Context, what string) (time.Time, error) {
 	at, err := await(ctx, "a peer to say "+what, p.when(what))
 	if errors.Is(err, errPatience) {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// saysKeeps: it has applied its objects, and watches them.
+// saysKeeps: it applied its objects, and watches them.
 const saysKeeps = "keeps"
 
 // keeper is the least that can repair objects: one watch, and one apply for each

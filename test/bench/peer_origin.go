@@ -203,8 +203,7 @@ func (o *origin) elect(ctx context.Context) error {
 	return o.lead(ctx, clientv3.Compare(clientv3.CreateRevision(election.Key()), "=", election.Rev()))
 }
 
-// lead restricts the status if it has to, waits, and then reconciles again and
-// again.
+// lead restricts the status if needed, waits, and then reconciles again and again.
 func (o *origin) lead(ctx context.Context, leads clientv3.Cmp) error {
 	resp, err := o.etcd.Get(ctx, o.status())
 	if err != nil {
@@ -282,7 +281,7 @@ var originResources = map[string]schema.GroupVersionResource{
 	"ConfigMap":          {Version: "v1", Resource: "configmaps"},
 }
 
-// reconcile lists each kind and creates what is missing, one after another.
+// reconcile lists each kind and creates the missing objects, one after another.
 func (o *origin) reconcile(ctx context.Context) error {
 	texts := few(o.flags.objects, "one")
 	if o.flags.thousand {

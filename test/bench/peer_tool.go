@@ -29,16 +29,16 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
-// spent is what a program used, as the kernel counted it.
+// spent is the usage of a program, as the kernel counted it.
 type spent struct {
 	Wall time.Duration
 	CPU  time.Duration // user and system
 	Peak int64         // resident memory, bytes
 }
 
-// runTimed is the peer "timed". It runs a program, and writes what the kernel counted
-// to a file. It is a process of its own because the kernel counts the memory of the
-// parent process for the program, and this one needs little.
+// runTimed is the peer "timed". It runs a program, and writes its usage, as the kernel
+// counted it, to a file. It is a process of its own because the kernel counts the memory
+// of the parent process for the program, and this one needs little.
 func runTimed(args []string) error {
 	to, program := args[0], args[1:]
 	cmd := exec.Command(program[0], program[1:]...)
@@ -77,8 +77,8 @@ type passed struct {
 }
 
 // runPass is the peer "pass": Lockstep's reconciliation and nothing else. It makes a
-// pass for each line on standard input, which has the directory of a bundle and its
-// content epoch.
+// pass for each line on standard input, which contains the directory of a bundle and
+// its content epoch.
 func runPass(ctx context.Context, args []string) error {
 	set := flag.NewFlagSet("pass", flag.ExitOnError)
 	kubeconfig := set.String("kubeconfig", "", "")

@@ -39,7 +39,7 @@ func (b peerBench) origin(prefix, id string) peerFlags {
 	}
 }
 
-// start starts a peer and waits until it has said until.
+// start starts a peer and waits until it says until.
 func (b peerBench) start(ctx context.Context, name string, f peerFlags, until string) (*peer, error) {
 	p, err := b.startPeer(name, f)
 	if err != nil {
@@ -50,7 +50,7 @@ func (b peerBench) start(ctx context.Context, name string, f peerFlags, until st
 }
 
 // originDone stops a leader with 1,000 objects, and waits until the next one leads
-// and has made its pass.
+// and finishes its pass.
 func (b peerBench) originDone(ctx context.Context) error {
 	f := b.origin("done", "0")
 	f.thousand = true
@@ -156,7 +156,7 @@ func (b peerBench) originNewer(ctx context.Context) error {
 	return older.end(syscall.SIGTERM)
 }
 
-// originBlocker has a leader wait for a node of the previous release, and removes
+// originBlocker makes a leader wait for a node of the previous release, and removes
 // that node.
 func (b peerBench) originBlocker(ctx context.Context, i int) error {
 	f := b.origin(fmt.Sprintf("blocker-%d", i), "a")

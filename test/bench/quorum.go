@@ -62,7 +62,7 @@ func (b *bench) newMember(name, kubeconfig string, joins ...string) *member {
 	return m
 }
 
-// maxAddresses is how many addresses the certificate of the kube-apiservers has.
+// maxAddresses is the number of addresses in the certificate of the kube-apiservers.
 const maxAddresses = 64
 
 // addressOf is the n-th loopback address of a node of this process.
@@ -249,7 +249,7 @@ func (b *bench) threeNodes(
 	return took, errors.Join(err, stopMembers(three, two, one))
 }
 
-// benchSize compares the size of the sidecar's program, which has etcd in it.
+// benchSize compares the size of the sidecar's program, which contains etcd.
 func benchSize(_ context.Context, b *bench) error {
 	const largest = 35e6
 	info, err := os.Stat(filepath.Join(b.opts.assets, "sidecar"))

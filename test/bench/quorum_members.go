@@ -56,7 +56,7 @@ func benchMembers(ctx context.Context, b *bench) error {
 	return errors.Join(stopMembers(nodes...), api.Stop())
 }
 
-// What three idle members may use, each with its sidecar.
+// The bars of three idle members, each with its sidecar.
 const (
 	idleMemory = 110e6
 	idleCPU    = 0.015 // of a core
@@ -90,7 +90,7 @@ func (b *bench) idleMembers(ctx context.Context, nodes []*member) error {
 	return nil
 }
 
-// used returns what the sidecar and its member have used, as the kernel counts it.
+// used returns the usage of the sidecar and its member, as the kernel counts it.
 func (m *member) used() (usage, error) {
 	child, err := m.Child()
 	if err != nil {
@@ -126,7 +126,7 @@ func usedBy(pid int) (usage, error) {
 }
 
 // failOver kills the node that leads etcd, and returns how long it takes until a client
-// like a sidecar's has written. Then it starts the node again.
+// like a sidecar's can write. Then it starts the node again.
 func failOver(ctx context.Context, nodes []*member) (time.Duration, error) {
 	leader, others, err := leaderOf(ctx, nodes)
 	if err != nil {
@@ -163,7 +163,7 @@ func failOver(ctx context.Context, nodes []*member) (time.Duration, error) {
 	return took, err
 }
 
-// client returns a client as the sidecar of m has one. Its first endpoint is m's own.
+// client returns a client like the one of m's sidecar. Its first endpoint is m's own.
 func (m *member) client(others ...*member) (*etcd.Client, error) {
 	cfg, err := manager.Reach(m.dir, "/bench/")
 	if err != nil {

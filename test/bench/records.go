@@ -90,8 +90,8 @@ func usedFor(ctx context.Context, nodes trio, do func(i int) error) (seconds flo
 
 func recordID(i int) protocol.NodeID { return protocol.NodeID(fmt.Sprintf("node-%04d", i)) }
 
-// putRecord writes a controller's record. The first node has a newer release than the
-// sidecar, and the others an older one.
+// putRecord writes a controller's record. The first node is of a newer release than the
+// sidecar, and the others of an older one.
 func putRecord(i, address int) clientv3.Op {
 	release := protocol.Release{Minor: 9}
 	if i == 0 {

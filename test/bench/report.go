@@ -12,7 +12,7 @@ import (
 
 // report collects measurements. Its methods may be called from many goroutines.
 type report struct {
-	mu    sync.Mutex // mu guards what follows
+	mu    sync.Mutex // mu guards the fields below
 	rows  []*row
 	facts []fact
 }
@@ -34,7 +34,7 @@ type row struct {
 	peers map[string][]time.Duration
 }
 
-// bar is what a case has to reach. A zero field requires nothing.
+// bar contains the times that a case must reach. A zero field requires nothing.
 type bar struct {
 	p50, p99, max time.Duration
 	faster        map[string]float64 // how many times faster than a peer, by p50

@@ -37,7 +37,7 @@ const (
 	rowRole      = "a role is given, until the service of it is ready: a process without a probe"
 )
 
-// port is that of the kube-apiserver in test/local/services.
+// port is the port of the kube-apiserver in test/local/services.
 const port = "6443"
 
 // benchCommand compares a node that one command runs with its kube-apiserver alone.
@@ -74,7 +74,7 @@ func middle(times []time.Duration) time.Duration {
 }
 
 // command runs a node by one command, and returns how long it took until its gate was
-// open, and until all of it had ended.
+// open, and how long all of it then took to end.
 func (b *bench) command(ctx context.Context, name string) (opens, stops time.Duration, err error) {
 	assets, err := filepath.Abs(b.opts.assets)
 	if err != nil {
@@ -186,7 +186,7 @@ func (v view) runs(name string) bool {
 	return slices.ContainsFunc(v.Services, func(s serviceView) bool { return s.Name == name && s.State != "Stopped" })
 }
 
-// serviceView has the fields of a service that the cases need.
+// serviceView contains the fields of a service that the cases need.
 type serviceView struct {
 	Name, State string
 	Ready       bool

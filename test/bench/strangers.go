@@ -14,7 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// strangersCases returns the case of what clients without an identity cost.
+// strangersCases returns the case that measures the cost of clients without an identity.
 func strangersCases() []benchCase {
 	return []benchCase{{group: "strangers", name: "strangers", run: benchStrangers, network: true}}
 }
@@ -26,7 +26,7 @@ const (
 	strangersTime    = 8 * time.Second // of each attack
 	strangers        = 5000            // addresses
 	strangersFirst   = 2               // networkAddress of the first load balancer
-	strangersAddress = 1               // that of the sidecar
+	strangersAddress = 1               // networkAddress of the sidecar
 )
 
 // benchStrangers lets strangers do at full speed all that they can do at the ports of a sidecar that

@@ -22,15 +22,15 @@ func tenantRows() []string { return []string{rowCalm, rowRefused, rowPassed} }
 const maxUpgrades = 20
 
 // benchTenant upgrades two nodes again and again: alone, beside a tenant whom the
-// fence refuses, and beside one who has the right that the fence asks for.
+// fence refuses, and beside one with the right that the fence asks for.
 func benchTenant(ctx context.Context, b *bench) error {
 	u := &upgrades{bench: b, times: map[string][]time.Duration{}}
 	if err := u.start(ctx); err != nil {
 		return err
 	}
 	n := min(b.opts.n, maxUpgrades)
-	// The right cannot be taken back at once, so both pairs have upgrades without the
-	// tenant between those with it.
+	// The right cannot be taken back at once, so both pairs contain upgrades without the
+	// tenant between upgrades with it.
 	for i := range 2 * n {
 		if i == n {
 			if err := u.tenant.PassFence(ctx); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// task has the objects that a tool has to apply.
+// task holds the objects that a tool must apply.
 type task struct {
 	prefix string // of all names
 	dir    string // a bundle
@@ -57,8 +57,8 @@ func bare(workers int) tool {
 
 func bareName(workers int) string { return fmt.Sprintf("bare, %d at once", workers) }
 
-// runTimed runs a program to its end. It returns what the kernel counted, and the
-// time without the program's start if the program prints it.
+// runTimed runs a program to its end. It returns the usage that the kernel counted, and
+// the time without the program's start if the program prints it.
 func (b *bench) runTimed(ctx context.Context, program string, args []string, input string) (spent, passed, error) {
 	cmd, result, err := b.timed(ctx, program, args)
 	if err != nil {
@@ -95,8 +95,8 @@ func runChild(cmd *exec.Cmd) error {
 // lastOf returns the end of a log, for messages.
 func lastOf(log string) string { return log[max(0, len(log)-2000):] }
 
-// timed returns the command that runs a program by the peer "timed", and the file
-// to which that writes what the kernel counted.
+// timed returns the command that runs a program by the peer "timed", and the file to
+// which that peer writes the program's usage.
 func (b *bench) timed(ctx context.Context, program string, args []string) (cmd *exec.Cmd, result string, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -156,7 +156,7 @@ func (r *resident) pass(dir string, epoch int) (passed, error) {
 	return p, json.Unmarshal(r.out.Bytes(), &p)
 }
 
-// end waits until the process has ended, and returns what the kernel counted.
+// end waits until the process has ended, and returns the usage that the kernel counted.
 func (r *resident) end() (spent, error) {
 	if err := errors.Join(r.in.Close(), r.cmd.Wait()); err != nil {
 		return spent{}, err
