@@ -14,8 +14,8 @@ type build struct {
 	version  string // that it reports
 }
 
-// Programs has the kube-apiserver of each release. They differ only in the version that they
-// report.
+// Programs returns the kube-apiserver of each release. They differ only in the version that
+// they report.
 func Programs() map[string]string {
 	return map[string]string{"1.0.0": "kube-apiserver", "1.1.0": "kube-apiserver-1.1.0", "1.2.0": "kube-apiserver-1.2.0"}
 }

@@ -82,7 +82,7 @@ func (b bundles) path(release string) string { return filepath.Join(b.dir, relea
 
 // releases returns all releases, the oldest first.
 func (b bundles) releases() []string {
-	// As strings: the walk has no number above nine.
+	// As strings: the walk uses no number above nine.
 	return slices.Sorted(maps.Keys(b.objects))
 }
 
@@ -103,7 +103,7 @@ func (b bundles) all() []*unstructured.Unstructured {
 	return out
 }
 
-// have reports whether any of the bundles has the object.
+// have reports whether any of the bundles contains the object.
 func (b bundles) have(name string) bool {
 	for _, objects := range b.objects {
 		if objects[name] != nil {
@@ -114,7 +114,7 @@ func (b bundles) have(name string) bool {
 }
 
 // forms returns the forms of an object in bundle after bundle, as the walk takes them: up to
-// the newest, and then back. A form is named by the first release that has it.
+// the newest, and then back. A form is named by the first release that contains it.
 func (b bundles) forms(name string) []string {
 	var out []string
 	var last *unstructured.Unstructured
@@ -131,7 +131,7 @@ func (b bundles) forms(name string) []string {
 	return out
 }
 
-// firstWith is the first release that has an object in this form.
+// firstWith returns the first release that contains an object in this form.
 func (b bundles) firstWith(name string, obj *unstructured.Unstructured) string {
 	all := b.releases()
 	return all[slices.IndexFunc(all, func(release string) bool { return reflect.DeepEqual(b.objects[release][name], obj) })]

@@ -20,7 +20,7 @@ import (
 )
 
 // claimTimeout is how long a claim may take to become true. Only a kube-apiserver
-// that has just started takes seconds.
+// that just started takes seconds.
 const claimTimeout = 30 * time.Second
 
 // reasonTooOld is the gate's reason when the node is too old for the objects.
@@ -40,7 +40,7 @@ func Check(ctx context.Context, claims []Claim) []error {
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
 	errs := slices.Repeat([]error{errors.New("not checked in time")}, len(claims))
-	// errs has what is false at the end.
+	// errs says which claims are false at the end.
 	_ = cluster.Poll(ctx, func(ctx context.Context) error {
 		got := make([]error, len(claims))
 		for i, c := range claims {
@@ -54,7 +54,7 @@ func Check(ctx context.Context, claims []Claim) []error {
 	return errs
 }
 
-// Claims returns what must be true at the end of a step.
+// Claims returns the claims that must be true at the end of a step.
 func (w *Walk) Claims(s Step) []Claim {
 	leader := cmp.Or(s.Want.Leader, Leader)
 	claims := []Claim{
@@ -72,7 +72,7 @@ func (w *Walk) Claims(s Step) []Claim {
 	return claims
 }
 
-// FinalClaims returns what must be true after all steps.
+// FinalClaims returns the claims that must be true after all steps.
 func (w *Walk) FinalClaims() []Claim {
 	claims := []Claim{
 		{Text: "the status changed in this order, and in no other: " + arrows(statusHistory()), OfAllSteps: true, check: func(context.Context) error {
@@ -124,7 +124,7 @@ func readyText(keptOut string) string {
 	return "a kubelet would find all nodes ready except " + keptOut + ": " + reasonTooOld
 }
 
-// buildsText says which version each kube-apiserver has to report: "the kube-apiservers are
+// buildsText says which version each kube-apiserver must report: "the kube-apiservers are
 // v1 (c) and v2 (a and b)".
 func (w *Walk) buildsText() string {
 	nodes := map[string][]string{}

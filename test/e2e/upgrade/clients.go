@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// clients read an object all the time. What connects them is like a load balancer: it asks
-// /readyz of the sidecars, and leads new connections to nodes whose gate is open. Half of the
-// clients keep one connection, the others dial for each request.
+// clients read an object all the time, as if behind a load balancer that requests /readyz of the
+// sidecars, and leads new connections to nodes whose gate is open. Half of the clients keep one
+// connection, the others dial for each request.
 type clients struct {
 	walk    *Walk
 	tls     *tls.Config
@@ -25,7 +25,7 @@ type clients struct {
 	open    [NodeCount]atomic.Bool // the gates, as they were observed last
 	next    atomic.Uint32          // at which node the next connection begins to look
 	started chan struct{}          // closed when the clients may begin
-	excused atomic.Bool            // failures do not count: what runs on a node was killed
+	excused atomic.Bool            // failures do not count: a node was killed
 
 	mu     sync.Mutex // mu guards the fields below
 	sent   int
@@ -42,7 +42,7 @@ const (
 	settingsPath  = "/api/v1/namespaces/platform/configmaps/settings"
 )
 
-// shutdownDelay is how long a node serves on when it is about to stop. It has to be
+// shutdownDelay is how long a node serves on when it is about to stop. It must be
 // longer than the clients need to notice that.
 var shutdownDelay = 500 * time.Millisecond
 
@@ -125,7 +125,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// dial connects to a node whose gate is open. If one refuses, the next has its turn.
+// dial connects to a node whose gate is open. If one refuses, it tries the next.
 func (c *clients) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	err := errors.New("no gate is open")
 	first := int(c.next.Add(1))

@@ -29,7 +29,7 @@ import (
 // This file is about the walk whose nodes are one command each (docs/roles.md): a sidecar
 // that runs a member of etcd and a kube-apiserver.
 
-// command is what a node has that is one command.
+// command holds the fields of a node that is one command.
 type command struct {
 	address, dataDir, kubeconfig string
 	join                         []string // flags of its first start, with which it joins; only the walk's goroutine uses it
@@ -175,8 +175,8 @@ func (w *Walk) version(ctx context.Context, n *node) (string, error) {
 	return info.GitVersion, nil
 }
 
-// checkRecord is called as soon as the record of a node has another release than before. By
-// then the kube-apiserver of that release answers, and the former one has exited.
+// checkRecord is called as soon as the release in a node's record changes. By then the
+// kube-apiserver of that release answers, and the former one has exited.
 func (w *Walk) checkRecord(ctx context.Context, id, release string) {
 	if !w.byCommand() {
 		return // the walk starts and stops them
@@ -251,7 +251,7 @@ func (w *Walk) claimBuilds(ctx context.Context) error {
 }
 
 // execute executes a command of the sidecar's program, as a person would on a node, and
-// returns what it prints.
+// returns its output.
 func (w *Walk) execute(ctx context.Context, args ...string) ([]byte, error) {
 	out, err := exec.CommandContext(ctx, w.cfg.Cluster.SidecarBinary(), args...).CombinedOutput()
 	if err != nil {
@@ -260,8 +260,8 @@ func (w *Walk) execute(ctx context.Context, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// invite creates a token for each of the other nodes on a node, and adds what it prints to
-// their flags.
+// invite creates a token for each of the other nodes on a node, and adds the printed flags to
+// theirs.
 func (w *Walk) invite(ctx context.Context, first *node, others []*node) error {
 	for _, n := range others {
 		if err := w.inviteNode(ctx, first, n); err != nil {
@@ -290,8 +290,8 @@ func (w *Walk) inviteNode(ctx context.Context, first, joining *node) error {
 	return nil
 }
 
-// typed is the command that starts a node, as a person would type it on the node, without
-// what differs from machine to machine. A token is long, and secret.
+// typed returns the command that starts a node, as a person would type it on the node, without
+// the flags that differ from machine to machine. It shortens the token, which is long, and secret.
 func (n *node) typed(release string) string {
 	words := append([]string{"sidecar run --etcd=embedded"}, n.join...)
 	if n.token != "" {

@@ -24,20 +24,20 @@ const registryPrefix = "/registry/"
 
 var keys = keyspace.Under("/lockstep/")
 
-// The forms of an object that no bundle has.
+// The forms of an object that no bundle contains.
 const (
 	formDeleted = "deleted"
 	formForeign = "of no bundle"
 )
 
-// history has every write of the bundles' objects and of the reconciler status since
+// history keeps every write of the bundles' objects and of the reconciler status since
 // the cluster started, in order, and which node led then. It watches etcd: a watch of a
-// kube-apiserver would have gaps, since an upgrade restarts the server. The
+// kube-apiserver would miss writes, since an upgrade restarts the server. The
 // kube-apiservers must store JSON.
 type history struct {
 	bundles  bundles
 	note     func(text string)                               // called for each change of an object's form
-	onRecord func(ctx context.Context, node, release string) // called when a node's record has another release than before
+	onRecord func(ctx context.Context, node, release string) // called when the release in a node's record changes
 
 	// Only follow uses these.
 	candidates map[string]candidate // by key
@@ -80,7 +80,7 @@ func (h *history) follow(ctx context.Context, client *clientv3.Client) error {
 	}
 }
 
-// watch records what was written from the revision next on, and moves next.
+// watch records the writes from the revision next on, and moves next.
 func (h *history) watch(ctx context.Context, client *clientv3.Client, next *int64) error {
 	watch := client.Watch(clientv3.WithRequireLeader(ctx), "/", clientv3.WithPrefix(), clientv3.WithRev(*next), clientv3.WithPrevKV())
 	for resp := range watch {
@@ -140,7 +140,7 @@ func (h *history) leader() candidate {
 	return out
 }
 
-// recordNode reports the record of a node that has another release than before.
+// recordNode reports a node's record if its release changed.
 func (h *history) recordNode(ctx context.Context, ev *clientv3.Event) error {
 	if ev.Type == clientv3.EventTypeDelete {
 		return nil
@@ -254,7 +254,7 @@ func (h *history) checkLeaders() error {
 
 // checkWrites returns nil if each object was written once for each change of its form
 // from bundle to bundle, in order. An object that two writers fight over, or that is
-// written for no reason, has more writes.
+// written for no reason, is written more often.
 func (h *history) checkWrites() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

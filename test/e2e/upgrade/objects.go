@@ -16,8 +16,8 @@ func ref(obj *unstructured.Unstructured) string {
 	return obj.GetKind() + " " + obj.GetName()
 }
 
-// covers returns nil where live has every field of want, with its value. What
-// the API server or the sidecar adds does not count.
+// covers returns nil where live contains every field of want, with its value. Fields
+// that the API server or the sidecar adds do not count.
 func covers(live, want any, at string) error {
 	switch want := want.(type) {
 	case map[string]any:

@@ -1,7 +1,7 @@
 // Package upgrade takes a control plane of three nodes through two rolling upgrades, and
-// then back from the second one, with clients all the time. It fakes nothing, and checks after
-// every step what must be true. The end-to-end test and `make demo` run the same walk:
-// Steps has the steps and their claims, Walk executes them, Check checks the claims.
+// then back from the second one, with clients all the time. It fakes nothing, and checks claims
+// after every step. The end-to-end test and `make demo` run the same walk: Steps lists the steps
+// and their claims, Walk executes them, Check checks the claims.
 //
 // A node here is a sidecar that runs a member of etcd and a kube-apiserver (command.go). To
 // upgrade it, the walk stops the sidecar, and starts it with the next release's bundle and
@@ -19,7 +19,7 @@
 //	                         are ready, because M allows the objects of 1.1.0.
 //
 // The way back is a rollback (docs/protocol.md#rollback): for the same reason, nodes of 1.2.0
-// go on serving when a node of 1.1.0 has brought its objects back.
+// go on serving when a node of 1.1.0 brings its objects back.
 //
 // Goroutines run only inside Walk.Run, which waits for them.
 package upgrade
@@ -45,7 +45,7 @@ type Step struct {
 	Want    Want
 	// Rollback: Node is not stopped. People type there that they want the objects of Release back.
 	Rollback bool
-	// Kill: what runs on Node is killed, instead of stopped, or after the command of Rollback.
+	// Kill: all that runs on Node is killed, instead of stopped, or after the command of Rollback.
 	// Clients may notice that.
 	Kill bool
 }
@@ -54,14 +54,14 @@ type Step struct {
 type Want struct {
 	Status   string   // state, version and minimum, as in "DONE 1.0.0 min 0.9.0"
 	Blockers []string // nodes that block the leader
-	Objects  string   // release of the bundle whose objects the API has
+	Objects  string   // release of the bundle whose objects are in the API
 	Owed     string   // object of the previous release that was not deleted yet; empty: none
 	KeptOut  string   // node that is not ready because its release is too old; empty: none
 	Leader   string   // empty: Leader
 }
 
 // Leader is the node that leads at the end of most steps. The first node that is
-// upgraded leads from then on, because no other node has a newer release.
+// upgraded leads from then on, because no other node is of a newer release.
 const Leader = nodeA
 
 // Steps is the walk.
@@ -115,11 +115,11 @@ func Steps() []Step {
 // wayBack is the release to which the walk goes back at its end.
 const wayBack = "1.1.0"
 
-// statusHistory is every status that etcd may ever have, in order.
+// statusHistory returns every status that etcd may ever contain, in order.
 func statusHistory() []string {
 	return []string{
 		"DONE 1.0.0 min 0.9.0",
-		"WORKING 1.0.0 min 1.0.0", // restricted to what fits before and after
+		"WORKING 1.0.0 min 1.0.0", // restricted to nodes that fit before and after
 		"DONE 1.1.0 min 1.0.0",
 		"WORKING 1.1.0 min 1.2.0",
 		"DONE 1.2.0 min 1.2.0",

@@ -19,7 +19,7 @@ const observeInterval = 50 * time.Millisecond
 // kubeletFailureThreshold is the default of a readiness probe.
 const kubeletFailureThreshold = 3
 
-// View is what a user sees of the control plane. It can be compared.
+// View is the control plane as a user sees it. It can be compared.
 type View struct {
 	Nodes  [NodeCount]NodeView
 	Leader string // the node whose sidecar reports that it leads; empty: none does
@@ -173,7 +173,7 @@ func admits(s cluster.Status, needs string) error {
 	case r.State == "":
 		return errors.New("ready without a status")
 	}
-	// As strings: the walk has no number above nine.
+	// As strings: the walk uses no number above nine.
 	if s.Node.Release < r.MinimumCompatibleRelease || r.Version < needs {
 		return fmt.Errorf("%s, which needs %s, is ready under %s", s.Node.Release, needs, s.Describe())
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// Config is what a Walk needs.
+// Config configures a Walk.
 type Config struct {
 	Cluster *cluster.Cluster // with an etcd and nothing else; without etcd if there are Addresses; required
 	Dir     string           // for the bundles; required
@@ -26,12 +26,12 @@ type Config struct {
 	// etcd and a kube-apiserver, at this IP address of this machine and the default ports.
 	// Empty: the walk starts kube-apiservers and sidecars, and all share Cluster's etcd.
 	Addresses []string
-	// Assets is the directory of the binaries, and Services that of the services that the
-	// sidecars run. Required with Addresses.
+	// Assets is the directory of the binaries, and Services the directory of the services
+	// that the sidecars run. Required with Addresses.
 	Assets, Services string
 }
 
-// Event is what the walk does now, a change of an object, or a change of the view.
+// Event reports an action of the walk, a change of an object, or a change of the view.
 type Event struct {
 	At   time.Duration // since the walk began
 	Text string        // empty: the view changed
@@ -120,8 +120,8 @@ func (w *Walk) Versions() map[string]string {
 	return out
 }
 
-// Run observes the control plane until ctx ends. Claims are checked against what it
-// observed. It returns an error if it could not observe everything.
+// Run observes the control plane until ctx ends. Claims are checked against its
+// observations. It returns an error if it could not observe everything.
 func (w *Walk) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -144,7 +144,7 @@ func (w *Walk) follow(ctx context.Context) error {
 		return fmt.Errorf("watch the walk: %w", err)
 	}
 	err = w.history.follow(ctx, client)
-	// Close returns that the client's context has ended, which is intended.
+	// Close reports the end of the client's context, which is intended.
 	_ = client.Close()
 	return err
 }
@@ -247,7 +247,7 @@ func (w *Walk) start(ctx context.Context, n *node, release string) error {
 }
 
 // startParts starts the node's kube-apiserver and then its sidecar. The old kube-apiserver
-// must have stopped: a sidecar registers the release of its kube-apiserver
+// must not run any more: a sidecar registers the release of its kube-apiserver
 // (docs/protocol.md#registration).
 func (w *Walk) startParts(n *node, release string) error {
 	api, err := w.cfg.Cluster.StartAPIServer(cluster.APIServerConfig{
@@ -294,7 +294,7 @@ func (w *Walk) stop(n *node) error {
 	return errors.Join(sidecar.Stop(), api.Stop())
 }
 
-// kill kills what runs on a node, as the loss of the machine does.
+// kill kills all that runs on a node, as the loss of the machine does.
 func (w *Walk) kill(n *node) error {
 	n.mu.Lock()
 	api, sidecar := n.api, n.sidecar
@@ -318,7 +318,7 @@ func newNode(id string) (*node, error) {
 	return n, nil
 }
 
-// note reports what is done, with the newest view.
+// note reports an action, with the newest view.
 func (w *Walk) note(text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
