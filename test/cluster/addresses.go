@@ -10,11 +10,11 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
 
-// APIServerPort is that of the kube-apiserver in test/local/services.
+// APIServerPort is the port of the kube-apiserver in test/local/services.
 const APIServerPort = 6443
 
 // NodeAddresses returns n loopback addresses in a row on which the usual ports of a
-// sidecar that runs etcd itself are free, and that of its kube-apiserver: 127.0.0.2 and up,
+// sidecar that runs etcd itself, and of its kube-apiserver, are free: 127.0.0.2 and up,
 // or 127.0.1.2 and up if another program uses those, and so on. All of 127.0.0.0/8 is local
 // on Linux. They are reserved until this process ends: other processes, and later calls, get
 // other ones.
@@ -33,7 +33,7 @@ func NodeAddresses(n int) ([]string, error) {
 	return nil, fmt.Errorf("no %d loopback addresses with free ports: %w", n, last)
 }
 
-// reservationPort is not used by a sidecar. Who listens there has reserved the address.
+// reservationPort is not used by a sidecar. The process that listens there reserves the address.
 const reservationPort = 8085
 
 var (

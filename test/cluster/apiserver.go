@@ -24,7 +24,7 @@ const apiserverTimeout = 3 * time.Minute
 type APIServerConfig struct {
 	Name string   // of its log and kubeconfig; required, unique among those that run
 	Addr string   // host:port to listen on; empty: a free one on loopback
-	Args []string // more flags; they override those of this package
+	Args []string // more flags; they override the flags of this package
 	// EtcdServers are the URLs at which it reaches the cluster's etcd; empty: etcd's
 	// endpoints.
 	EtcdServers []string
@@ -45,7 +45,7 @@ type APIServer struct {
 // StartAPIServer starts a kube-apiserver on the cluster's etcd. It returns when the
 // server is ready, with its RBAC roles and default namespaces. The server authorizes
 // by RBAC and authenticates by client certificate. All kube-apiservers of a cluster
-// have the same objects.
+// serve the same objects.
 func (c *Cluster) StartAPIServer(cfg APIServerConfig) (*APIServer, error) {
 	if cfg.Name == "" || len(c.Endpoints()) == 0 && len(cfg.EtcdServers) == 0 {
 		return nil, errors.New("start kube-apiserver: APIServerConfig.Name and an etcd are required")
@@ -106,7 +106,7 @@ func (c *Cluster) apiserverArgs(host, port string, etcdServers []string) []strin
 		"--service-account-signing-key-file=" + c.pki.serviceAccountKey,
 		"--service-cluster-ip-range=10.0.0.0/24",
 		"--authorization-mode=RBAC",
-		// The Service "kubernetes" must not have an address on loopback.
+		// The Service "kubernetes" must not contain an address on loopback.
 		"--endpoint-reconciler-type=none",
 		// No controller creates the service accounts that this plugin requires.
 		"--disable-admission-plugins=ServiceAccount",
@@ -153,7 +153,7 @@ func (c *Cluster) WriteKubeconfig(path, server string) error {
 	return clientcmd.WriteToFile(*cfg, path)
 }
 
-// Keys returns the directory of the certificates and keys: what test/local/services needs.
+// Keys returns the directory of the certificates and keys, which test/local/services needs.
 func (c *Cluster) Keys() string { return c.pki.dir }
 
 // ServerCertificate returns the paths of the kube-apiservers' certificate and its key,

@@ -17,7 +17,7 @@ func BuildMember(t testing.TB) string {
 	return build(t, "etcdmember", "github.com/lockstep-dev/lockstep/test/cluster/etcdmember")
 }
 
-// programs are those that tests of this process have built and still use, by how they are built. A link
+// programs are the programs that tests of this process built and still use, by how they are built. A link
 // takes two seconds of a processor, so tests that run beside each other share a program.
 var programs = struct {
 	sync.Mutex
@@ -32,7 +32,7 @@ type built struct {
 	err   error
 }
 
-// build builds a program, or returns the path of the one that another test has built the same way.
+// build builds a program, or returns the path of the one that another test built the same way.
 func build(t testing.TB, name string, args ...string) string {
 	t.Helper()
 	how := strings.Join(args, " ")

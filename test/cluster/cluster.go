@@ -46,7 +46,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
 
-// Config is what a Cluster needs.
+// Config configures a Cluster.
 type Config struct {
 	Assets string // directory of the binaries kube-apiserver, sidecar and kubelet-probe; required
 	Dir    string // directory for data, keys and kubeconfigs; required
@@ -61,7 +61,7 @@ type Config struct {
 	// MemberBinary is the path of the program test/cluster/etcdmember. BuildMember
 	// builds it. Required with Members.
 	MemberBinary string
-	// WithoutEtcd starts no etcd: the configuration of each part has the endpoints.
+	// WithoutEtcd starts no etcd: the configuration of each part contains the endpoints.
 	WithoutEtcd bool
 
 	// Addresses are those at which kube-apiservers serve, besides loopback.
@@ -69,8 +69,8 @@ type Config struct {
 
 	// SidecarBinary is the path of the sidecars' program; empty: sidecar in Assets.
 	SidecarBinary string
-	// TraceDir is where sidecars write their traces, if SidecarBinary is what
-	// BuildTracing has built.
+	// TraceDir is where sidecars write their traces, if SidecarBinary was built by
+	// BuildTracing.
 	TraceDir string
 }
 
@@ -83,9 +83,9 @@ func Attach(cfg Config) (*Cluster, error) {
 	return &Cluster{cfg: cfg}, nil
 }
 
-// Cluster has one etcd, one certificate authority and one service account key. All
-// its kube-apiservers share them, as those of one control plane do. Its methods may
-// be called from many goroutines.
+// Cluster runs one etcd, and holds one certificate authority and one service account
+// key. All its kube-apiservers share them, as in one control plane. Its methods may be
+// called from many goroutines.
 type Cluster struct {
 	Etcd    *etcdtest.Server // nil if the cluster has Members
 	Members []*Member
@@ -159,8 +159,8 @@ func prepare(cfg *Config) error {
 	return nil
 }
 
-// Close stops everything that the cluster started, the newest first. It returns what
-// failed.
+// Close stops everything that the cluster started, the newest first. It returns the
+// errors.
 func (c *Cluster) Close() error {
 	c.mu.Lock()
 	closes := c.closes

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// tokenVariable begins the word of a printed command that has the token.
+// tokenVariable begins the word of a printed command that contains the token.
 const tokenVariable = "LOCKSTEP_TOKEN="
 
-// JoinFlags returns the flags --join and --token of what `sidecar cluster token create`
-// prints. The printed command has the token in its environment.
+// JoinFlags returns the flags --join and --token of the command that `sidecar cluster token
+// create` prints, which sets the token in its environment.
 func JoinFlags(printed string) ([]string, error) {
 	join, token := "", ""
 	for word := range strings.FieldsSeq(printed) {

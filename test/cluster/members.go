@@ -33,7 +33,7 @@ type Member struct {
 	args    []string         // without the directory for the data
 	outlet  *etcdtest.Outlet // to the other members
 
-	mu      sync.Mutex // mu guards what follows; held while the process starts and ends
+	mu      sync.Mutex // mu guards the fields below; held while the process starts and ends
 	process *Process
 	dir     string // for the data
 }
@@ -73,7 +73,7 @@ func (c *Cluster) startMembers(n int) error {
 		if err := m.begin(); err != nil {
 			return err
 		}
-		// Once, for the process that the member has by then. Parts that were started
+		// Once, for the process that the member runs by then. Parts that were started
 		// later are stopped first: they need etcd to stop gracefully.
 		c.onClose(func() error { return m.Process().Kill() })
 	}

@@ -19,7 +19,7 @@ func BuildBefore(t testing.TB) string {
 	t.Helper()
 	root := strings.TrimSpace(git(t, ".", "rev-parse", "--show-toplevel"))
 	revision := before
-	// The tag of this commit is that of this program.
+	// The tag of this commit names this program, not the last release.
 	if tag, err := exec.Command("git", "-C", root, "describe", "--tags", "--match=v[0-9]*", "--abbrev=0", "HEAD~1").Output(); err == nil {
 		revision = strings.TrimSpace(string(tag))
 	}

@@ -20,7 +20,7 @@ import (
 // the time before the end during which a sidecar warns.
 const validity = 365 * 24 * time.Hour
 
-// pki has the paths of the keys that kube-apiservers of one control plane share.
+// pki holds the paths of the keys that kube-apiservers of one control plane share.
 type pki struct {
 	caCert                string
 	serverCert, serverKey string // for loopback, and the addresses of Config
@@ -92,7 +92,7 @@ func clientTemplate(user string, groups ...string) *x509.Certificate {
 
 // ClientCertificate issues a client certificate for a user of the kube-apiservers that
 // is a member of groups, valid until notAfter. It returns the paths of the certificate
-// and its key. A user has one certificate at a time.
+// and its key. A new one replaces the user's last one.
 func (c *Cluster) ClientCertificate(user string, notAfter time.Time, groups ...string) (cert, key string, err error) {
 	cert, key = filepath.Join(c.pki.dir, user+".crt"), filepath.Join(c.pki.dir, user+".key")
 	template := clientTemplate(user, groups...)
@@ -106,8 +106,8 @@ func (c *Cluster) ClientCertificate(user string, notAfter time.Time, groups ...s
 // Authority returns the path of the certificate of the cluster's authority.
 func (c *Cluster) Authority() string { return c.pki.caCert }
 
-// NodeCertificate issues a certificate for a kube-apiserver at an address, and at those of
-// the others. Its name shows clients which kube-apiserver answers.
+// NodeCertificate issues a certificate for a kube-apiserver at an address, and at the
+// addresses of the others. Its name shows clients which kube-apiserver answers.
 func (c *Cluster) NodeCertificate(name string, address net.IP) (cert, key string, err error) {
 	cert, key = filepath.Join(c.pki.dir, name+".crt"), filepath.Join(c.pki.dir, name+".key")
 	template := serverTemplate(append([]net.IP{address}, c.cfg.Addresses...))

@@ -22,7 +22,7 @@ type Probe struct {
 func (p Probe) OK() bool { return p.Result == "success" || p.Result == "warning" }
 
 // Prober probes HTTP endpoints with the kubelet's own code. That runs in a child
-// process because it has all of Kubernetes' dependencies. Its methods may be called
+// process because it needs all of Kubernetes' dependencies. Its methods may be called
 // from many goroutines.
 type Prober struct {
 	cmd *exec.Cmd

@@ -51,7 +51,7 @@ func startProcess(cfg processConfig) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", cfg.name, err)
 	}
-	defer log.Close() // the child has its own
+	defer log.Close() // the child holds a copy
 
 	p := &Process{name: cfg.name, log: cfg.log, done: make(chan struct{})}
 	line := slices.Concat(cfg.wrapper, []string{cfg.path}, cfg.args)
@@ -68,7 +68,7 @@ func startProcess(cfg processConfig) (*Process, error) {
 	// Ends with the child, which Stop and Kill end.
 	go func() {
 		defer close(p.done)
-		// cmd.ProcessState has the outcome.
+		// cmd.ProcessState holds the outcome.
 		_ = p.cmd.Wait()
 	}()
 	return p, nil
@@ -103,7 +103,7 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 const memberProgram = "etcd-member-"
 
 // Child returns the process ID of the child that runs the same program, or the one that was
-// unpacked from it: that of a sidecar is its etcd member. 0: it has none. It needs Linux.
+// unpacked from it: for a sidecar, its etcd member. 0: there is no such child. It needs Linux.
 func (p *Process) Child() (int, error) {
 	children, err := p.Children()
 	if err != nil {
@@ -122,8 +122,8 @@ func (p *Process) Child() (int, error) {
 	return 0, nil
 }
 
-// Children returns the process IDs of all children of the process: those of a sidecar are
-// its etcd member and its services. It needs Linux.
+// Children returns the process IDs of all children of the process: for a sidecar, its etcd
+// member and its services. It needs Linux.
 func (p *Process) Children() ([]int, error) {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -210,7 +210,7 @@ func (p *Process) AwaitStart(timeout time.Duration, ready func(context.Context) 
 	}
 }
 
-// Ending returns the end of the log, which usually has the reason for an end.
+// Ending returns the end of the log, which usually contains the reason for an end.
 func (p *Process) Ending() string {
 	return fmt.Sprintf("%s ends:\n%s", p.log, tail(p.log))
 }

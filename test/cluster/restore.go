@@ -14,9 +14,9 @@ func (c *Cluster) SaveSnapshot(ctx context.Context, file string) error {
 	return etcdtest.SaveSnapshot(ctx, "http://"+c.Members[0].Addr(), file)
 }
 
-// RestoreMembers kills all etcd members, and starts them with what the program
-// etcdutl in Assets makes of a snapshot. bump raises the revision by this much, and
-// marks everything below as compacted; 0: the revision goes back.
+// RestoreMembers kills all etcd members, and starts them with the data that the
+// program etcdutl in Assets restores from a snapshot. bump raises the revision by this
+// much, and marks everything below as compacted; 0: the revision goes back.
 func (c *Cluster) RestoreMembers(ctx context.Context, snapshot string, bump int64) error {
 	var names []string
 	for _, m := range c.Members {

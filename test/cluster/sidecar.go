@@ -33,7 +33,7 @@ type SidecarConfig struct {
 	Args           []string // more flags; they override the fields
 	Env            []string // more environment variables, NAME=value
 	Wrapper        []string // a program with its arguments that becomes the sidecar, such as nsenter
-	// Starter starts the process, as that of a slow disk does; nil: StartCommand.
+	// Starter starts the process, such as slowdisk.Disk.Start; nil: StartCommand.
 	Starter func(*exec.Cmd) error
 	// Client is how requests reach it if Args let it serve HTTPS; nil: it serves HTTP.
 	Client *tls.Config
@@ -235,7 +235,7 @@ type FleetNode struct {
 	Blocks  bool   `json:"blocks"`
 }
 
-// ObjectCounts is what the last pass did.
+// ObjectCounts counts the objects of the last pass.
 type ObjectCounts struct {
 	Desired   int `json:"desired"`
 	Applied   int `json:"applied"`

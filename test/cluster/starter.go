@@ -16,7 +16,7 @@ func StartCommand(cmd *exec.Cmd) error {
 	return <-started
 }
 
-// startRequest asks the starter to start cmd. The answer is that of cmd.Start.
+// startRequest asks the starter to start cmd. The answer is the result of cmd.Start.
 type startRequest struct {
 	cmd     *exec.Cmd
 	started chan<- error

@@ -24,7 +24,7 @@ import (
 // TenantPause makes 50 requests in a second.
 const TenantPause = 20 * time.Millisecond
 
-// TenantNamespace has the objects of tenants.
+// TenantNamespace contains the objects of tenants.
 const TenantNamespace = tenantName
 
 // tenantName is the name of the user, and of the namespace.
@@ -64,8 +64,8 @@ func NewTenant(ctx context.Context, admin *rest.Config) (*Tenant, error) {
 	return NewTenantOf(ctx, admin, TenantConfig{})
 }
 
-// NewTenantOf does the same for a tenant with another configuration. What exists already
-// stays.
+// NewTenantOf does the same for a tenant with another configuration. A namespace or a
+// right that exists already stays.
 func NewTenantOf(ctx context.Context, admin *rest.Config, of TenantConfig) (*Tenant, error) {
 	cfg := rest.CopyConfig(admin)
 	cfg.Impersonate.UserName = tenantName
@@ -85,9 +85,8 @@ func NewTenantOf(ctx context.Context, admin *rest.Config, of TenantConfig) (*Ten
 	)
 }
 
-// PassFence gives the tenant the right that the fence asks for, so that only what
-// the leader believes is left to protect the set. The right takes effect a moment
-// later.
+// PassFence gives the tenant the right that the fence asks for. From then on only the
+// leader's own checks protect the set. The right takes effect a moment later.
 func (x *Tenant) PassFence(ctx context.Context) error {
 	return x.allow(ctx, "kube-system", "parent", `{"apiGroups":[""],"resources":["configmaps"],"resourceNames":["lockstep"],"verbs":["update"]}`)
 }
@@ -127,8 +126,7 @@ func (x *Tenant) Learn(ctx context.Context) error {
 	return nil
 }
 
-// AwaitFence returns nil if the fence refuses the tenant, who has the rights of an
-// editor.
+// AwaitFence returns nil if the fence refuses the tenant, which holds an editor's rights.
 func (x *Tenant) AwaitFence(ctx context.Context) error {
 	err := x.Create(ctx, "probe", "7", nil, metav1.DryRunAll)
 	if err == nil || !strings.Contains(err.Error(), "belong to Lockstep") {
@@ -146,7 +144,7 @@ func (x *Tenant) Create(ctx context.Context, name, epoch string, data []byte, dr
 	return x.create(ctx, name, epoch, more, dryRun...)
 }
 
-// CreatePlain creates an object that has nothing of Lockstep, with data.
+// CreatePlain creates an object without any mark of Lockstep, with data.
 func (x *Tenant) CreatePlain(ctx context.Context, name string, data []byte) error {
 	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": x.cfg.Kind}}
 	obj.SetName(name)

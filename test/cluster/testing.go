@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
 
-// assetsVariable has the directory of the binaries.
+// assetsVariable names the directory of the binaries.
 const assetsVariable = "LOCKSTEP_E2E_ASSETS"
 
 // Assets returns the directory of the binaries. It skips the test loudly if
@@ -120,7 +120,7 @@ func (m *Member) Isolate() (restore func()) {
 	}
 }
 
-// CloseForTest ends a cluster. If the test has failed, it logs what its parts wrote.
+// CloseForTest ends a cluster. If the test failed, it logs the output of the parts.
 func CloseForTest(t testing.TB, c *Cluster) {
 	if err := c.Close(); err != nil {
 		t.Error(err)

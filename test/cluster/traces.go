@@ -14,18 +14,18 @@ import (
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// traceVariable has the directory in which a sidecar of BuildTracing writes its
+// traceVariable names the directory in which a sidecar of BuildTracing writes its
 // trace.
 const traceVariable = "LOCKSTEP_TRACE"
 
-// BuildTracing builds a sidecar that writes what its shells do into a file.
+// BuildTracing builds a sidecar that writes the actions of its shells into a file.
 func BuildTracing(t testing.TB) string {
 	t.Helper()
 	return build(t, "sidecar", "-tags=lockstep_trace", "github.com/lockstep-dev/lockstep/cmd/sidecar")
 }
 
 // BuildSteps builds a sidecar that ends with SIGKILL after the step that
-// LOCKSTEP_EXIT_AFTER_STEP names, like create/marker, and stops gracefully after that of
+// LOCKSTEP_EXIT_AFTER_STEP names, like create/marker, and stops gracefully after the step in
 // LOCKSTEP_STOP_AFTER_STEP. On Linux with amd64, TEST_CLOCK_SHIFT shifts its clock.
 func BuildSteps(t testing.TB) string {
 	t.Helper()
@@ -45,8 +45,8 @@ func (c *Cluster) SidecarBinary() string {
 	return cmp.Or(c.cfg.SidecarBinary, filepath.Join(c.cfg.Assets, "sidecar"))
 }
 
-// ValidateTraces checks the traces of all sidecars that have run, each of which
-// wrote a file. The counts are of all of them.
+// ValidateTraces checks the traces of all sidecars, each of which wrote a file. The
+// counts are of all of them.
 func ValidateTraces(dir string) (trace.Counts, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.trace"))
 	if err != nil || len(files) == 0 {
