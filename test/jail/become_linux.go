@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// refused begins what a process says that is not in the jail that it should be in.
+	// refused begins the message of a process that is outside its jail.
 	refused = "REFUSED TO START SYSTEMD: "
-	// becomes is what one says that becomes systemd.
+	// becomes is the message of a process that becomes systemd.
 	becomes = "becomes systemd"
 	// source is the name of every file system in memory that belongs to a jail.
 	source  = "lockstep-jail"
 	unitDir = "/etc/systemd/system"
-	// packageUnits is where packages have their units.
+	// packageUnits is where packages install their units.
 	packageUnits = "/usr/lib/systemd/system"
 	busSocket    = "/run/dbus/system_bus_socket"
 	busConfig    = "/etc/dbus-1/jail.conf"
@@ -34,9 +34,9 @@ const (
 	firstFileFD = 4
 )
 
-// become makes this process, which has namespaces of its own, the systemd of a jail.
+// become makes this process, which runs in namespaces of its own, the systemd of a jail.
 func become(cfg Config) {
-	// The cgroup namespace is that of this thread, and of the program that it becomes.
+	// The cgroup namespace belongs to this thread, and to the program that it becomes.
 	runtime.LockOSThread()
 	problem := os.NewFile(problemFD, "problem")
 	unix.CloseOnExec(problemFD)
@@ -112,7 +112,7 @@ func memory(dir, options string) error {
 	return nil
 }
 
-// bind mounts what the machine has at a path, and what is mounted below it.
+// bind mounts a path of the machine, with all mounts below it.
 func bind(from, to string) error {
 	if err := unix.Mount(from, to, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("mount %s on %s: %w", from, to, err)
@@ -128,8 +128,8 @@ func readOnly(dir string) error {
 	return nil
 }
 
-// programs mounts the programs of the machine, read-only, without what systemd, tmpfiles and
-// D-Bus would find there.
+// programs mounts the programs of the machine, read-only, without the files that systemd,
+// tmpfiles and D-Bus would read there.
 func programs(root string, cfg Config) error {
 	for _, dir := range programDirs {
 		if err := programDir(root, dir, dir); err != nil {
@@ -161,7 +161,7 @@ func programs(root string, cfg Config) error {
 	return nil
 }
 
-// ownBin makes a /usr/bin into which packages can be installed: it has links to the programs of the machine.
+// ownBin makes a /usr/bin into which packages can be installed, with links to the programs of the machine.
 func ownBin(root string) error {
 	const machine = "/machine"
 	if err := programDir(root, "/usr/bin", machine); err != nil {
@@ -208,7 +208,7 @@ func programDir(root, dir, at string) error {
 
 var (
 	programDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
-	// hiddenDirs would have been read by systemd, or by programs that its units start.
+	// hiddenDirs would be read by systemd, or by programs that its units start.
 	hiddenDirs = []string{
 		"/usr/lib/systemd/system", "/usr/lib/systemd/system-generators", "/usr/lib/systemd/system-environment-generators",
 		"/usr/lib/systemd/system-preset", "/usr/lib/systemd/system-shutdown", "/usr/lib/systemd/system.conf.d", "/usr/lib/tmpfiles.d",
@@ -222,7 +222,7 @@ var (
 	nodes      = []string{"null", "zero", "full", "random", "urandom", "tty"}
 )
 
-// devices mounts those that every program may have.
+// devices mounts the devices that every program may use.
 func devices(root string, _ Config) error {
 	for _, dir := range memoryDirs {
 		mode := "mode=0755"
@@ -256,7 +256,7 @@ func devices(root string, _ Config) error {
 	return os.Symlink("pts/ptmx", root+"/dev/ptmx")
 }
 
-// kernel mounts what the kernel reports of this process's namespaces.
+// kernel mounts the kernel's file systems for this process's namespaces.
 func kernel(root string, _ Config) error {
 	for _, m := range []struct {
 		kind, dir string
@@ -277,7 +277,7 @@ func kernel(root string, _ Config) error {
 	}
 	for _, path := range []string{"/proc/sys", "/proc/sysrq-trigger"} {
 		if _, err := os.Stat(root + path); errors.Is(err, os.ErrNotExist) {
-			continue // not every kernel has it
+			continue // it does not exist with every kernel
 		}
 		if err := bind(root+path, root+path); err != nil {
 			return err
@@ -289,7 +289,7 @@ func kernel(root string, _ Config) error {
 	return nil
 }
 
-// settings writes what programs read of a machine.
+// settings writes the files that programs read about their machine.
 func settings(root string, _ Config) error {
 	cache, err := os.ReadFile("/etc/ld.so.cache")
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -384,8 +384,8 @@ func copyProgram(to string, from io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// dropCapabilities gives up for good what no unit of a test needs. The user namespace has most
-// of it already: none of these is one over the machine.
+// dropCapabilities drops for good the capabilities that no unit of a test needs. Inside the user
+// namespace, none of them was one over the machine.
 func dropCapabilities() error {
 	for _, c := range []uintptr{
 		unix.CAP_SYS_TIME, unix.CAP_SYS_MODULE, unix.CAP_SYS_RAWIO, unix.CAP_SYS_BOOT, unix.CAP_SYSLOG, unix.CAP_MKNOD, unix.CAP_WAKE_ALARM,

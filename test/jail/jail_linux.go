@@ -2,17 +2,17 @@
 // namespaces and users of its own, on a file system in memory. It needs Linux, root, systemd and
 // dbus-daemon; elsewhere a test is skipped loudly.
 //
-// A systemd that reached the machine would do harm: with the units of a distribution it deletes
-// what is in /tmp, for example. So it cannot. Its users are none of the machine, not even its root
-// user. It sees nothing of the machine but /usr, read-only, and has the units of the test alone.
-// Before it starts, and again before the test goes on, every mount is compared with the list of
-// those that may be there (verify).
+// A systemd that reached the machine would do harm: with the units of a distribution it empties
+// /tmp, for example. So it cannot. Its users are none of the machine, not even its root user. It
+// sees nothing of the machine but /usr, read-only, and runs the units of the test alone. Before it
+// starts, and again before the test goes on, every mount is compared with the list of allowed ones
+// (verify).
 //
 //	func TestUnit(t *testing.T) {
 //		if !jail.Enter(t, jail.Config{Units: map[string]string{"a.service": "[Service]\nExecStart=sleep infinity\n"}}) {
 //			return
 //		}
-//		... // this process is in the jail, as its root user: the system bus is that of the jail
+//		... // this process is in the jail, as its root user, and uses the jail's system bus
 //	}
 package jail
 
@@ -57,21 +57,21 @@ type Config struct {
 const Masked = "masked"
 
 const (
-	// variable has the name of the test whose jail a process becomes.
+	// variable names the test whose jail a process becomes.
 	variable     = "LOCKSTEP_TEST_JAIL"
 	rootVariable = "LOCKSTEP_TEST_JAIL_ROOT"
 	ttyVariable  = "LOCKSTEP_TEST_JAIL_TTY"
 
-	// firstUser is the root user of the jail, for the machine. No machine has it.
+	// firstUser is the root user of the jail, for the machine. No machine uses it.
 	firstUser = 1_000_000_000
 	users     = 1 << 16
 	// starts is how long systemd may take to start, on a machine that is busy.
 	starts = time.Minute
 )
 
-// Enter runs the test that calls it again, as a process in a jail, and reports what that
-// reports. It returns false then, and the caller returns. In the new process it returns true.
-// The first process of the jail reaches it too, so a test calls it before it does anything else.
+// Enter runs the test that calls it again, as a process in a jail, and passes its result on. It
+// returns false then, and the caller returns. In the new process it returns true. The first process
+// of the jail reaches it too, so a test calls it before it does anything else.
 func Enter(t *testing.T, cfg Config) bool {
 	t.Helper()
 	if os.Getenv(variable) == t.Name() {
@@ -85,7 +85,7 @@ func Enter(t *testing.T, cfg Config) bool {
 		t.Skip("SKIPPED, NOT TESTED: a real systemd needs Linux, root, a mounted cgroup2, systemd and dbus-daemon " +
 			"(Debian: apt-get install --no-install-recommends systemd dbus): " + problem)
 	}
-	// The kernel ends the jail with the thread that has started it.
+	// The kernel ends the jail with the thread that started it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	j := newJail(t)
@@ -171,7 +171,7 @@ func newJail(t *testing.T) *jail {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The user of the jail has to reach it, other than that of t.TempDir.
+	// The user of the jail must reach it, unlike the directory of t.TempDir.
 	root, err := os.MkdirTemp("", "jail")
 	if err != nil {
 		t.Fatal(err)
@@ -190,7 +190,7 @@ func newJail(t *testing.T) *jail {
 	return j
 }
 
-// removeCgroup kills what is in the cgroup, and removes it.
+// removeCgroup kills the processes in the cgroup, and removes it.
 func (j *jail) removeCgroup() {
 	if err := os.WriteFile(filepath.Join(j.cgroup, "cgroup.kill"), []byte("1"), 0); err != nil {
 		j.Error(err)
@@ -249,7 +249,7 @@ func (j *jail) start(cfg Config) {
 		UseCgroupFD: true, CgroupFD: int(cgroup.Fd()), Pdeathsig: syscall.SIGKILL, Setsid: true,
 	}
 	err = j.cmd.Start()
-	_ = problemWriter.Close() // the copy has it
+	_ = problemWriter.Close() // the copy holds it
 	if err != nil {
 		j.Skipf("SKIPPED, NOT TESTED: a real systemd needs namespaces and a cgroup of its own: %v", err)
 	}
@@ -257,7 +257,7 @@ func (j *jail) start(cfg Config) {
 		_ = j.cmd.Process.Kill() // it may have ended
 		_ = j.cmd.Wait()         // by SIGKILL
 	})
-	// The pipe ends when the copy has become systemd, or with what is wrong.
+	// The pipe ends when the copy becomes systemd, or with the reason why it cannot.
 	text, err := io.ReadAll(problem)
 	switch {
 	case err != nil:
@@ -271,7 +271,7 @@ func (j *jail) start(cfg Config) {
 	}
 }
 
-// openConsole opens a terminal for what systemd prints, and returns its path.
+// openConsole opens a terminal for the output of systemd, and returns its path.
 func (j *jail) openConsole() string {
 	j.Helper()
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -312,7 +312,7 @@ func unlock(terminal *os.File) (path string, err error) {
 	return path, os.Chown(path, firstUser, firstUser)
 }
 
-// awaitSystemd waits until systemd has started all that it starts, and verifies the jail again.
+// awaitSystemd waits until systemd started all its units, and verifies the jail again.
 func awaitSystemd(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), starts)

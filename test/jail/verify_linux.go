@@ -63,7 +63,7 @@ func verify() error {
 			return fmt.Errorf("%s is not in memory: its type is %x", dir, fs.Type)
 		}
 	}
-	// The root of all cgroups has no such file.
+	// The root of all cgroups contains no such file.
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.type"); err != nil {
 		return fmt.Errorf("its cgroup is that of the machine: %w", err)
 	}
@@ -74,7 +74,7 @@ func (m mount) readOnly() bool { return strings.Contains(m.options, ",ro,") }
 
 func (m mount) inMemory() bool { return m.kind == "tmpfs" && m.source == source }
 
-// expected reports whether a jail may have a mount.
+// expected reports whether a jail may contain a mount.
 func (m mount) expected() bool {
 	switch {
 	case m.readOnly():
