@@ -1,7 +1,7 @@
-// Package attack has what a stranger does to a sidecar over the network: a program that
-// knows no token and has no valid certificate, at full speed, from as many addresses as it
-// likes. TestAttack measures what that costs the sidecar, and whether health probes of others are
-// still answered; `make attack` runs each attack for longer, and `make bench` and `make soak`
+// Package attack attacks a sidecar over the network as a stranger does: a program that knows
+// no token and holds no valid certificate, at full speed, from as many addresses as it likes.
+// TestAttack measures how much CPU time the sidecar spends, and whether health probes of others
+// are still answered; `make attack` runs each attack for longer, and `make bench` and `make soak`
 // run all of them.
 //
 // Each attack runs until its ctx ends, and waits for its goroutines.
@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// Target is what is attacked.
+// Target is a sidecar to attack.
 type Target struct {
 	HTTP   string // host:port of the HTTP API; empty: not attacked
 	TLS    bool   // it needs HTTPS
@@ -34,8 +34,8 @@ type Target struct {
 // Attack is one way to attack.
 type Attack struct {
 	Name string
-	// step is done again and again by each of workers goroutines; it returns how often it did
-	// what it does.
+	// step is called again and again by each of workers goroutines; it returns how many
+	// connections, handshakes, requests or streams it made.
 	step    func(ctx context.Context, t Target, from net.IP) int
 	workers int
 	many    bool // from all addresses, not from the first few
@@ -73,10 +73,10 @@ func All() []Attack {
 	return out
 }
 
-// Fits reports whether the target has what is attacked.
+// Fits reports whether the target serves the port and the protocol that a attacks.
 func (a Attack) Fits(t Target) bool { return a.at(t) }
 
-// Run attacks until ctx ends, and returns how often it did what it does.
+// Run attacks until ctx ends, and returns the sum of its steps' results.
 func (a Attack) Run(ctx context.Context, t Target) int {
 	from := t.From
 	if !a.many {
@@ -109,7 +109,7 @@ func dial(ctx context.Context, from net.IP, to string) (net.Conn, error) {
 	}
 	// A connection that ends with a reset leaves no port in use for a minute.
 	_ = conn.(*net.TCPConn).SetLinger(0)
-	// Else what is sent fills the queues of the loopback device, and packets of others are lost.
+	// Else the sent data fills the queues of the loopback device, and packets of others are lost.
 	_ = conn.(*net.TCPConn).SetWriteBuffer(16 << 10) //nolint:mnd // some packets
 	return conn, conn.SetDeadline(time.Now().Add(patience))
 }
@@ -150,7 +150,7 @@ func pipelined(ctx context.Context, t Target, from net.IP) int {
 	})
 }
 
-// send writes a packet again and again, reads what comes, and counts.
+// send writes a packet again and again, reads the answers, and counts.
 func send(conn net.Conn, packet []byte, each int) (sent int) {
 	var reading sync.WaitGroup
 	defer reading.Wait()
@@ -200,7 +200,7 @@ const (
 )
 
 func frame(kind, flags byte, stream uint32, payload []byte) []byte {
-	out := []byte{0, 0, byte(len(payload)), kind, flags} // no payload here has 256 bytes
+	out := []byte{0, 0, byte(len(payload)), kind, flags} // every payload here is shorter than 256 bytes
 	return append(binary.BigEndian.AppendUint32(out, stream), payload...)
 }
 

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// Cost is what an attack had as its effect.
+// Cost is the effect of an attack.
 type Cost struct {
-	Times  int           // the attack did what it does
+	Times  int           // the result of Attack.Run
 	CPU    float64       // part of one processor that the sidecar used, in all
 	Probes int           // health probes of others
 	P99    time.Duration // of those
@@ -34,7 +34,7 @@ type Observation struct {
 	Probes []net.IP // addresses of load balancers: each probes once a second, with a new connection
 }
 
-// During runs f, and returns what was observed meanwhile.
+// During runs f, and returns its cost.
 func (o Observation) During(ctx context.Context, f func() int) (Cost, error) {
 	before, err := processorTime(o.PID)
 	if err != nil {
@@ -113,7 +113,7 @@ func probe(ctx context.Context, client *http.Client, url string) error {
 	return nil
 }
 
-// processorTime returns what a process has used, without its children.
+// processorTime returns the CPU time that a process used, without its children.
 func processorTime(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
