@@ -54,7 +54,7 @@ func main() {
 	}
 }
 
-// run keeps the logs if the demo fails. addresses are those of the nodes; none: they share
+// run keeps the logs if the demo fails. addresses are the nodes' addresses; none: they share
 // one etcd.
 func run(ctx context.Context, assets string, addresses []string, p *printer) (err error) {
 	dir, err := os.MkdirTemp("", "lockstep-demo-")
@@ -97,7 +97,7 @@ func run(ctx context.Context, assets string, addresses []string, p *printer) (er
 // walk takes all steps and shows each change meanwhile.
 func walk(ctx context.Context, w *upgrade.Walk, p *printer) error {
 	watchCtx, stopWatch := context.WithCancel(ctx)
-	watched := make(chan error, 1) // has room for the only error
+	watched := make(chan error, 1) // room for the only error
 	go func() { watched <- w.Run(watchCtx) }()
 	begin := time.Now()
 	err := takeSteps(ctx, w, p)

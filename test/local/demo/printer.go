@@ -42,8 +42,8 @@ func (p *printer) line(text string) {
 	_, _ = fmt.Fprintln(p.out, strings.TrimRight(text, " "))
 }
 
-// intro says what is shown. addresses are those of the nodes, and versions those of the
-// kube-apiservers by release; none: the nodes share one etcd.
+// intro explains the demo. addresses are the nodes' addresses; none: the nodes share one etcd.
+// versions are the versions of the kube-apiservers by release.
 func (p *printer) intro(addresses []string, versions map[string]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,7 +115,7 @@ func (p *printer) event(e upgrade.Event) {
 		cells[i] = nodeCell(n)
 	}
 	leader, status := cmp.Or(e.View.Leader, "-"), cmp.Or(e.View.Status, "-")
-	// A view can differ only in what the timeline does not show.
+	// A view can differ only in fields that the timeline does not show.
 	if view := columns(p.paint, "", cells, leader, status); view != p.view {
 		p.view = view
 		p.line(columns(p.paint, at, cells, leader, status))

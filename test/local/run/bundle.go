@@ -18,7 +18,7 @@ type chosen struct {
 	dir string // absolute, or the name of the built-in bundle
 }
 
-// choose loads the bundle before anything starts. dir is that of BUNDLE; empty: the
+// choose loads the bundle before anything starts. dir is the value of BUNDLE; empty: the
 // variable of the flag, or the built-in bundle.
 func choose(dir string) (chosen, error) {
 	dir = cmp.Or(dir, os.Getenv("LOCKSTEP_BUNDLE"), bundle.BuiltinName)

@@ -33,15 +33,15 @@ const (
 // firstNode is the ID of the node that is started here.
 const firstNode = "local"
 
-// threeNodes have a majority while one of them is stopped.
+// threeNodes keep a majority while one of them is stopped.
 const threeNodes = 3
 
-// settings are what differs from run to run.
+// settings differ from run to run.
 type settings struct {
 	assets string // directory of the binaries
 	bundle string // directory of the user's own bundle; empty: see choose
-	// addresses are those of the node that is started by one command, and of those that may
-	// join. None: etcd, kube-apiserver and sidecar are started beside each other.
+	// addresses are the addresses of the node that is started by one command, and of the nodes
+	// that may join. None: etcd, kube-apiserver and sidecar are started beside each other.
 	addresses []string
 }
 
@@ -74,7 +74,7 @@ func main() {
 	}
 }
 
-// run starts everything, waits for Ctrl-C and stops everything. typed has what the user types.
+// run starts everything, waits for Ctrl-C and stops everything. typed gets the lines that the user types.
 func run(ctx context.Context, s settings, out io.Writer, typed <-chan string) (err error) {
 	b, err := choose(s.bundle)
 	if err != nil {
@@ -116,7 +116,7 @@ func cleanUp(c *cluster.Cluster, cfg cluster.Config, p *printer, err error) erro
 	return errors.Join(err, os.RemoveAll(cfg.Dir))
 }
 
-// serve waits until the node is ready, and prints what to try. Then it waits for
+// serve waits until the node is ready, and prints commands to try. Then it waits for
 // Ctrl-C, for a part that ends by itself, or for the directory of another bundle, with which
 // the node starts again.
 func serve(ctx context.Context, c *cluster.Cluster, n node, p *printer, typed <-chan string) error {
@@ -204,14 +204,14 @@ func awaitReady(ctx context.Context, n node, p *printer) error {
 	})
 }
 
-// node has the parts that were started, and their addresses.
+// node holds the parts that were started, and their addresses.
 type node struct {
 	api         *cluster.APIServer // nil in the user's own cluster
 	sidecar     *cluster.Sidecar
 	cfg         cluster.SidecarConfig // of sidecar
 	kubeconfig  string
 	etcdServers []string
-	dataDir     string  // of the sidecar's etcd member; empty: it has none
+	dataDir     string  // of the sidecar's etcd member; empty: it runs none
 	services    string  // directory; empty: the kube-apiserver is not run by the sidecar
 	bundle      string  // directory, or the name of the built-in bundle
 	own         joining // the node itself, for its file of settings; zero: there is none
@@ -228,8 +228,8 @@ type joining struct {
 	settings                     string   // file with its environment variables, for a shell
 }
 
-// writeSettings writes the files of settings, with the bundle that the node has now: a node that
-// joins after an upgrade starts with the new one.
+// writeSettings writes the files of settings, with the node's current bundle: a node that joins
+// after an upgrade starts with the new one.
 func (n node) writeSettings() error {
 	if n.own.settings == "" {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/local/terminal"
 )
 
-// printer shows the user what happens.
+// printer shows the user the progress.
 type printer struct {
 	out    io.Writer
 	paint  terminal.Painter
@@ -39,7 +39,7 @@ func (p *printer) intro(what string) {
 	p.print("\n")
 }
 
-// introLocal says what is started here, and which variables it does not use.
+// introLocal says that one node is started here, and which variables it does not use.
 func (p *printer) introLocal() {
 	p.local = true
 	p.intro("one node on this machine, until Ctrl-C")
@@ -86,7 +86,7 @@ func (p *printer) stoppingFor(b chosen) {
 	p.print("\n  stopping this node, to start it again with %s %s, %d objects: %s\n\n", b.Name, b.Version, len(b.Objects), b.dir)
 }
 
-// ready prints the addresses of the node, and what to try the first time.
+// ready prints the addresses of the node, and the first time commands to try.
 func (p *printer) ready(n node, first bool) {
 	if !first {
 		p.print("  %s\n", p.paint.Paint(terminal.Green, "ready"))
@@ -122,8 +122,8 @@ func (p *printer) ready(n node, first bool) {
 	p.print("Ctrl-C stops everything and removes its data.\n")
 }
 
-// tryCommand prints what to try with a node that one command runs: how its roles move, and
-// how two more nodes join.
+// tryCommand prints commands to try with a node that one command runs: how its roles move,
+// and how two more nodes join.
 func (p *printer) tryCommand(n node) {
 	sidecar, flag := p.sidecar(), " --data-dir="+n.dataDir
 	p.try("take a role from the node: its gate closes, then its kube-apiserver stops",

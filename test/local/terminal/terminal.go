@@ -1,4 +1,4 @@
-// Package terminal has what the local launchers share: styles that only a terminal
+// Package terminal is shared by the local launchers: styles that only a terminal
 // shows, and a context that ends with Ctrl-C.
 package terminal
 
@@ -55,8 +55,8 @@ func (p Painter) Pad(s Style, text string, width int) string {
 }
 
 // Interruptible returns a context that ends with the first Ctrl-C or SIGTERM. After
-// that, signals have their usual effect: a second one ends a program that hangs in
-// its clean-up. stop ends the context and releases its resources.
+// that, signals work as usual: a second one ends a program that hangs in its clean-up.
+// stop ends the context and releases its resources.
 func Interruptible() (ctx context.Context, stop func()) {
 	ctx, stop = signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
