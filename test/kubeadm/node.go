@@ -1,7 +1,7 @@
 // Package kubeadm runs nodes of a real kubeadm with a real kubelet, containerd and runc on
-// one machine, to test what docs/kubeadm.md says (make kubelet-test). A node has namespaces
-// of its own for network, mounts, host name and processes: when its first process ends,
-// all that runs on it ends. It needs Linux, root, and Debian's containerd, runc,
+// one machine, to test docs/kubeadm.md (make kubelet-test). A node runs in namespaces of its
+// own for network, mounts, host name and processes: when its first process ends, all that
+// runs on it ends. It needs Linux, root, and Debian's containerd, runc,
 // containernetworking-plugins, conntrack, socat, ethtool and buildah.
 package kubeadm
 
@@ -29,14 +29,14 @@ var initScript []byte
 //go:embed systemctl.sh
 var systemctlScript []byte
 
-// Limits on what takes long here.
+// Limits on the slow parts.
 const (
 	starts   = 30 * time.Second
 	settles  = 3 * time.Minute // until a pod or a gate is as it should be
 	commands = 6 * time.Minute // of kubeadm
 )
 
-// repository is the name under which the images are known; no registry has it.
+// repository is the name under which the images are known; no registry serves it.
 const repository = "lockstep.test"
 
 // Node is a machine for one control plane node.
@@ -45,7 +45,7 @@ type Node struct {
 	Name    string
 	machine *netns.Machine
 	assets  string
-	dir     string // its files, as the machine of the test has them
+	dir     string // its files, by their path on the machine of the test
 	cgroup  string
 	first   *exec.Cmd // unshare
 	pid     int       // of the first process on the node
@@ -84,8 +84,8 @@ func NewNode(t testing.TB, cfg Config) *Node {
 // the test follows.
 const nodePrefix = "lockstep-node-"
 
-// removeLeftovers removes what nodes have left whose test was killed: all that ran on them has
-// ended with it.
+// removeLeftovers removes the files of nodes whose test was killed: all that ran on them ended
+// with it.
 func removeLeftovers() error {
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), nodePrefix+"*-*"))
 	if err != nil {
@@ -213,12 +213,12 @@ func (n *Node) command(ctx context.Context, line ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, "nsenter", args...)
 }
 
-// Try runs a command on the node, and returns what it prints.
+// Try runs a command on the node, and returns its output.
 func (n *Node) Try(line ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(n.t.Context(), commands)
 	defer cancel()
 	cmd := n.command(ctx, line...)
-	// What it leaves in the background must not hold up the end.
+	// Processes that it leaves in the background must not hold up the end.
 	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
@@ -277,7 +277,7 @@ func (n *Node) Import(file string) {
 	n.Run("ctr", "-n", "k8s.io", "images", "import", file)
 }
 
-// close ends all that runs on the node, and removes what it has left.
+// close ends all that runs on the node, and removes its files.
 func (n *Node) close() error {
 	if n.t.Failed() {
 		n.saveLogs()
@@ -305,7 +305,7 @@ func (n *Node) saveLogs() {
 	}
 }
 
-// removeCgroup removes the groups of a node, the innermost first. It fails while they have
+// removeCgroup removes the groups of a node, the innermost first. It fails while they contain
 // processes.
 func removeCgroup(name string) error {
 	var failed error
@@ -315,7 +315,7 @@ func removeCgroup(name string) error {
 			if err == nil && d.IsDir() {
 				dirs = append(dirs, path)
 			}
-			return nil // what disappears meanwhile is removed
+			return nil // a directory that disappears meanwhile is removed
 		})
 		for _, dir := range slices.Backward(dirs) {
 			if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -1,8 +1,8 @@
 // Package netns gives a test a network of several machines: network namespaces with
 // addresses of their own, whose connections can be cut, in one direction too. It needs
 // Linux, root, and the programs ip, nsenter and unshare; a test without them is skipped
-// loudly. It uses no packet filter, which not every kernel has: a machine that is cut
-// off from another one sends its packets to a hardware address that no machine has.
+// loudly. It uses no packet filter, since some kernels are built without: a machine that is
+// cut off from another one sends its packets to a hardware address that no machine uses.
 //
 //	func TestPartition(t *testing.T) {
 //		if !netns.Enter(t) {
@@ -10,7 +10,7 @@
 //		}
 //		network := netns.New(t, "a", "b")
 //		... // start programs with network.Machine("a").Wrapper() before them
-//		network.Cut("a", "b") // what a sends to b is lost
+//		network.Cut("a", "b") // packets from a to b are lost
 //	}
 package netns
 
@@ -32,8 +32,8 @@ import (
 )
 
 // Enter runs the test that calls it again, as a process in a new network namespace, and
-// reports what that reports. It returns false then, and the caller returns. In the new
-// process it returns true.
+// passes its result on. It returns false then, and the caller returns. In the new process it
+// returns true.
 func Enter(t *testing.T) bool {
 	t.Helper()
 	if again.Inside(t) {
@@ -55,7 +55,7 @@ func missing() string {
 			return err.Error()
 		}
 	}
-	// It shows whether the user may, and whether the kernel has what is needed.
+	// It shows whether the user may, and whether the kernel supports these links.
 	const trial = "ip link set lo up && ip link add trial0 type bridge && ip link add trial1 type veth peer name trial2"
 	if out, err := exec.Command("unshare", "--net", "sh", "-c", trial).CombinedOutput(); err != nil {
 		return fmt.Sprintf("%v: %s", err, bytes.TrimSpace(out))
@@ -66,7 +66,7 @@ func missing() string {
 const (
 	bridge = "br0"
 	device = "eth0" // of each machine
-	// nowhere is the hardware address that no machine has.
+	// nowhere is the hardware address that no machine uses.
 	nowhere = "02:00:00:00:ff:ff"
 	starts  = 10 * time.Second
 )
@@ -89,7 +89,7 @@ type Machine struct {
 // Hub is the address of the test.
 var Hub = net.IPv4(10, 89, 0, 254)
 
-// Addresses are those of the first n machines.
+// Addresses returns the addresses of the first n machines.
 func Addresses(n int) []net.IP {
 	var out []net.IP
 	for i := range n {
@@ -178,7 +178,7 @@ func (m *Machine) Wrapper() []string {
 }
 
 // Cut drops all packets from one machine to others. The sender does not notice: TCP sends
-// again, and what it sends after Restore arrives.
+// again, and a packet that it sends after Restore arrives.
 func (n *Network) Cut(from string, to ...string) error {
 	return n.send(from, to, func(*Machine) string { return nowhere })
 }
@@ -225,7 +225,7 @@ func (n *Network) awaitLinks(hub *Machine) error {
 	})
 }
 
-// output runs a program on the machine and returns what it prints.
+// output runs a program on the machine and returns its output.
 func (m *Machine) output(line ...string) (string, error) {
 	args := append(m.Wrapper(), line...)
 	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
@@ -246,7 +246,7 @@ func (m *Machine) ip(lines ...string) error {
 	return nil
 }
 
-// awaitNamespace returns when the holder has entered its namespace.
+// awaitNamespace returns when the holder is in its namespace.
 func (m *Machine) awaitNamespace() error {
 	own, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command pause is what keeps the namespaces of a pod: it waits until it is stopped. With
-// arguments it ends at once, as a job of kubeadm upgrade wants it.
+// Command pause keeps the namespaces of a pod: it waits until it is stopped. With arguments
+// it ends at once, as a job of kubeadm upgrade wants it.
 package main
 
 import (
