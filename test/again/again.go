@@ -1,5 +1,5 @@
-// Package again runs a test again as a process of its own: for a test that needs
-// namespaces of the kernel that its first process does not have.
+// Package again runs a test again as a process of its own: for a test that needs other
+// namespaces of the kernel than its first process.
 package again
 
 import (
@@ -15,21 +15,21 @@ import (
 	"testing"
 )
 
-// variable has the name of the test that runs again.
+// variable names the test that runs again.
 const variable = "LOCKSTEP_TEST_AGAIN"
 
 // skipped is the exit code of a process that called Skip.
 const skipped = 77
 
-// Inside reports whether Run has started this process for this test, or for the test of
-// which it is a part.
+// Inside reports whether Run started this process for this test, or for the test of which it
+// is a part.
 func Inside(t *testing.T) bool {
 	t.Helper()
 	whole, _, _ := strings.Cut(t.Name(), "/")
 	return os.Getenv(variable) == whole
 }
 
-// Skip ends a process that Run has started. The test is skipped then, with this reason.
+// Skip ends a process that Run started. The test is skipped then, with this reason.
 func Skip(t *testing.T, reason string) {
 	t.Helper()
 	if !Inside(t) {
@@ -39,8 +39,8 @@ func Skip(t *testing.T, reason string) {
 	os.Exit(skipped)
 }
 
-// Run runs the test that calls it again, and reports what that reports. attr has what is
-// special of the process. wrapper is a program with its arguments that becomes the
+// Run runs the test that calls it again, and passes its result on. attr contains the special
+// attributes of the process. wrapper is a program with its arguments that becomes the
 // process; empty: none. An error means that the process could not be started.
 func Run(t *testing.T, attr syscall.SysProcAttr, wrapper ...string) error {
 	t.Helper()
@@ -51,7 +51,7 @@ func Run(t *testing.T, attr syscall.SysProcAttr, wrapper ...string) error {
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	cmd.SysProcAttr = &attr
 	dieWithParent(cmd.SysProcAttr)
-	// The kernel ends the child with the thread that has started it, not with the process.
+	// The kernel ends the child with the thread that started it, not with the process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := cmd.Start(); err != nil {
@@ -67,8 +67,8 @@ func Run(t *testing.T, attr syscall.SysProcAttr, wrapper ...string) error {
 	return nil
 }
 
-// flagsAgain are the flags of this process, except those that are not for the second one:
-// it runs one test once, and would overwrite what the first one writes.
+// flagsAgain returns the flags of this process, except those that are not for the second one:
+// it runs one test once, and would overwrite the files of the first one.
 func flagsAgain() []string {
 	var out []string
 	flag.Visit(func(f *flag.Flag) {

@@ -1,6 +1,6 @@
 // Package members runs etcd clusters of several members in one process, with the CA and
-// the records that the sidecars would have made: for tests of what changes the members.
-// Each member has its own ports on 127.0.0.1.
+// the records that the sidecars would have made: for tests of code that changes the members.
+// Each member uses its own ports on 127.0.0.1.
 package members
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// Prefix is that of the keys.
+// Prefix is the prefix of the keys.
 const Prefix = "/lockstep/"
 
 // attemptTimeout is longer than an election takes on a busy machine.
@@ -162,7 +162,7 @@ func (n *Node) StartJoined(all []etcd.Member) {
 	n.cluster.t.Cleanup(n.Stop)
 }
 
-// InitialCluster is the form in which etcd takes the members. One that has no name yet
+// InitialCluster returns the members in the form that etcd reads. A member without a name
 // gets its ID.
 func InitialCluster(all []etcd.Member, name, peerURL string) string {
 	var out []string

@@ -27,15 +27,15 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// addresses counts the loopback addresses that this process has given out. Tests of
-// other packages run at the same time, so the process has its own network.
+// addresses counts the loopback addresses that this process gave out. Tests of other
+// packages run at the same time, so the process uses a network of its own.
 var addresses atomic.Int32
 
-// Rig has the nodes of one test.
+// Rig runs the nodes of one test.
 type Rig struct {
 	t       testing.TB
 	cluster *cluster.Cluster
-	// Kubeconfig is that of all nodes; at first of an API that does not answer.
+	// Kubeconfig is shared by all nodes; at first it names an API that does not answer.
 	Kubeconfig string
 }
 
@@ -110,8 +110,8 @@ func (n *Node) clockEnv() []string {
 	return []string{"TEST_CLOCK_SHIFT=" + n.Clock}
 }
 
-// Refused starts a sidecar that has to end by itself with exit code 1, and returns the
-// last line of its log.
+// Refused starts a sidecar that must end by itself with exit code 1, and returns the last
+// line of its log.
 func (n *Node) Refused(args ...string) string {
 	n.rig.t.Helper()
 	n.Start(args...)
@@ -160,7 +160,7 @@ type Cluster struct {
 	}
 }
 
-// ClusterStatus returns what /status has about the cluster.
+// ClusterStatus returns the cluster's part of /status.
 func (n *Node) ClusterStatus(ctx context.Context) (Cluster, error) {
 	_, body, err := n.Get(ctx, "/status")
 	if err != nil {
@@ -232,7 +232,7 @@ func KillAll(nodes ...*Node) {
 	}
 }
 
-// Marker returns what the node's directory says of its member.
+// Marker returns the member's marker in the node's directory.
 func (n *Node) Marker() datadir.Marker {
 	n.rig.t.Helper()
 	m, err := datadir.Layout(n.Dir).ReadMarker()

@@ -26,8 +26,8 @@ import (
 	"github.com/lockstep-dev/lockstep/test/again"
 )
 
-// Enter runs the test that calls it again, as a process that may mount, and reports what
-// that reports. It returns false then, and the caller returns. In the new process it returns
+// Enter runs the test that calls it again, as a process that may mount, and passes its
+// result on. It returns false then, and the caller returns. In the new process it returns
 // true.
 func Enter(t *testing.T) bool {
 	t.Helper()
