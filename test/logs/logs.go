@@ -1,4 +1,4 @@
-// Package logs has a log that a test reads while goroutines write it.
+// Package logs provides a log that a test reads while goroutines write it.
 package logs
 
 import (
@@ -19,7 +19,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-// String returns what was written until now.
+// String returns the text written until now.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -5,7 +5,7 @@
 // Each file in patches/ is one change: a patch in git's form, after a header with
 // these lines.
 //
-//	Breaks: what the change breaks, in a sentence
+//	Breaks: the behavior that the change breaks, in a sentence
 //	Test: ./package TestName   (may be repeated: one of them must fail)
 //
 // The command copies the files of a patch to a temporary directory, applies the

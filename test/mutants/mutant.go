@@ -17,7 +17,7 @@ import (
 // mutant is one patch.
 type mutant struct {
 	Name   string   // of its file, without the extension
-	Breaks string   // what it breaks
+	Breaks string   // the behavior that it breaks
 	Tests  []target // of which one must fail
 	Patch  string   // without the header
 	Files  []string // that the patch changes, relative to the root
@@ -26,7 +26,7 @@ type mutant struct {
 // target is a test in a package.
 type target struct{ Package, Test string }
 
-// outcome is what became of a mutant.
+// outcome is the result of a mutant.
 type outcome string
 
 const (
@@ -118,8 +118,8 @@ func (m mutant) apply(ctx context.Context, root, dir string) error {
 	}
 	cmd := exec.CommandContext(ctx, "git", "apply", "-")
 	cmd.Dir, cmd.Stdin = dir, strings.NewReader(m.Patch)
-	// Not the repository around dir, if there is one: its root would be that of the
-	// patch.
+	// Not the repository around dir, if there is one: git would apply the patch at that
+	// repository's root.
 	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("the patch does not apply any more; make it again: %w: %s", err, bytes.TrimSpace(out))
@@ -205,8 +205,8 @@ func baseline(ctx context.Context, root string, mutants []mutant) error {
 }
 
 // runTests runs tests of one package with the overlay; empty: without one. The tests of
-// whole clusters run programs: those that they build themselves have the overlay too, and
-// the sidecar is built for them.
+// whole clusters run programs: the ones that they build themselves contain the overlay too,
+// and the sidecar is built for them.
 func runTests(ctx context.Context, root, overlay, pkg string, tests []string) (outcome, string) {
 	env := append(os.Environ(), "CGO_ENABLED=0") // as the other tests: each package is compiled once
 	if overlay != "" {
@@ -255,8 +255,8 @@ func buildAssets(ctx context.Context, root string, env []string) (dir string, er
 	return dir, nil
 }
 
-// judge reads the output of go test -v. A test that hangs until the time limit has
-// failed, too.
+// judge reads the output of go test -v. A test that hangs until the time limit failed,
+// too.
 func judge(output string, failed bool) outcome {
 	ran := strings.Contains(output, "=== RUN ")
 	skipped := strings.Contains(output, "--- SKIP: ")

@@ -36,7 +36,7 @@ func Find() (string, error) {
 type Browser struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
-	ended   chan struct{} // closed when Chromium has closed its end of the pipe
+	ended   chan struct{} // closed when Chromium closes its end of the pipe
 	session string        // of the tab
 
 	mu       sync.Mutex // mu guards the fields below, and writes to in
@@ -127,14 +127,14 @@ func (b *Browser) openTab(ctx context.Context) error {
 	return nil
 }
 
-// read passes answers on, and remembers what the page reports as errors.
+// read passes answers on, and remembers the errors that the page reports.
 func (b *Browser) read(out io.ReadCloser) {
 	defer close(b.ended)
 	defer out.Close()
 	for r := bufio.NewReader(out); ; {
 		text, err := r.ReadBytes(0)
 		if err != nil {
-			return // Chromium has ended
+			return // Chromium ended
 		}
 		var m message
 		if err := json.Unmarshal(text[:len(text)-1], &m); err != nil {
@@ -149,7 +149,7 @@ func (b *Browser) read(out io.ReadCloser) {
 		delete(b.waiting, m.ID)
 		b.mu.Unlock()
 		if answer != nil {
-			answer <- m // has room for the only answer
+			answer <- m // room for the only answer
 		}
 	}
 }
@@ -204,7 +204,7 @@ func (b *Browser) send(method string, params json.RawMessage, answer chan messag
 	return err
 }
 
-// Open loads a page and waits until its script has shown a report.
+// Open loads a page and waits until its script shows a report.
 func (b *Browser) Open(ctx context.Context, url string) error {
 	if err := b.call(ctx, "Page.navigate", map[string]any{"url": url}, nil); err != nil {
 		return err

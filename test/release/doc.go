@@ -1,4 +1,4 @@
-// Package release tests the files that build/release has made: each program in them says its version, and the package is
-// installed and its unit started as README.md has it, on a machine of a real systemd (package jail). The
-// directory with the files is in LOCKSTEP_RELEASE, which make release-test sets.
+// Package release tests the files that build/release made: each program in them prints its version, and the package is
+// installed and its unit started by the commands of README.md, on a machine of a real systemd (package jail).
+// LOCKSTEP_RELEASE, which make release-test sets, names the directory of the files.
 package release

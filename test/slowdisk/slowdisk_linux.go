@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Disk holds the writes of the processes that Start has started.
+// Disk delays the writes of the processes that Start started.
 type Disk struct {
 	takes    atomic.Int64 // nanoseconds
 	listener int
@@ -26,8 +26,8 @@ type start struct {
 	started chan<- error
 }
 
-// New returns a disk that is as fast as the one of this machine. An error means that the kernel
-// does not allow it.
+// New returns a disk that is as fast as this machine's. An error means that the kernel does not
+// allow it.
 func New() (*Disk, error) {
 	d := &Disk{starts: make(chan start)}
 	ready := make(chan error)
@@ -42,7 +42,7 @@ func New() (*Disk, error) {
 // Take sets how long each write to the disk takes, from now on.
 func (d *Disk) Take(long time.Duration) { d.takes.Store(int64(long)) }
 
-// Start starts a process with this disk. cmd.SysProcAttr may have a signal for the end of the
+// Start starts a process with this disk. cmd.SysProcAttr may contain a signal for the end of the
 // thread that starts it: that thread lives as long as this process.
 func (d *Disk) Start(cmd *exec.Cmd) error {
 	started := make(chan error)
@@ -50,8 +50,8 @@ func (d *Disk) Start(cmd *exec.Cmd) error {
 	return <-started
 }
 
-// startAll is the one thread with the filter: its children have it too. It never returns, so the
-// thread stays locked, and nothing else runs there.
+// startAll runs on the one thread with the filter, which children inherit. It never returns, so
+// the thread stays locked, and nothing else runs there.
 func (d *Disk) startAll(ready chan<- error) {
 	runtime.LockOSThread()
 	var err error
@@ -80,7 +80,7 @@ func filterThread() (listener int, err error) {
 		return 0, err
 	}
 	filter := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
-	// A signal, as those of Go's scheduler, must not end the wait.
+	// A signal, such as one of Go's scheduler, must not end the wait.
 	const flags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
 	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&filter)))
 	if errno != 0 {
@@ -120,7 +120,7 @@ func (d *Disk) answer() {
 		}
 		time.AfterFunc(time.Duration(d.takes.Load()), func() {
 			r := response{id: n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
-			// An error is that of a process that was killed meanwhile.
+			// An error means that the process was killed meanwhile.
 			_ = d.control(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&r))
 		})
 	}
