@@ -1,3 +1,3 @@
-// Package chart tests deploy/chart with Helm's own engine, and what it renders with a real kube-apiserver. It is
-// a module of its own, so that Helm is not one of the sidecar's.
+// Package chart tests deploy/chart with Helm's own engine, and the rendered objects with a real kube-apiserver. It
+// is a module of its own, so that Helm is not a dependency of the sidecar.
 package chart

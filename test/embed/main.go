@@ -1,7 +1,7 @@
-// Command embed is an example: an agent of a Kubernetes distribution that has a
-// Lockstep sidecar in it. It is a module of its own: it can use only what every
-// other program can. The sidecar's HTTP API is below /lockstep/ of the agent's
-// own server.
+// Command embed is an example: an agent of a Kubernetes distribution that embeds a
+// Lockstep sidecar. It is a module of its own: it can use only the packages that every
+// other program can. The sidecar's HTTP API is below /lockstep/ of the agent's own
+// server.
 package main
 
 import (
