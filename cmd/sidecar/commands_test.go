@@ -197,7 +197,7 @@ func TestFollowComesBack(t *testing.T) {
 	}
 }
 
-// TestFollowWithoutStream: others have all streams of the sidecar. wait-ready sees all
+// TestFollowWithoutStream: others use all streams of the sidecar. wait-ready notices all
 // the same that the node is ready.
 func TestFollowWithoutStream(t *testing.T) {
 	f := newFakeSidecar()

@@ -17,7 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// TestCordon plays the sidecars: test/e2e has them.
+// TestCordon plays the sidecars; test/e2e runs real ones.
 func TestCordon(t *testing.T) {
 	server := etcdtest.New(t)
 	raw := server.Client(t)
@@ -60,7 +60,7 @@ func TestCordon(t *testing.T) {
 	record("cp-2", protocol.Roles{Controller: true})
 	report("cp-2", serves)
 	wantUnconfirmed(c)
-	// As soon as the record has the cordon, the sidecar closes its gate, then it resigns.
+	// As soon as the record contains the cordon, the sidecar closes its gate, then it resigns.
 	presence := func(election string) string {
 		value, err := proto.Marshal(&lockstepv1.Presence{Reason: "Cordoned", Election: election})
 		if err != nil {

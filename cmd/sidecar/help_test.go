@@ -56,7 +56,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// The variables are named where the flags are, and those of etcd have one topic.
+// The variables are named where the flags are, and one topic names the variables of etcd.
 func TestHelp_names(t *testing.T) {
 	space := regexp.MustCompile(`\s+`)
 	for args, want := range map[string]string{
@@ -80,7 +80,7 @@ func TestHelp_names(t *testing.T) {
 	}
 }
 
-// What does not exist is wrong usage at each level, and the nearest word is named.
+// An unknown word is wrong usage at each level, and the nearest word is named.
 func TestUnknownWords(t *testing.T) {
 	for args, want := range map[string]string{
 		"statsu":                   `unknown command "statsu"; did you mean status?`,
@@ -115,7 +115,7 @@ func TestVersionFlag(t *testing.T) {
 	}
 }
 
-// parses returns what is wrong with the words behind "sidecar".
+// parses returns the error in the words behind "sidecar".
 func parses(args []string) error {
 	root := program{}.root()
 	root.InitDefaultHelpCmd()
@@ -129,7 +129,7 @@ func parses(args []string) error {
 	return errors.Join(cmd.ParseFlags(rest), cmd.ValidateArgs(cmd.Flags().Args()))
 }
 
-// Each example is a command that exists, with flags that it has.
+// Each example is a command that exists, with flags that it accepts.
 func TestExamplesParse(t *testing.T) {
 	root, found := program{}.root(), 0
 	texts := map[string]string{"sidecar help etcd": topics()[0].long}
@@ -166,7 +166,7 @@ func TestExamplesParse(t *testing.T) {
 	}
 }
 
-// TestCompletion: what fits is proposed, also what only the sidecar knows.
+// TestCompletion: fitting words are proposed, also words that only the sidecar knows.
 func TestCompletion(t *testing.T) {
 	f := newFakeSidecar()
 	t.Cleanup(f.Close)
@@ -204,8 +204,8 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestGroups: a new command gets a place in the help of sidecar. The last group has what every
-// program has.
+// TestGroups: a new command gets a place in the help of sidecar. The last group lists the commands
+// of every program.
 func TestGroups(t *testing.T) {
 	var got []string
 	for _, cmd := range (program{}).root().Commands() {

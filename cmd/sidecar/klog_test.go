@@ -12,7 +12,7 @@ import (
 	"github.com/lockstep-dev/lockstep"
 )
 
-// What client-go logs is in the sidecar's log, in its form.
+// Messages of client-go are in the sidecar's log, in its form.
 func TestRunSidecar_klog(t *testing.T) {
 	var log bytes.Buffer
 	t.Cleanup(klog.ClearLogger)

@@ -75,7 +75,7 @@ func (n *kubeadmNode) read(path string) string {
 	return string(content)
 }
 
-// makeCA does what kubeadm init phase certs does.
+// makeCA makes a CA as kubeadm init phase certs does.
 func (n *kubeadmNode) makeCA() {
 	n.Helper()
 	var err error
@@ -228,7 +228,7 @@ func TestKubeadm(t *testing.T) {
 		t.Errorf("got\n%s", out)
 	}
 
-	// What is not set stays.
+	// Flags that are not set stay.
 	out = n.ok("--image=lockstep:1.1.0", "--bundle", writeRelease(t, "1.1.0", ""))
 	patch := n.read(filepath.Join(n.dir, kubeadm.PatchesDir, kubeadm.PodPatch))
 	for _, want := range []string{"image: lockstep:1.1.0\n", "--bundle=/etc/lockstep/bundles/1.1.0\n", "--expire-dead-nodes=10m\n", "path: " + n.dir + ","} {
@@ -247,7 +247,7 @@ func TestKubeadm(t *testing.T) {
 	n.runKubeadm(server.URL)
 	n.ok("--check")
 
-	// Flags do not replace those of another name, and kube-apiserver follows them.
+	// Flags replace only flags of the same name, and kube-apiserver follows them.
 	n.ok("--", "--kubernetes-service")
 	n.trust(server)
 	n.runKubeadm(server.URL)
@@ -346,7 +346,7 @@ func TestKubeadm_files(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 
-	// What was changed stays; the rest follows the next release.
+	// Changed lines stay; the rest follows the next release.
 	n.replaceIn(filepath.Join(n.dir, roles), "# Each node", "# My own line\n# Each node")
 	out := n.ok("--bundle", writeRelease(t, "1.1.0", "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: limits, namespace: default}\n"))
 	if !strings.Contains(out, "left alone "+filepath.Join(n.dir, roles)+": it was changed since sidecar kubeadm wrote it; --force overwrites it\n") || strings.Count(out, "left alone") != 1 {
@@ -356,7 +356,7 @@ func TestKubeadm_files(t *testing.T) {
 		t.Errorf("got\n%s\n%s", n.read(filepath.Join(n.dir, roles)), n.read(own))
 	}
 
-	// A patch that was changed: kubeadm would not start what this call asks for.
+	// A patch that was changed: kubeadm would start other flags than this call asks for.
 	patch := filepath.Join(n.dir, kubeadm.PatchesDir, kubeadm.PodPatch)
 	n.replaceIn(patch, "cpu: 50m", "cpu: 80m")
 	code, _, stderr := n.call("--image=lockstep:1.2.0", "--bundle", writeRelease(t, "1.2.0", ""))
@@ -389,7 +389,7 @@ func TestKubeadm_kubeconfigKept(t *testing.T) {
 	}
 }
 
-// What others have left on the node gets an error that names it.
+// A file that others left on the node gets an error that names it.
 func TestKubeadm_damaged(t *testing.T) {
 	n := newKubeadmNode(t)
 	n.ok("--image=lockstep", "--bundle=builtin", "--apiserver-url=https://10.0.0.1:6443")
@@ -415,7 +415,7 @@ func TestKubeadm_damaged(t *testing.T) {
 	}
 }
 
-// TestKubeadm_check damages what a node has, and asks for what the check gathers itself.
+// TestKubeadm_check damages the files of a node, and asks for the facts that the check gathers itself.
 func TestKubeadm_check(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -515,7 +515,7 @@ func TestKubeadm_checkRights(t *testing.T) {
 	}
 }
 
-// otherKey is a key that no certificate of the node has.
+// otherKey returns a key that belongs to no certificate of the node.
 func otherKey(n *kubeadmNode) []byte {
 	n.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

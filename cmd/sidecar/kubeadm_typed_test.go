@@ -11,8 +11,8 @@ import (
 )
 
 // TestKubeadm_typed gives the blocks that sidecar kubeadm prints to a shell, as a person does who
-// pastes them whole. Programs in the place of the real ones print what they were called with.
-// The commands for other nodes have no flag of this node.
+// pastes them whole. Programs in the place of the real ones print their arguments.
+// The commands for other nodes contain no flag of this node.
 func TestKubeadm_typed(t *testing.T) {
 	n := newKubeadmNode(t)
 	dir := writeRelease(t, "1.0.0", "")

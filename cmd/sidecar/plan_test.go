@@ -187,7 +187,7 @@ func TestPlanWithObjects(t *testing.T) {
 	}
 	r.want(exitOK, "OBJECTS  1 created, 1 changed, 1 pruned, 2 unchanged; written in step 1, deleted in step 3\n", "plan", "--bundle", newer, kubeconfig)
 
-	// Only the name of a Secret is shown, whatever is wrong with it.
+	// Only the name of a Secret is shown in any error about it.
 	refused := "apiVersion: v1\nkind: Secret\nmetadata: {name: key, namespace: default}\ntype: kubernetes.io/tls\nstringData: {tls.key: hunter2}\n"
 	hidden := writeBundle(t, constraints("1.1.0", "1.0.0", "1.0.0"), settingsAfter, secret("aHVudGVyMg=="), refused)
 	for _, args := range [][]string{{"plan", "--bundle", hidden}, {"plan", "-o", "json", "--bundle", hidden}, {"bundle", "diff", hidden}} {

@@ -54,9 +54,9 @@ func (c printed) needsEtcd(root *cobra.Command) bool {
 		})
 }
 
-// TestPrintedCommands parses each command that /status, and the table of it, has in a
-// broken situation. It can be pasted: it exists, has the flags that it is printed with, and
-// has those that lead to the etcd of this node.
+// TestPrintedCommands parses each command that /status, and the table of it, shows in a
+// broken situation. It can be pasted: it exists, accepts the flags that it is printed with,
+// and contains the flags that lead to the etcd of this node.
 func TestPrintedCommands(t *testing.T) {
 	captures, err := filepath.Glob("testdata/situations/*/*.json")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newTerminal returns both ends of a terminal: what a person sees, and a program's stdout.
+// newTerminal returns both ends of a terminal: the screen, and a program's stdout.
 func newTerminal(t *testing.T, width, height uint16) (seen, stdout *os.File) {
 	t.Helper()
 	seen, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -38,8 +38,8 @@ func newTerminal(t *testing.T, width, height uint16) (seen, stdout *os.File) {
 	return seen, stdout
 }
 
-// onTerminal starts a command on a terminal of 80 columns, and returns what it shows, line
-// by line.
+// onTerminal starts a command on a terminal of 80 columns, and returns its output, line by
+// line.
 func onTerminal(t *testing.T, p program, env map[string]string, args ...string) *bufio.Scanner {
 	t.Helper()
 	seen, stdout := newTerminal(t, 80, 24)
@@ -55,7 +55,7 @@ func onTerminal(t *testing.T, p program, env map[string]string, args ...string) 
 	return bufio.NewScanner(seen)
 }
 
-// await returns the first line that has a text.
+// await returns the first line that contains a text.
 func await(t *testing.T, shown *bufio.Scanner, text string) string {
 	t.Helper()
 	for shown.Scan() {
@@ -89,7 +89,7 @@ func TestStatus_terminal(t *testing.T) {
 	}
 }
 
-// The ages move, though nothing changes, and what is longer than the terminal is left out.
+// The ages move, though nothing changes, and lines below the end of the terminal are left out.
 func TestStatusWatch_terminal(t *testing.T) {
 	f := newFakeSidecar()
 	t.Cleanup(f.Close)

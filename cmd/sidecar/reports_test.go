@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
-// wantGolden compares what a command printed with a file, which programs of others rely on.
+// wantGolden compares the output of a command with a file, which programs of others rely on.
 func wantGolden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", "json", name+".json")
@@ -32,7 +32,7 @@ func wantGolden(t *testing.T, name, got string) {
 	}
 }
 
-// TestJSON compares what commands print with -o json with files.
+// TestJSON compares the output of commands with -o json with files.
 func TestJSON(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write := func(path, text string) {

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// example is a file that docs/roles.md shows: its first line has its name.
+// example is a file that docs/roles.md shows: its first line is its name.
 var example = regexp.MustCompile("(?s)```yaml\n# (services/[^\n]+)\n(.*?)```")
 
-// What the page shows can be copied: the command finds nothing wrong with it.
+// The files on the page can be copied: the command accepts them.
 func TestServiceExamples(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "roles.md"))
 	if err != nil {

@@ -62,8 +62,8 @@ func TestPlanAgreesWithStatus(t *testing.T) {
 	}
 }
 
-// bothAnswers are what /status and plan say about the fleet of a report, if a newer bundle is
-// to be rolled out.
+// bothAnswers returns the answers of /status and of plan about the fleet of a report, if a newer
+// bundle is to be rolled out.
 func bothAnswers(t *testing.T, r httpapi.Report) (httpapi.Report, planReport) {
 	t.Helper()
 	fleet, view := fleetOf(t, r), statusOf(t, r.Reconciler)

@@ -11,10 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestSituationTables prints the table of every broken situation, from what /status
-// showed when test/e2e.TestSituations caused it on real parts, and compares it with
-// the text that was read and found good. `go test -rewrite` writes the texts. That /status
-// still shows this is for `make soak` to find out, which causes all of them.
+// TestSituationTables prints the table of every broken situation, from the /status that
+// test/e2e.TestSituations recorded when it caused the situation on real parts, and compares
+// it with the text that was read and found good. `go test -rewrite` writes the texts. Whether
+// /status still shows this, `make soak` finds out, which causes all of them.
 func TestSituationTables(t *testing.T) {
 	captures, err := filepath.Glob("testdata/situations/*/*.json")
 	if err != nil {
@@ -79,8 +79,8 @@ func mustWrite(t *testing.T, path, text string) {
 	}
 }
 
-// TestSituationsAreTold looks for what a person has to know: what is wrong, since when,
-// and what to type. -rewrite does not change what it wants of these tables.
+// TestSituationsAreTold requires that a table says what is wrong, since when, and what to
+// type. -rewrite does not change these requirements.
 func TestSituationsAreTold(t *testing.T) {
 	for path, texts := range map[string][]string{
 		"user-without-rights/cp-1":   {`refuses user "weak"`, "withdrawn for ", "give that user the rights of docs/operations.md#rights", "; to print them: sidecar bundle rights /etc/lockstep/bundle --all"},

@@ -17,7 +17,7 @@ const (
 )
 
 // kubeconfigOf returns the kubeconfig of an API server whose parent has the given
-// annotations; nil: it has no parent.
+// annotations; nil: there is no parent.
 func kubeconfigOf(t *testing.T, annotations map[string]string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

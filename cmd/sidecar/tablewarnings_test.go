@@ -10,7 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 )
 
-// What three nodes say in the same words is one row, and NODE is the node with the problem.
+// A warning of three nodes in the same words is one row, and NODE is the node with the problem.
 func TestWarnings(t *testing.T) {
 	now := time.Unix(1000, 0)
 	ago := func(seconds int) *time.Time { at := now.Add(-time.Duration(seconds) * time.Second); return &at }
@@ -60,7 +60,7 @@ func TestClusterRow(t *testing.T) {
 	}
 }
 
-// A node that does not follow the election any more says what it last knew.
+// A node that does not follow the election any more shows the last state that it knew.
 func TestLeaderRow(t *testing.T) {
 	r := httpapi.Report{Etcd: httpapi.EtcdReport{Connected: true}, Election: httpapi.ElectionReport{State: "ineligible"}}
 	if got, want := (table{}).leader(r), "none known to this node; this node: ineligible"; got != want {

@@ -20,7 +20,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// turnWorld plays the sidecars of nodes: their gates follow the cordons. test/roles has them.
+// turnWorld plays the sidecars of nodes: their gates follow the cordons. test/roles runs real ones.
 type turnWorld struct {
 	command
 	raw    *clientv3.Client

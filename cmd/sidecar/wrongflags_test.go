@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// wrongFlags has, for each command that asks etcd, what people mistype there, and the part of the
-// message that says so. Without a line here, a command has no flags but those that all of them have.
+// wrongFlags lists, for each command that asks etcd, flags that people mistype there, and the part of
+// the message that says so. A command without a line here accepts only the flags common to all of them.
 var wrongFlags = map[string][][2]string{
 	"bundle replace": {
 		{"", "set --from"}, {"--from=base", "set --from"}, {"--from=base --to=Acme", "--to: "}, {"--from=base --to=base", "both base"},
