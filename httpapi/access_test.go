@@ -126,8 +126,7 @@ func TestAccess_hosts(t *testing.T) {
 	}
 }
 
-// A health probe works whatever certificate it shows, and the other endpoints reject
-// that certificate.
+// A health probe works with any certificate, and the other endpoints reject a foreign one.
 func TestAccess_foreignCertificate(t *testing.T) {
 	ca, clients, strangers := newAuthority(t), newAuthority(t), newAuthority(t)
 	files := newTLS(t, ca)
@@ -162,15 +161,15 @@ func TestAccess_removedAuthority(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.certs.reload()
-	for lines.Scan() { // until the server ends it; the test has a limit
+	for lines.Scan() { // until the server ends it; the test is limited in time
 	}
 	if resp, _ := fetch(t, client, base+"/status"); resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("on the same connection: got %d, want 401", resp.StatusCode)
 	}
 }
 
-// A connection has its certificates checked once, however many requests it sends, and again after a
-// reload. A long chain is not checked at all.
+// The server checks the certificates of a connection once, however many requests it sends, and again
+// after a reload. It does not check a long chain at all.
 func TestAccess_oneCheck(t *testing.T) {
 	ca, clients := newAuthority(t), newAuthority(t)
 	files := newTLS(t, ca)
@@ -194,7 +193,7 @@ func TestAccess_oneCheck(t *testing.T) {
 	strangers := newAuthority(t)
 	want(httpsClient(t, ca, &strangers), http.StatusUnauthorized, 2)
 
-	// A chain that is valid, and too long: the leaf is of the CA, and the rest is what an attacker adds.
+	// A chain that is valid, and too long: the leaf is of the CA, and an attacker adds the rest.
 	leaf, err := tls.X509KeyPair(clients.issue(t, 4))
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 )
 
-// scriptedListener has connections from clients with the addresses that a test chooses.
+// scriptedListener accepts connections from clients with the addresses that a test chooses.
 type scriptedListener struct{ conns chan net.Conn }
 
 func (l scriptedListener) Accept() (net.Conn, error) {
@@ -124,7 +124,7 @@ func TestConnectionsFor(t *testing.T) {
 	}
 }
 
-// The server counts what it serves.
+// The server counts its connections.
 func TestRun_boundsConnections(t *testing.T) {
 	script := scriptedListener{make(chan net.Conn, maxConnectionsPerAddress+1)}
 	refused := &scriptedConn{remote: "10.1.0.1"}

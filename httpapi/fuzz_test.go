@@ -65,7 +65,7 @@ func FuzzClientCertificates(f *testing.F) {
 	f.Add(der, 1)
 	f.Add(der, maxChain)
 	f.Add(der, 100)
-	config := &tls.Config{ClientCAs: x509.NewCertPool()} // no stranger has a certificate of it
+	config := &tls.Config{ClientCAs: x509.NewCertPool()} // no stranger owns a certificate of it
 	c := &certificates{}
 	c.current.Store(config)
 	f.Fuzz(func(t *testing.T, der []byte, length int) {

@@ -37,8 +37,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestPageNamesFields holds the script to the report, and to the history: a field that it reads has
-// to be one.
+// TestPageNamesFields holds the script to the report, and to the history: each field that it reads
+// must exist.
 func TestPageNamesFields(t *testing.T) {
 	report := get(t, newFixture(t, states(t)[1].snap).Handler(), "/status").Body.String() + indented(NewHistoryReports([]history.Entry{{}}))
 	script := pageHTML[strings.Index(pageHTML, "<script>"):]

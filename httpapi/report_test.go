@@ -11,7 +11,7 @@ import (
 )
 
 // TestReportLosesNoField changes one field of report.Report after the other.
-// Each has to change /status: a field that does not was forgotten on its way.
+// Each must change /status: a field that does not was forgotten on its way.
 func TestReportLosesNoField(t *testing.T) {
 	full := reflect.New(reflect.TypeFor[report.Report]()).Elem()
 	n := 0

@@ -8,7 +8,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// The answer of /readyz is one fact: /status and the metric have it too, in every state, with
+// The answer of /readyz is one fact: /status and the metric show it too, in every state, with
 // and without a kube-apiserver that is asked.
 func TestServes(t *testing.T) {
 	servers := map[string]APIServer{

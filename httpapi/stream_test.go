@@ -85,7 +85,7 @@ func TestStream(t *testing.T) {
 			t.Errorf("after %q: got %v %s", st.name, got.Warnings, got.Ready.Reason)
 		}
 	}
-	// What means nothing is not sent: the next event is the one after it.
+	// A new revision alone is not sent: the next event is the one after it.
 	snap := f.snapshot.Get()
 	snap.Etcd.LastContact, snap.Etcd.Revision = epochTime, 99
 	f.snapshot.Set(snap)
@@ -132,7 +132,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 }
 
-// One address cannot have all streams, and other machines together not those that are kept for this one.
+// One address cannot take all streams, and other machines together cannot take the streams that are kept for this one.
 func TestStreams_shares(t *testing.T) {
 	var s streams
 	a := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}) }
@@ -220,7 +220,7 @@ func outlive(t *testing.T, f fixture, client *http.Client, major int) {
 	}
 }
 
-// run serves f on loopback and returns its URL, and what stops it and waits.
+// run serves f on loopback and returns its URL, and a function that stops it and waits.
 func run(t *testing.T, f fixture) (base string, stop func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

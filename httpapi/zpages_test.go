@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Programs read the z-pages as those of Kubernetes components: the same Accept, the same fields.
+// Programs read the z-pages like the ones of Kubernetes components: the same Accept, the same fields.
 func TestZpages_structured(t *testing.T) {
 	c := loadContract(t)
 	server := httptest.NewServer(newFixture(t, states(t)[1].snap, func(c *Config) {
@@ -52,7 +52,7 @@ func TestZpages_structured(t *testing.T) {
 	}
 }
 
-// The metrics of the etcd member are passed on, one request at a time, and what goes wrong is said.
+// The metrics of the etcd member are passed on, one request at a time, and the answer names a failure.
 func TestMemberMetrics(t *testing.T) {
 	c := loadContract(t)
 	reading, text := make(chan struct{}), make(chan error)

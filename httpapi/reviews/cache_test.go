@@ -14,7 +14,7 @@ import (
 
 var errAway = errors.New("the kube-apiserver does not answer")
 
-// asked is a cache with what its questions are answered, and how often they are asked.
+// asked is a cache with the answers to its questions, and how often they are asked.
 type asked struct {
 	*cache[bool]
 	times  atomic.Int64
