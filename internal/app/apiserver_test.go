@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The answer of kube-apiserver has dozens of checks that passed. Shown is what failed.
+// The answer of kube-apiserver lists dozens of checks that passed. Only failed ones are shown.
 func TestAskAPIServer(t *testing.T) {
 	for want, answer := range map[string]struct {
 		code int

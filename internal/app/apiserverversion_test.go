@@ -16,8 +16,8 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// A sidecar shows what it and its kube-apiserver run, notices that another version runs
-// when a service has started, and warns of nodes of its release that differ.
+// A sidecar shows its version and its kube-apiserver's, notices another version when a
+// service starts, and warns of nodes of its release that differ.
 func TestRun_versions(t *testing.T) {
 	server, raw, api := ledByNewer(t)
 	cfg, log, ready := withServices(t, configure(t, server.Endpoints()[0], api))
@@ -81,7 +81,7 @@ func TestRun_otherAPIServer(t *testing.T) {
 	s.awaitReason(protocol.Ready)
 
 	api.version.Store(new("v1.0.0"))
-	s.app.apiserver.Set(httpapi.APIServer{}) // it asks again when the kube-apiserver has become ready
+	s.app.apiserver.Set(httpapi.APIServer{}) // it asks again when the kube-apiserver becomes ready
 	got := s.awaitFleet("the warning", func(r httpapi.Report) bool {
 		return slices.ContainsFunc(r.Warnings, func(w httpapi.WarningReport) bool { return w.Reason == string(protocol.OtherAPIServer) })
 	})
@@ -90,7 +90,7 @@ func TestRun_otherAPIServer(t *testing.T) {
 	}
 }
 
-// differences are the warnings of what nodes of one release run.
+// differences returns the warnings about different versions on nodes of one release.
 func differences(r httpapi.Report) (out []string) {
 	for _, w := range r.Warnings {
 		if strings.HasSuffix(w.Reason, "sDiffer") {
@@ -100,7 +100,7 @@ func differences(r httpapi.Report) (out []string) {
 	return out
 }
 
-// runPeer keeps the presence of a node "peer", with what it shows.
+// runPeer keeps the presence of a node "peer", which contains shows.
 func runPeer(t *testing.T, cfg etcd.Config, shows fleet.Shown) *event.Value[fleet.Shown] {
 	t.Helper()
 	client, err := etcd.NewClient(cfg)
@@ -141,7 +141,7 @@ func (s *sidecar) awaitFleet(what string, ok func(httpapi.Report) bool) httpapi.
 	}
 }
 
-// awaitOwn waits until what /status has of this node in the fleet is as wanted.
+// awaitOwn waits until this node's entry in the fleet of /status is as wanted.
 func (s *sidecar) awaitOwn(what string, ok func(httpapi.FleetNode) bool) (own httpapi.FleetNode) {
 	s.Helper()
 	s.awaitFleet(what, func(r httpapi.Report) bool {

@@ -58,7 +58,7 @@ func writeBundle(t *testing.T, dir, header, x string) {
 }
 
 // A changed directory is put into use without closing the gate. A bundle that is
-// invalid or has another release is rejected: the last valid one stays in use.
+// invalid or of another release is rejected: the last valid one stays in use.
 func TestRun_bundleReload(t *testing.T) {
 	server, api := etcdtest.New(t), newCountingAPI(t)
 	raw := server.Client(t)

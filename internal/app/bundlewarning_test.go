@@ -9,8 +9,8 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
-// A bundle of another release is the next upgrade: a restart is what it needs, and it holds
-// nothing. For one that is invalid, the opposite is true.
+// A bundle of another release is the next upgrade: it needs a restart, and holds nothing up.
+// For one that is invalid, the opposite is true.
 func TestBundleWarning(t *testing.T) {
 	waits, rejected := bundleWarning(&restartError{"of release 1.1.0: restart it to upgrade"}), bundleWarning(errors.New("a.yaml:1: no kind"))
 	if waits.Reason != protocol.BundleWaits || strings.Contains(waits.Message, "a restart would fail") {

@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// series returns how many series a sidecar has of each metric.
+// series counts a sidecar's series of each metric.
 func (s *sidecar) series() map[string]int {
 	s.Helper()
 	_, text := s.get("/metrics")
@@ -26,9 +26,9 @@ func (s *sidecar) series() map[string]int {
 	return out
 }
 
-// TestMetrics_cardinality: 200 nodes, of many releases and with turns, cordons and entries of the history, have as many
-// series as one, and what is asked of the API adds none: a Prometheus that scrapes 200 sidecars gets 200 times as
-// many, not 40,000 times.
+// TestMetrics_cardinality: 200 nodes, of many releases and with turns, cordons and entries of the history, need as many
+// series as one, and requests to the API add none: a Prometheus that scrapes 200 sidecars gets 200 times as many, not
+// 40,000 times.
 func TestMetrics_cardinality(t *testing.T) {
 	api := newCountingAPI(t)
 	server := etcdtest.New(t)

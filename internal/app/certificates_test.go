@@ -99,8 +99,8 @@ func newCertificateApp(t *testing.T) *App {
 	return a
 }
 
-// The certificates of the kubeconfig are named with the file that has them, and are
-// those of its newest version.
+// The certificates of the kubeconfig are named with the file that contains them, and are
+// read from its newest version.
 func TestCertificates_kubeconfig(t *testing.T) {
 	dir := t.TempDir()
 	f := kubeconfigFile{t, filepath.Join(dir, "kubeconfig")}
@@ -129,7 +129,7 @@ func TestCertificates_kubeconfig(t *testing.T) {
 	}
 }
 
-// shownBy returns what a sidecar that does not run would show.
+// shownBy returns the snapshot that a sidecar would show if it ran.
 func shownBy(a *App) httpapi.Snapshot {
 	a.warned.Set(a.warningsNow(a.warned.Get(), noon))
 	return a.snapshotNow()

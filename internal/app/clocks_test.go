@@ -10,14 +10,14 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// What is observed of a fleet, in the order of the steps, and whether the clock of b is found
-// to differ afterwards.
+// Each case lists observations of a fleet, in the order of the steps, and whether the clock of b
+// is found to differ afterwards.
 func TestClocks(t *testing.T) {
 	began := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
 	type step struct {
 		after    time.Duration // by this machine's clock, since the start
 		set      time.Duration // the clock was set by so much before
-		revision int64         // of etcd, as the newest answer had it
+		revision int64         // of etcd, as in the newest answer
 		presence int64         // its revision; 0: b is not alive
 		written  time.Duration // by b's clock, since the start
 	}

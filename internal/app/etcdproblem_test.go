@@ -14,8 +14,8 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
 
-// A node with a member of its own does not have --etcd-servers. On its way into the
-// cluster, it says what the cluster manager says.
+// A node with a member of its own runs without --etcd-servers. On its way into the
+// cluster, it shows the message of the cluster manager.
 func TestDiagnoseEtcd_embedded(t *testing.T) {
 	addr, err := etcdtest.FreeAddr()
 	if err != nil {
@@ -46,7 +46,7 @@ func TestDiagnoseEtcd_embedded(t *testing.T) {
 	}
 }
 
-// While etcd does not answer, sidecars ask it ever less often what is wrong, each at times
+// While etcd does not answer, sidecars ask it ever less often for the reason, each at times
 // of its own. When it answers again, they do not wait for the rest of the pause.
 func TestAwaitEtcd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -73,7 +73,7 @@ users: [{name: u, user: {}}]
 type sidecar struct {
 	*testing.T
 	app  *App
-	stop func() error // stops it and returns what Run returned
+	stop func() error // stops it and returns the error of Run
 }
 
 func configure(t *testing.T, endpoint string, api *countingAPI) Config {
@@ -185,7 +185,7 @@ func (s *sidecar) followStatus(ok func(statusReport) bool) (statusReport, error)
 	return statusReport{}, fmt.Errorf("not seen in time; last: %s", last)
 }
 
-// awaitMetric waits until a metric without labels has a value as wanted.
+// awaitMetric waits until ok accepts the value of a metric without labels.
 func (s *sidecar) awaitMetric(name string, ok func(float64) bool) {
 	s.Helper()
 	deadline := time.Now().Add(20 * time.Second)
@@ -221,8 +221,8 @@ func put(t *testing.T, c *clientv3.Client, key string, value []byte) {
 	}
 }
 
-// putStatus writes a status under which release 0.1.0, that of the built-in
-// bundle, may serve.
+// putStatus writes a status under which release 0.1.0, the built-in bundle's, may
+// serve.
 func putStatus(t *testing.T, c *clientv3.Client) {
 	t.Helper()
 	value, err := status.Encode(protocol.Status{State: protocol.Done, Version: protocol.Version{Release: protocol.Release{Major: 9}}}, time.Now())
@@ -252,7 +252,7 @@ func ledByNewer(t *testing.T) (*etcdtest.Server, *clientv3.Client, *countingAPI)
 	return server, raw, api
 }
 
-// ended waits for the end of a sidecar that the test has not stopped.
+// ended waits for the end of a sidecar that the test does not stop.
 func (s *sidecar) ended() error {
 	s.Helper()
 	s.awaitGone()

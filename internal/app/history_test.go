@@ -28,7 +28,7 @@ func (s *sidecar) history(query string) []happening {
 }
 
 // TestRun_history: closings that no snapshot and no scrape sees are counted, in the metric and in
-// the history, and the next sidecar of the node has them.
+// the history, and the next sidecar of the node keeps them.
 func TestRun_history(t *testing.T) {
 	server, raw, api := ledByNewer(t)
 	cfg := configure(t, "http://"+server.Addr(), api)

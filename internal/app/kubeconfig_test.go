@@ -42,7 +42,7 @@ func (f kubeconfigFile) raw(text string) {
 	}
 }
 
-// turn does what run does after each pause.
+// turn does the work of run after one pause.
 func (k *kubeconfig) turn(ctx context.Context) []string {
 	k.reload()
 	k.checkServer(ctx)
@@ -155,7 +155,7 @@ func TestKubeconfig_warnings(t *testing.T) {
 	})
 }
 
-// A proxy from the environment is for other servers than that of this node.
+// A proxy from the environment is for other servers than this node's.
 func TestKubeconfig_noProxyFromEnvironment(t *testing.T) {
 	f := kubeconfigFile{t, filepath.Join(t.TempDir(), "kubeconfig")}
 	f.write("https://192.0.2.1:6443", "", "")

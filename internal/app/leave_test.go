@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// A sidecar that stops deletes its ephemeral record only when its kube-apiserver has
+// A sidecar that stops deletes its ephemeral record only after its kube-apiserver
 // stopped, and closes its gate long before.
 func TestRun_deletesItsRecord(t *testing.T) {
 	server, raw, api := ledByNewer(t)
@@ -36,7 +36,7 @@ func TestRun_deletesItsRecord(t *testing.T) {
 	wantKeys(t, raw, 0, 0)
 }
 
-// awaitRequests returns when the API has received so many requests.
+// awaitRequests returns when the API received so many requests.
 func awaitRequests(t *testing.T, api *countingAPI, want int64) {
 	t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -51,7 +51,7 @@ func awaitRequests(t *testing.T, api *countingAPI, want int64) {
 	}
 }
 
-// wantKeys checks how many records and presences node "me" has.
+// wantKeys checks the numbers of records and presences of node "me".
 func wantKeys(t *testing.T, raw *clientv3.Client, records, presences int64) {
 	t.Helper()
 	resp, err := raw.Txn(t.Context()).Then(clientv3.OpGet(keys.Node("me")), clientv3.OpGet(keys.Presence("me"))).Commit()
@@ -71,7 +71,7 @@ func TestRefuses(t *testing.T) {
 		http.Error(w, "shutting down", http.StatusInternalServerError)
 	}))
 	t.Cleanup(answering.Close)
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // whose backlog accepts, as that of a paused process does
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // its backlog accepts, as with a paused process
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// What a member measures becomes a warning: that of a slow disk is in the presence, for all
-// nodes. Leaders that come and go are shown.
+// A member's measurements become warnings: the presence contains the one about a slow disk,
+// for all nodes. Leaders that change often are shown.
 func TestWatchMember(t *testing.T) {
 	server, _, api := ledByNewer(t)
 	s := start(t, configure(t, server.Endpoints()[0], api))

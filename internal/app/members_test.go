@@ -64,8 +64,8 @@ func TestMemberWarnings_leaving(t *testing.T) {
 	}
 }
 
-// What people read depends on whether the sidecar of the node is alive, and for how long
-// it has not been. This node's own member is a warning of its own.
+// The message depends on whether the sidecar of the node is alive, and for how long it was
+// not. This node's own member is a warning of its own.
 func TestMemberWarnings_sidecars(t *testing.T) {
 	alive := &protocol.Record{ID: "b", Alive: true, Presence: protocol.Presence{Warnings: []protocol.Warning{
 		{Reason: protocol.MemberDown, Message: protocol.MemberCannotBeUsed + "no space left on device"},

@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
-// noObjects is a reconciler that has nothing to do.
+// noObjects is a reconciler without work.
 type noObjects struct{}
 
 func (noObjects) Survey(context.Context, protocol.Work, time.Time) (protocol.Mark, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// A data directory that may be that of another sidecar stays as it is.
+// A data directory that may belong to another sidecar stays as it is.
 func TestKeepRecording(t *testing.T) {
 	client, err := etcd.NewClient(etcd.Config{Endpoints: etcdtest.New(t).Endpoints(), Prefix: "/lockstep/"})
 	if err != nil {

@@ -67,8 +67,8 @@ func TestRun_duplicateOnAnotherMachine(t *testing.T) {
 	}
 }
 
-// Nor does it start services, although the roles on its disk are known before etcd has
-// answered.
+// Nor does it start services, although the roles on its disk are known before etcd
+// answers.
 func TestRun_duplicateStartsNoServices(t *testing.T) {
 	server, api := etcdtest.New(t), newCountingAPI(t)
 	cfg, log, _ := withServices(t, configure(t, server.Endpoints()[0], api))

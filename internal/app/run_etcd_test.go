@@ -76,8 +76,8 @@ func TestRun_etcdAwayLater(t *testing.T) {
 	if code, body := s.get("/readyz"); code != http.StatusOK || body != "ok" {
 		t.Errorf("/readyz: %d %q", code, body)
 	}
-	// The status may be that of a request which failed before the cut, on a busy machine, and
-	// an answer that came before the cut may be noticed after it.
+	// On a busy machine, the status may be from a request that failed before the cut, and an
+	// answer from before the cut may be noticed after it.
 	s.awaitMetric("lockstep_etcd_connected", func(v float64) bool { return v == 0 })
 	s.awaitMetric("lockstep_etcd_last_contact_timestamp_seconds", func(v float64) bool { return v > 0 })
 	proxy.Restore()
@@ -101,9 +101,9 @@ func TestRun_lostEvent(t *testing.T) {
 	s.awaitMetric("lockstep_etcd_watch_differences_total", func(v float64) bool { return v >= 1 })
 }
 
-// A sidecar whose record can expire closes its gate when it has not reached etcd
-// for half of that time, and registers again before the gate opens. The time
-// here is shorter than the options allow.
+// A sidecar whose record can expire closes its gate when it could not reach etcd
+// for half of that time, and registers again before the gate opens. The time here
+// is shorter than the options allow.
 func TestRun_fences(t *testing.T) {
 	server, _, api := ledByNewer(t)
 	proxy := etcdtest.NewProxy(t, server.Addr())

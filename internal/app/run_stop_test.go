@@ -18,7 +18,7 @@ import (
 func TestRun_gracefulStop(t *testing.T) {
 	server, raw, api := ledByNewer(t)
 	cfg := configure(t, server.Endpoints()[0], api)
-	// A delay can be too short for a slow machine to observe what happens in it.
+	// A delay can be too short for a slow machine to observe the steps in it.
 	for cfg.ShutdownDelay = 2 * time.Second; !stopsObserved(t, cfg); cfg.ShutdownDelay *= 4 {
 		if cfg.ShutdownDelay > 30*time.Second {
 			t.Fatalf("what happens was not observed in a delay of %s", cfg.ShutdownDelay)
@@ -36,8 +36,8 @@ func TestRun_gracefulStop(t *testing.T) {
 	}
 }
 
-// stopsObserved runs a sidecar and stops it. It reports whether what happens in the
-// shutdown delay was observed before its end.
+// stopsObserved runs a sidecar and stops it. It reports whether all steps of the
+// shutdown delay were observed before its end.
 func stopsObserved(t *testing.T, cfg Config) bool {
 	t.Helper()
 	s := start(t, cfg)
@@ -69,8 +69,8 @@ func stopsObserved(t *testing.T, cfg Config) bool {
 	return false
 }
 
-// observeDelay returns an error if a sidecar that stops does not do what it has to do in
-// the shutdown delay.
+// observeDelay returns an error if a sidecar that stops misses a step of the shutdown
+// delay.
 func (s *sidecar) observeDelay() error {
 	if _, err := s.followStatus(func(r statusReport) bool { return r.Ready.Reason == string(protocol.ShuttingDown) }); err != nil {
 		return fmt.Errorf("/status: %w", err)

@@ -8,8 +8,8 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// A kube-apiserver that comes and goes each second does not make all sidecars read a presence
-// each second: what is shown changes a few times a minute. That it is down is shown at once.
+// A kube-apiserver that starts and ends each second does not make all sidecars read a presence
+// each second: the shown state changes a few times a minute. That it is down is shown at once.
 func TestDamper(t *testing.T) {
 	var d damper
 	now := time.Unix(1000, 0)
@@ -56,8 +56,8 @@ func TestDamper(t *testing.T) {
 	}
 }
 
-// Since when is counted by this sidecar's clock, from what it saw change: the clocks of other
-// nodes differ.
+// Since when is counted by this sidecar's clock, from the moment when it saw the change: the
+// clocks of other nodes differ.
 func TestSightings(t *testing.T) {
 	controller := protocol.Node{Roles: protocol.Roles{Controller: true}}
 	alive := &protocol.Record{ID: "b", Node: controller, Alive: true, Presence: protocol.Presence{Ready: true, Reason: protocol.Ready}}

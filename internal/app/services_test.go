@@ -20,7 +20,7 @@ import (
 )
 
 // withServices configures a sidecar with one service: a shell that writes into a log
-// when it starts and when it stops. It is ready when the test has written a file.
+// when it starts and when it stops. It is ready when the test writes a file.
 func withServices(t *testing.T, cfg Config) (_ Config, log, ready string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -55,7 +55,7 @@ stopTimeout: 20s
 	}
 }
 
-// awaitLog waits until the log has these lines.
+// awaitLog waits until the log contains these lines.
 func awaitLog(t *testing.T, log string, all ...string) {
 	t.Helper()
 	want, got := strings.Join(all, "\n")+"\n", ""
@@ -73,7 +73,7 @@ func awaitLog(t *testing.T, log string, all ...string) {
 	t.Fatalf("the log has %q, want %q", got, want)
 }
 
-// awaitElectionShown waits until the presence has this state in the election.
+// awaitElectionShown waits until the presence shows this state in the election.
 func (s *sidecar) awaitElectionShown(want protocol.ElectionState) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 20*time.Second)
@@ -126,7 +126,7 @@ func TestServices(t *testing.T) {
 	second := "start two me " + server.Endpoints()[0]
 	awaitLog(t, log, first, "stop one", second)
 
-	// An invalid file is rejected, and what runs goes on.
+	// An invalid file is rejected, and the services go on.
 	isWarned := func(r statusReport) bool {
 		return slices.ContainsFunc(r.Warnings, func(w struct{ Reason string }) bool { return w.Reason == string(protocol.ServicesRejected) })
 	}
@@ -175,7 +175,7 @@ func TestServices_stoppedWithSidecar(t *testing.T) {
 	awaitLog(t, log, started)
 }
 
-// Without etcd, a sidecar starts what its node ran before.
+// Without etcd, a sidecar starts the services that its node ran before.
 func TestServices_withoutEtcd(t *testing.T) {
 	api := newCountingAPI(t)
 	cfg, log, _ := withServices(t, configure(t, "http://127.0.0.1:1", api))

@@ -26,7 +26,7 @@ func TestKeepTurns(t *testing.T) {
 		}
 		return resp.Header.Revision
 	}
-	held("reboot", firstLine(bootIDFile)) // the machine has not stopped yet
+	held("reboot", firstLine(bootIDFile)) // the machine did not stop yet
 	s := start(t, configure(t, server.Addr(), newCountingAPI(t)))
 	s.awaitStatus("that it waits for objects", func(r statusReport) bool { return r.Etcd.Connected && len(r.Fleet.Nodes) == 1 })
 	if resp, err := raw.Get(t.Context(), keys.Turn("me")); err != nil || len(resp.Kvs) != 1 {

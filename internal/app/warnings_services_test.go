@@ -9,7 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/role/service"
 )
 
-// What the sidecar stops, or has stopped, ends on purpose.
+// A service that the sidecar stops, or stopped, ends on purpose.
 func TestServiceRuns(t *testing.T) {
 	for phase, ends := range map[service.Phase]bool{
 		service.BackOff: false, service.Running: false, service.Stopping: true, service.Stopped: true,
