@@ -15,8 +15,8 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// fakeMember is a member of a cluster in which every step has its effect at once, except
-// that a learner votes when the test says so.
+// fakeMember is a member of a cluster in which every step takes effect at once, except that
+// a learner votes when the test says so.
 type fakeMember struct {
 	mu      sync.Mutex
 	facts   protocol.MemberFacts

@@ -26,10 +26,10 @@ func TestDrawing(t *testing.T) {
 	}
 }
 
-// drawing is what the code does with the values.
+// drawing is the flow of the values in the code.
 type drawing struct {
 	*sourceText
-	names   map[*types.Var]string // of the fields that have a value
+	names   map[*types.Var]string // of the fields that hold a value
 	created map[string]bool       // the values that this package creates
 	rows    map[string]*row
 }
@@ -44,7 +44,7 @@ func (d *drawing) row(value string) *row {
 	return d.rows[value]
 }
 
-// caller is what uses this package.
+// caller is the code that uses this package.
 const caller = "caller"
 
 // ofGroup is the value of a Group, which is a part of Supervised.
@@ -88,7 +88,7 @@ func (d *drawing) wired(t *testing.T) []string {
 	return out
 }
 
-// findValues finds the fields that have a value, and those whose value this package creates.
+// findValues finds the fields that hold a value, and the values that this package creates.
 // A value is named by the method that returns it, if there is one.
 func (d *drawing) findValues() {
 	for _, file := range d.files {
@@ -128,7 +128,7 @@ func (d *drawing) findValues() {
 	}
 }
 
-// isValue reports whether what has this type can be followed: an event value, or a
+// isValue reports whether an expression of this type can be followed: an event value, or a
 // function that returns a channel. A Member is followed too, by asking it.
 func (d *drawing) isValue(e ast.Expr) bool {
 	switch e := e.(type) {
@@ -144,7 +144,7 @@ func (d *drawing) isValue(e ast.Expr) bool {
 	return dotted(e) == "Member"
 }
 
-// eachAssignment calls do with each field that a function sets, and what it sets it to.
+// eachAssignment calls do with each field that a function sets, and the assigned expression.
 func (d *drawing) eachAssignment(f *ast.FuncDecl, do func(*types.Var, ast.Expr)) {
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -165,8 +165,8 @@ func (d *drawing) eachAssignment(f *ast.FuncDecl, do func(*types.Var, ast.Expr))
 	})
 }
 
-// findWriters finds the types that set a value. What sets it in the constructor of a type
-// counts as that type.
+// findWriters finds the types that set a value. Code in the constructor of a type counts as
+// that type.
 func (d *drawing) findWriters(t *testing.T) {
 	t.Helper()
 	for _, f := range d.functions(false) {
@@ -285,8 +285,8 @@ func (d *drawing) findReadersInNewServer() {
 	}
 }
 
-// findOtherReaders finds the methods that use a value of another type. What a method of
-// Server returns is for the caller.
+// findOtherReaders finds the methods that use a value of another type. The result of a method
+// of Server is for the caller.
 func (d *drawing) findOtherReaders() {
 	runsAs := d.wrapped()
 	for _, f := range d.functions(false) {
@@ -358,7 +358,7 @@ func (d *drawing) wrapped() map[types.Object]string {
 	return out
 }
 
-// returned is what a function with one statement returns; nil: it does not.
+// returned returns the result of a function with one statement; nil: it returns nothing.
 func returned(f *ast.FuncDecl) ast.Expr {
 	if len(f.Body.List) != 1 {
 		return nil

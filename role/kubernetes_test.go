@@ -23,7 +23,7 @@ import (
 type fakeServices struct {
 	running *event.Value[Running]
 
-	mu      sync.Mutex // mu guards what follows
+	mu      sync.Mutex // mu guards the fields below
 	log     []string
 	stopErr error
 }
@@ -34,7 +34,7 @@ func (f *fakeServices) note(text string) {
 	f.log = append(f.log, text)
 }
 
-// read returns what has happened since it was read last.
+// read returns the steps since it was called last.
 func (f *fakeServices) read() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -71,7 +71,7 @@ func (f *fakeServices) failure() error {
 	return f.stopErr
 }
 
-// steps returns what has happened.
+// steps returns the steps until now.
 func (f *fakeServices) steps() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,8 +80,8 @@ func (f *fakeServices) steps() []string {
 
 func (f *fakeServices) Running() *event.Value[Running] { return f.running }
 
-// rig is a worker with all that it reads, and what a sidecar does with what it writes:
-// the gate opens when nothing withholds it, and closes at once when something does.
+// rig is a worker with all that it reads, and plays the sidecar's gate: it opens when the
+// worker does not withhold it, and closes at once when it does.
 type rig struct {
 	t        *testing.T
 	services *fakeServices
@@ -89,7 +89,7 @@ type rig struct {
 	presence *event.Value[int]
 	shown    *event.Value[status.Verdict]
 	leads    *event.Value[bool]
-	// published: the address is in the Service. It leaves a second after the gate has closed.
+	// published: the address is in the Service. It leaves a second after the gate closed.
 	published *event.Value[bool]
 	stays     bool // the address does not leave
 	disk      *Disk
@@ -261,8 +261,7 @@ func TestKubernetes_waitsForTheDelay(t *testing.T) {
 	})
 }
 
-// What runs is stopped when the address has left the Service, whatever the delay is. The wait
-// has a limit.
+// Services are stopped when the address has left the Service, with any delay. The wait is limited.
 func TestKubernetes_awaitsTheAddress(t *testing.T) {
 	for _, stays := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -338,8 +337,8 @@ func TestServer_stop(t *testing.T) {
 	}
 }
 
-// A sidecar is asked to stop while it waits for its directory. When it gets that, it starts
-// nothing, whatever the role is.
+// A sidecar is asked to stop while it waits for its directory. When it gets the directory, it
+// starts nothing, with any role.
 func TestServer_stopsBeforeItHasTheDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRigAtRest(t, Running{}, "")
@@ -365,7 +364,7 @@ func TestKubernetes_oldServicesEndFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Running{Any: true, All: true, Ready: true}, "1.0.0")
 		<-time.After(time.Minute)
-		r.want() // the roles are unknown: what runs goes on running
+		r.want() // the roles are unknown: the services go on running
 		if f := r.worker.Facts().Get(); protocol.MayRegister(f) {
 			t.Errorf("the node may register beside services of another release: %+v", f)
 		}
@@ -430,7 +429,7 @@ func TestKubernetes_stopFails(t *testing.T) {
 	})
 }
 
-// A sidecar that never decided about what another one left lets it run.
+// Services that an earlier sidecar left go on running if this one never decides about them.
 func TestKubernetes_leavesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Running{Any: true}, "1.0.0")
@@ -441,8 +440,8 @@ func TestKubernetes_leavesAlone(t *testing.T) {
 	})
 }
 
-// The delay counts from the moment when the gate closed, whatever closed it, and however
-// long it was open.
+// The delay counts from the moment when the gate closed, for any reason, and however long it
+// was open.
 func TestKubernetes_delayAfterTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Running{}, "")
@@ -459,8 +458,8 @@ func TestKubernetes_delayAfterTheGate(t *testing.T) {
 	})
 }
 
-// Another sidecar may have the node ID: this one starts nothing before it has the presence,
-// or etcd has not answered for a while.
+// Another sidecar may use the node ID: this one starts nothing before it owns the presence,
+// or etcd did not answer for a while.
 func TestKubernetes_waitsForThePresence(t *testing.T) {
 	for _, answers := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -589,7 +588,7 @@ func TestKubernetes_none(t *testing.T) {
 	})
 }
 
-// Services start only when the disk has for which release: otherwise a sidecar of the next release would
+// Services start only when their release is on disk: otherwise a sidecar of the next release would
 // take them for its own.
 func TestKubernetes_diskFails(t *testing.T) {
 	r := newRigAtRest(t, Running{}, "1.1.0")

@@ -21,7 +21,7 @@ func pod(name, address string) service.Service {
 	}
 }
 
-// loadedDisk returns what a sidecar finds on disk.
+// loadedDisk returns the disk as a sidecar loads it.
 func loadedDisk(t *testing.T, path string) *Disk {
 	t.Helper()
 	d := NewDisk(path)
@@ -43,7 +43,7 @@ func wantStarted(t *testing.T, path string, names ...string) {
 	}
 }
 
-// A sidecar is killed. The next one has a directory without some of the services: their units and
+// A sidecar is killed. The next one loads a directory without some of the services: their units and
 // pods end before anything starts.
 func TestSupervised_killed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestSupervised_killed(t *testing.T) {
 		killed.variables.Set(service.Variables{EtcdServers: "one"})
 		killed.controller.Start()
 		killed.want("start old-pod")
-		// What is about to start is on disk before that.
+		// A service that is about to start is on disk before that.
 		wantStarted(t, path, "old-pod", "old-unit", "unit")
 
 		next := newSupervisedRigOf(t, loadedDisk(t, path), process("api", protocol.RoleController, "/x"), unit("unit", "b.service"), process("proxy", protocol.RoleWorker, "/y"))
@@ -62,7 +62,7 @@ func TestSupervised_killed(t *testing.T) {
 		next.controller.Start()
 		next.want("stop old-unit", "stop old-pod")
 		next.wantRunning(next.controller, Running{Any: true, Left: true})
-		next.worker.Start() // has to wait, too
+		next.worker.Start() // must wait, too
 		next.want("stop old-unit", "stop old-pod")
 		wantStarted(t, path, "old-pod", "old-unit")
 		next.drivers.setStuck(false)
@@ -78,7 +78,7 @@ func TestSupervised_killed(t *testing.T) {
 	})
 }
 
-// What was left of a role that the node no longer has stops too, and its own order decides when.
+// A service left from a role that the node lost stops too, and its own order decides when.
 func TestSupervised_killedAndWithoutRole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "roles.json")
@@ -106,7 +106,7 @@ func TestSupervised_killedAndWithoutRole(t *testing.T) {
 	})
 }
 
-// A unit whose name cannot be written to disk does not start, nor does what follows it. What runs goes on.
+// A unit whose name cannot be written to disk does not start, nor do the services after it. Running ones go on.
 func TestSupervised_notKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "missing")
@@ -126,7 +126,7 @@ func TestSupervised_notKept(t *testing.T) {
 	})
 }
 
-// A file that a person has edited is refused with a reason.
+// A file that a person edited is refused with a reason.
 func TestDisk_started(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "roles.json")
 	for _, text := range []string{

@@ -109,7 +109,7 @@ func TestFetcher_diskIsFull(t *testing.T) {
 	})
 }
 
-// What could not be written counts in part: the roles do, a start of services does not.
+// A failed write counts in part: the roles do, a start of services does not.
 func TestDisk_notWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "missing")
 	path := filepath.Join(dir, "roles.json")
@@ -130,7 +130,7 @@ func TestDisk_notWritten(t *testing.T) {
 	if roles, found := again.Roles(); !found || roles != worker || again.StartedFor() != "" {
 		t.Errorf("on disk: got %v, %t, started for %q", roles.Names(), found, again.StartedFor())
 	}
-	// What the file has is not written again.
+	// The content of the file is not written again.
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/lockstep-dev/lockstep/supervise"
 )
 
-// story is what happens, in its order.
+// story lists the events in their order.
 type story struct {
 	mu    sync.Mutex // mu guards steps
 	steps []string
@@ -87,7 +87,7 @@ func newTestServer(s *story, fails <-chan struct{}, published *event.Value[bool]
 	return NewServer(cfg)
 }
 
-// zero returns a value of the type that v has.
+// zero returns an event value of the same type, with the zero value.
 func zero[T any](_ *event.Value[T]) *event.Value[T] {
 	var none T
 	return event.New(none)

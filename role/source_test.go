@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// sourceText is the text of this package with its tests. It is known what the names refer to
-// that the package declares. Nothing is known of other packages: they are not read.
+// sourceText is the text of this package with its tests. Names that the package declares are
+// resolved. Names of other packages are not: they are not read.
 type sourceText struct {
 	files map[string]*ast.File
 	info  types.Info
@@ -95,7 +95,7 @@ func (s *sourceText) calls(n ast.Node) map[types.Object]bool {
 	return out
 }
 
-// typeName returns the name of a type, or of what it points to.
+// typeName returns the name of a type, or of the type that it points to.
 func typeName(t types.Type) string {
 	if p, is := t.(*types.Pointer); is {
 		t = p.Elem()

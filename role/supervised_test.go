@@ -19,7 +19,7 @@ import (
 
 // fakeDrivers run services that start at once and take a second to stop.
 type fakeDrivers struct {
-	mu    sync.Mutex // mu guards what follows
+	mu    sync.Mutex // mu guards the fields below
 	log   []string
 	stuck bool // they do not stop
 }
@@ -91,7 +91,7 @@ func unit(name, of string) service.Service {
 	return service.Service{Name: name, Role: protocol.RoleController, SystemdUnit: &service.SystemdUnit{Name: of}, StopTimeout: time.Minute}
 }
 
-// newSupervisedRigOf returns a rig with other services, and what is on disk.
+// newSupervisedRigOf returns a rig with other services and another disk.
 func newSupervisedRigOf(t *testing.T, disk *Disk, services ...service.Service) *supervisedRig {
 	t.Helper()
 	r := &supervisedRig{T: t, drivers: &fakeDrivers{}, variables: event.New(service.Variables{}), loaded: event.New(services)}
@@ -151,11 +151,11 @@ func TestSupervised(t *testing.T) {
 		r.worker.Start()
 		r.want("start proxy /x")
 
-		// What uses a variable that has changed is started again, alone.
+		// Only a service that uses a changed variable is started again.
 		r.variables.Set(service.Variables{EtcdServers: "two"})
 		<-time.After(5 * time.Second)
 		r.want("stop api one", "start api two")
-		// So is one whose file has changed.
+		// So is one whose file changed.
 		event.Update(r.loaded, func(all []service.Service) []service.Service {
 			all = slices.Clone(all)
 			all[2] = process("proxy", protocol.RoleWorker, "/y")
@@ -173,7 +173,7 @@ func TestSupervised(t *testing.T) {
 	})
 }
 
-// What another sidecar left is stopped, although this one never started it.
+// A service that another sidecar left is stopped, although this one never started it.
 func TestSupervised_left(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newSupervisedRig(t)
@@ -191,8 +191,8 @@ func TestSupervised_left(t *testing.T) {
 	})
 }
 
-// What another sidecar left is stopped also if this one was about to start it: it did not know how
-// to reach etcd yet, or a service before it was not ready.
+// A service that another sidecar left is stopped also if this one was about to start it: it did not
+// know how to reach etcd yet, or a service before it was not ready.
 func TestSupervised_leftAndNotStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newSupervisedRig(t)
@@ -315,7 +315,7 @@ func TestFollower(t *testing.T) {
 	})
 }
 
-// What a sidecar before this one started goes on running if this one never decided about it.
+// A service that an earlier sidecar started goes on running if this one never decided about it.
 func TestFollower_leavesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		services := &fakeServices{running: event.New(Running{Any: true})}

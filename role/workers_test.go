@@ -9,7 +9,7 @@ import (
 )
 
 // TestEachWorkerIsTestedAlone requires a test for each worker of the package: for each type
-// that runs until a context ends. The test is named after the worker, has a fake clock, and
+// that runs until a context ends. The test is named after the worker, uses a fake clock, and
 // runs this worker and no other one.
 func TestEachWorkerIsTestedAlone(t *testing.T) {
 	s := readSource(t)

@@ -9,8 +9,8 @@ func changing(name, command, restart string) Service {
 	return Service{Name: name, Role: "controller", Restart: restart, Process: &Process{Command: []string{command}}}
 }
 
-// What takes turns and has changed keeps running as it was, and what is new waits for it. All
-// else changes at once.
+// A changed service that takes turns keeps running as it was, and new ones wait for it. Other
+// services change at once.
 func TestHeld(t *testing.T) {
 	a, b, c := changing("a", "1", RestartInTurn), changing("b", "1", ""), changing("c", "1", RestartInTurn)
 	a2, b2 := changing("a", "2", RestartInTurn), changing("b", "2", "")

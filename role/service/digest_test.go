@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The digest is that of what the files say: not of their comments, nor of the values of
-// variables, and each field of a service counts.
+// The digest covers each field of a service, but neither comments in the files nor the
+// values of variables.
 func TestDigest(t *testing.T) {
 	const text = `apiVersion: lockstep.dev/v1
 kind: Service

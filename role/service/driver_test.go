@@ -20,8 +20,8 @@ import (
 // limit is far above every limit that is tested, so that a slow machine fails no test.
 const limit = time.Minute
 
-// Timing is tested with fakes, since a bubble has no real children. These tests hold the
-// fake to what a real process does.
+// Timing is tested with fakes, since no real child runs in a bubble. These tests hold the
+// fake to the behavior of a real process.
 func TestDrivers(t *testing.T) {
 	t.Run("fake", func(t *testing.T) {
 		testDriver(t, func(*testing.T) driver.Driver {
@@ -49,7 +49,7 @@ func TestDrivers(t *testing.T) {
 	})
 }
 
-// testDriver tests what the supervisor expects of a driver. runs returns one whose instance
+// testDriver tests the supervisor's expectations of a driver. runs returns one whose instance
 // runs until it is stopped, ends one whose instance ends by itself.
 func testDriver(t *testing.T, runs func(*testing.T) driver.Driver, ends func(*testing.T) driver.Driver) {
 	t.Helper()

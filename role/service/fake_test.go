@@ -14,13 +14,13 @@ import (
 	"github.com/lockstep-dev/lockstep/role/service/readiness"
 )
 
-// fakes are drivers and probes that run in a bubble. What happens is in story.
+// fakes are drivers and probes that run in a bubble. story lists their steps.
 type fakes struct {
-	mu    sync.Mutex // mu guards what follows
+	mu    sync.Mutex // mu guards the fields below
 	story []string
 	plans map[string]fakePlan
 	runs  map[string]*fakeRun // the newest of each service
-	ready map[string]bool     // what probes find
+	ready map[string]bool     // the results of probes
 	lines int                 // how often each service wrote its line
 }
 
@@ -30,7 +30,7 @@ type fakePlan struct {
 	takes   time.Duration // to stop
 	stuck   int           // how many attempts to stop it fail
 	panics  string        // where: new, run, running, stop, lines, probe
-	onlyOne bool          // the plan is for one instance: the next has the zero plan
+	onlyOne bool          // the plan is for one instance: the next follows the zero plan
 }
 
 // fakeRun is a Run of a driver.
@@ -49,7 +49,7 @@ func (f *fakes) tell(words ...string) {
 	f.story = append(f.story, strings.Join(words, " "))
 }
 
-// read returns what has happened since it was read last.
+// read returns the steps since it was called last.
 func (f *fakes) read() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

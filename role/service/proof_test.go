@@ -9,7 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/role/service/readiness"
 )
 
-// A service ends soon after each start, since another program has its place. That program answers the
+// A service ends soon after each start, since another program occupies its place. That program answers the
 // probe, which is a program itself: the service is never ready.
 func TestSupervisor_anotherProgramAnswersExec(t *testing.T) {
 	svc := Service{

@@ -35,7 +35,7 @@ func TestSupervisor_order(t *testing.T) {
 		if err := r.AwaitReady(t.Context()); err != nil {
 			t.Error(err)
 		}
-		// One that is no longer ready holds nothing up that has started.
+		// One that is no longer ready holds up no service that started.
 		r.set(func() { r.ready["a"] = false })
 		wait(time.Minute)
 		r.wantStory(t)
@@ -104,7 +104,7 @@ func TestSupervisor_optional(t *testing.T) {
 	})
 }
 
-// A fault ends with the file that had it, and what this sidecar stops has not failed.
+// A fault ends with the file that caused it, and a service that this sidecar stops did not fail.
 func TestSupervisor_changedFile(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.set(func() { r.plans["a"] = fakePlan{lasts: time.Second} })
@@ -251,7 +251,7 @@ func TestSupervisor_endsAtOnce(t *testing.T) {
 	})
 }
 
-// What a probe finds is that of the instance that runs.
+// The result of a probe belongs to the instance that runs.
 func TestSupervisor_readyIsOfTheNewInstance(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.set(func() {
@@ -315,7 +315,7 @@ func TestSupervisor_replacedInstance(t *testing.T) {
 	})
 }
 
-// A reload restarts what has changed alone. What is removed has ended before anything starts.
+// A reload restarts only changed services. Removed ones end before anything starts.
 func TestSupervisor_reload(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.set(func() { r.plans["b"] = fakePlan{takes: time.Second} })
@@ -370,7 +370,7 @@ func TestSupervisor_awaitReadyAfterReload(t *testing.T) {
 }
 
 // A service can be stopped at any time: while it waits, is started, or pauses. During a pause the
-// driver is asked: what an earlier sidecar started may run.
+// driver is asked: an instance of an earlier sidecar may run.
 func TestSupervisor_stopDuringAPause(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.set(func() { r.plans["a"] = fakePlan{lasts: time.Second} })
@@ -493,7 +493,7 @@ func TestSupervisor_panics(t *testing.T) {
 	}
 }
 
-// Services of a role that the node no longer has are stopped without a start.
+// Services of a role that the node lost are stopped without a start.
 func TestStopAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes()

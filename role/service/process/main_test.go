@@ -44,7 +44,7 @@ var programs = map[string]func(args []string){
 		writeFile(args[0], fmt.Sprint(os.Getpid()))
 		forever()
 	},
-	// Exits with a code when it gets SIGTERM, after a process of its group has ended.
+	// Exits with a code when it gets SIGTERM, after a process of its group ended.
 	"graceful": func(args []string) {
 		term := make(chan os.Signal, 1)
 		signal.Notify(term, syscall.SIGTERM)

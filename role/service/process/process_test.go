@@ -39,7 +39,7 @@ type service struct {
 	*Driver
 	log    *logs.Buffer
 	cancel context.CancelFunc
-	exit   chan driver.Exit // has room for one
+	exit   chan driver.Exit // room for one
 	runs   chan struct{}    // closed when running was called
 }
 
@@ -127,7 +127,7 @@ func TestRun_exitCodes(t *testing.T) {
 		"exit 300":                "exit status 44",
 		"kill -SEGV $$":           "signal: segmentation fault",
 		"kill -KILL $$":           "signal: killed; if no user did that, the machine had no memory left",
-		"sleep 1000 & exit 5":     "exit status 5", // what is left of the group is killed
+		"sleep 1000 & exit 5":     "exit status 5", // the rest of the group is killed
 		"trap '' TERM; kill $$;:": "exit status 0",
 	} {
 		t.Run(script, func(t *testing.T) {
@@ -222,8 +222,8 @@ func TestRun_groupEndsWithItsLeader(t *testing.T) {
 	until(t, "the group has ended", func() bool { return !alive(pids[1]) })
 }
 
-// The sidecar is killed with SIGKILL: its child ends. What the child started is not reached
-// (docs/roles.md#process), so the test ends it.
+// The sidecar is killed with SIGKILL: its child ends. Processes that the child started go on
+// (docs/roles.md#process), so the test ends them.
 func TestRun_sidecarKilled(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pids")
 	sidecar := exec.Command(os.Args[0], "sidecar", file)
@@ -240,7 +240,7 @@ func TestRun_sidecarKilled(t *testing.T) {
 }
 
 // lateChild returns a child that counts as running until ended is closed, although SIGKILL ends
-// it: one that waits for a disk cannot be had.
+// it: a test cannot make one that waits for a disk.
 func lateChild(t *testing.T) *child {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -256,8 +256,8 @@ func lateChild(t *testing.T) *child {
 	return &child{cmd: cmd, output: r, ended: make(chan struct{})}
 }
 
-// A leader that ends later than it may after SIGKILL: what is said of it is true, and no zombie
-// stays.
+// A leader that ends later than it may after SIGKILL: the messages about it are true, and no
+// zombie stays.
 func TestChild_endsLate(t *testing.T) {
 	const killed = "signal: killed"
 	synctest.Test(t, func(t *testing.T) {
@@ -399,7 +399,7 @@ func TestRun_file(t *testing.T) {
 	}
 }
 
-// The file cannot be written: the service goes on, and the log has it once.
+// The file cannot be written: the service goes on, and the log says so once.
 func TestRun_fileNotWritten(t *testing.T) {
 	script := "i=0; while [ $i -lt 100 ]; do echo line; i=$((i+1)); done; exit 7"
 	s := start(t, Config{File: File{Path: "/proc/nonexistent/out.log", MaxSize: 1}, Command: []string{"/bin/sh", "-c", script}})

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A process of another user has its ID, its groups and its home, and nothing of root's.
+// A process of another user runs with its ID, its groups and its home, and nothing of root's.
 func TestRun_user(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED, NOT TESTED: needs root")

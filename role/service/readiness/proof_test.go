@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A probe that succeeded before its instance was started counts when the instance has run for a while.
+// A probe that succeeded before its instance was started counts after the instance ran for a while.
 func TestProven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fails error

@@ -22,14 +22,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const manifest = "apiVersion: v1\nkind: Pod\n"
 
 // kubelet is a fake: the pod listens some time after its manifest appears, and ends some time
-// after it disappears. It reads the directory every second, as a kubelet does that has no
+// after it disappears. It reads the directory every second, as a kubelet does without
 // inotify.
 type kubelet struct {
 	t     *testing.T
 	dir   string
 	stops time.Duration
 
-	mu    sync.Mutex // mu guards what follows
+	mu    sync.Mutex // mu guards the fields below
 	pod   string     // the manifest of the pod that listens; empty: none
 	story []string
 }
@@ -75,7 +75,7 @@ func (k *kubelet) set(pod, what string) {
 	k.pod, k.story = pod, append(k.story, what)
 }
 
-// read returns what a kubelet would run: every file whose name does not begin with a dot.
+// read returns the manifests that a kubelet would run: every file whose name does not begin with a dot.
 func (k *kubelet) read() string {
 	entries, err := os.ReadDir(k.dir)
 	if err != nil {
@@ -212,7 +212,7 @@ func TestRun_podDoesNotEnd(t *testing.T) {
 	})
 }
 
-// What another program does to the manifest is noticed. A file that is not ours stays.
+// A change of the manifest by another program is noticed. A file that is not ours stays.
 func TestRun_changedByOthers(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, fileOf("a"))

@@ -30,7 +30,7 @@ func TestFake(t *testing.T) {
 	})
 }
 
-// become makes the unit behave as that of units. It needs mu.
+// become makes the unit behave as the unit of the same name in units. It needs mu.
 func (m *manager) become(unit string) {
 	if problem, is := unloaded[unit]; is {
 		m.set("LoadState", problem.load)
@@ -44,14 +44,14 @@ func (m *manager) become(unit string) {
 	m.fakeUnit = fakeUnits[name]
 }
 
-// unloaded are the units that systemd cannot load, and what it says of them.
+// unloaded are the units that systemd cannot load, and its messages about them.
 var unloaded = map[string]struct{ load, name, text string }{
 	"masked.service":  {"masked", "UnitMasked", "Unit masked.service is masked."},
 	"unknown.service": {"not-found", "NoSuchUnit", "Unit unknown.service not found."},
 	"bad.service":     {"bad-setting", "BadUnitSetting", "Unit bad.service has a bad unit file setting."},
 }
 
-// fakeUnits do what the units of the same names do.
+// fakeUnits behave as the units of the same names.
 var fakeUnits = map[string]fakeUnit{
 	"runs@.service": {},
 	"simple.service": {start: func(m *manager) {
@@ -97,7 +97,7 @@ var fakeUnits = map[string]fakeUnit{
 	}},
 }
 
-// later does something after others have seen what is now.
+// later calls do after others saw the current state.
 func (m *manager) later(do func()) { time.AfterFunc(50*time.Millisecond, do) }
 
 func fails(result string, status int32) func(*manager) {

@@ -102,7 +102,7 @@ type manager struct {
 	bus  *messageBus
 	unit string
 
-	mu         sync.Mutex // mu guards what follows
+	mu         sync.Mutex // mu guards the fields below
 	conn       *dbus.Conn
 	state      map[string]dbus.Variant
 	calls      []string
@@ -112,11 +112,11 @@ type manager struct {
 	fakeUnit
 }
 
-// fakeUnit is what the unit does.
+// fakeUnit is the behavior of a unit.
 type fakeUnit struct {
 	start  func(m *manager)       // after the job was queued; nil: it becomes active
 	stop   func(m *manager)       // nil: it becomes inactive
-	killed func(m *manager)       // its main process was killed; nil: it has failed
+	killed func(m *manager)       // its main process was killed; nil: it failed
 	limit  int                    // starts that are too many; 0: none are
 	refuse map[string]*dbus.Error // calls that fail
 }
@@ -214,7 +214,7 @@ func (m *manager) property(name string, v any) {
 	m.set(name, v)
 }
 
-// finish ends a job. systemd signals what has changed before.
+// finish ends a job. systemd signals the changed properties before.
 func (m *manager) finish(result string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -226,7 +226,7 @@ func (m *manager) jobPath() dbus.ObjectPath {
 	return managerPath + dbus.ObjectPath(fmt.Sprintf("/job/%d", m.jobs))
 }
 
-// behave changes what the unit does.
+// behave changes the behavior of the unit.
 func (m *manager) behave(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -246,7 +246,7 @@ func (m *manager) story() string {
 	return strings.Join(m.calls, " ")
 }
 
-// enqueue adds a job that does something when its caller has the answer.
+// enqueue adds a job that calls do after its caller got the answer.
 func (m *manager) enqueue(do func(m *manager)) dbus.ObjectPath {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -256,7 +256,7 @@ func (m *manager) enqueue(do func(m *manager)) dbus.ObjectPath {
 	return m.jobPath()
 }
 
-// methods are what the fake answers.
+// methods are the methods that the fake answers.
 type methods struct{ m *manager }
 
 func (s methods) Subscribe() *dbus.Error { return nil }
@@ -280,7 +280,7 @@ func (s methods) StartUnit(name, mode string) (dbus.ObjectPath, *dbus.Error) {
 		s.m.starts++
 		switch {
 		case s.m.limit > 0 && s.m.starts >= s.m.limit:
-			// Nothing else changes: its result is that of the last start.
+			// Nothing else changes: its result is the result of the last start.
 			do = func(m *manager) { m.property("Job", job{0, "/"}); m.finish("failed") }
 			return
 		case s.m.start != nil:
@@ -324,8 +324,8 @@ func (s methods) KillUnit(name, who string, signal int32) *dbus.Error {
 
 type properties struct{ m *manager }
 
-// GetAll answers from memory, as systemd does: of a unit that has ended, and did not fail, it
-// remembers nothing that no client needs.
+// GetAll answers from memory, as systemd does, which forgets a unit that ended without a failure
+// and that no client references.
 func (p properties) GetAll(string) (map[string]dbus.Variant, *dbus.Error) {
 	p.m.mu.Lock()
 	defer p.m.mu.Unlock()

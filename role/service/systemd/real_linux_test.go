@@ -67,7 +67,7 @@ func direct(t *testing.T, f func(*sdbus.Conn) error) {
 	}
 }
 
-// breakBus kills the bus. Its socket is that of systemd, which starts another bus at the next
+// breakBus kills the bus. Its socket belongs to systemd, which starts another bus at the next
 // connection.
 func breakBus(t *testing.T) {
 	t.Helper()
@@ -100,7 +100,7 @@ func reexecute(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	// It has no answer: systemd executes itself before it would answer.
+	// There is no answer: systemd executes itself before it would answer.
 	_ = conn.Object(destination, managerPath).Call(destination+".Manager.Reexecute", 0).Err
 	until(t, "systemd answers", func() bool {
 		return conn.Object(destination, managerPath).Call("org.freedesktop.DBus.Peer.Ping", 0).Err == nil

@@ -12,13 +12,13 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// This file holds the driver, and the fake of systemd that its other tests use, to what a real
-// systemd does: each case runs against both.
+// This file holds the driver, and the fake of systemd that its other tests use, to the behavior
+// of a real systemd: each case runs against both.
 
 // masked is the content of a unit that is masked.
-const masked = "masked" // that of jail.Masked
+const masked = "masked" // jail.Masked
 
-// units are those of the real systemd, by their names. The fake has one of the same name for
+// units are the units of the real systemd, by name. The fake knows one of the same name for
 // each (fakeUnits). None depends on how fast its program is.
 var units = map[string]string{
 	"runs@.service":       "[Service]\nType=exec\nExecStart=/bin/sleep infinity\n",
@@ -46,7 +46,7 @@ type world struct {
 	connect connectFunc // nil: as a sidecar does
 	// breakBus kills the bus. It is up again when it returns.
 	breakBus func()
-	// reexecute makes systemd execute itself again. It has when it returns.
+	// reexecute makes systemd execute itself again, and returns when that is done.
 	reexecute func()
 }
 
@@ -103,7 +103,7 @@ type inCase struct {
 	*service
 	world      *world
 	unit       string
-	invocation string // before the driver has started the unit
+	invocation string // before the driver started the unit
 }
 
 func (tt suiteCase) run(t *testing.T, w *world) {
@@ -161,7 +161,7 @@ func (c *inCase) state() (s unitState) {
 	return s
 }
 
-// restarts is how often systemd has started the unit again by itself.
+// restarts returns how often systemd started the unit again by itself.
 func (c *inCase) restarts() (n uint32) {
 	c.t.Helper()
 	c.with(func(conn *sdbus.Conn) error {

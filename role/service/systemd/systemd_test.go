@@ -24,7 +24,7 @@ const limit = time.Minute
 type service struct {
 	t      *testing.T
 	runs   chan struct{}    // one for each call of running
-	exit   chan driver.Exit // has room for one
+	exit   chan driver.Exit // room for one
 	cancel context.CancelFunc
 	log    *logs.Buffer
 }
@@ -90,7 +90,7 @@ func TestRun(t *testing.T) {
 	s.wantExit("unit a@1.service is failed (failed): result exit-code, exit status 3; see systemctl status a@1.service")
 }
 
-// What systemd answers to a start is no proof that the unit runs.
+// The answer of systemd to a start is no proof that the unit runs.
 func TestRun_doneIsNoProof(t *testing.T) {
 	for name, tt := range map[string]struct {
 		start func(m *manager)
@@ -129,7 +129,7 @@ func TestRun_refused(t *testing.T) {
 	s.wantNeverRan()
 }
 
-// What is in the way of a new instance is looked for when the unit that ran has stopped, and then
+// The driver asks whether something is in the way of a new instance after the old one stopped. Then
 // nothing starts.
 func TestRun_notFree(t *testing.T) {
 	b := newBus(t)
@@ -222,7 +222,7 @@ func TestRun_busRestarts(t *testing.T) {
 	}
 }
 
-// With a context that has ended, a unit that runs is stopped and nothing starts.
+// With a context that ended, a unit that runs is stopped and nothing starts.
 func TestRun_stoppedBefore(t *testing.T) {
 	b := newBus(t)
 	m := newManager(t, b, testUnit)
