@@ -10,8 +10,8 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 )
 
-// While the machine does not have the address, the step is tried again; what was made with the address
-// is named. Then all that asks for the address gets it.
+// While the address is missing on the machine, the step is tried again, and the files made with the
+// address are named. Then all that asks for the address gets it.
 func TestAwaitAddress(t *testing.T) {
 	f := newFlow(t, func(string) {})
 	f.shared.own = ""

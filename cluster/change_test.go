@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// village is the outside of a node in a test: what etcd has of its member.
+// village is the outside of a node in a test: the state of its member in etcd.
 type village struct {
 	t        *testing.T
 	home     *resident
@@ -32,7 +32,7 @@ type village struct {
 	kill     func() bool
 }
 
-// count ends the run before something outside has happened, or right after it.
+// count ends the run before an action outside, or right after it.
 func (v *village) count() {
 	v.finished++
 	if v.kill() {
@@ -122,13 +122,13 @@ func (v *village) forget(_ context.Context, id uint64) error {
 func (v *village) useOwn()    { v.ownUsed = true }
 func (v *village) useOthers() { v.ownUsed = false }
 
-// begin returns the change of a node whose sidecar has just started: it knows what the disk has.
+// begin returns the change of a node whose sidecar just started: it knows the state of the disk.
 func (v *village) begin() *change {
 	v.home = &resident{disk: v.disk, run: event.New[*memberRun](nil), marker: v.disk.marker, adopted: func(datadir.Marker) {}}
 	return &change{resident: v.home, outside: v, stopped: func() {}}
 }
 
-// check holds what must be true at every moment: what a voter has stored is there.
+// check holds the claims that must be true at every moment: the disk keeps all that a voter stored.
 func (v *village) check(when string) {
 	v.t.Helper()
 	if v.votes && v.disk.lives[v.disk.Etcd()] != keyspace.MemberID(v.member) {
@@ -178,7 +178,7 @@ func (v *village) arrive(c *change, wanted bool) (ended bool) {
 }
 
 // A node becomes a member, leaves, and becomes one again. It is killed at each moment, and the
-// machine loses its power there: it goes on from what the disk has, and no data is lost.
+// machine loses its power there: it goes on from the state of the disk, and no data is lost.
 func TestChange_killedAnywhere(t *testing.T) {
 	for _, power := range []bool{false, true} {
 		moments := 0
@@ -223,8 +223,8 @@ func walk(t *testing.T, at int, power bool) (v *village, reached bool) {
 	return v, reached
 }
 
-// Data that a member left is moved away only if the list of the members does not have it, asked
-// at that moment: the step may be of an older list.
+// Data that a member left is moved away only if the member is not listed, asked at that moment:
+// the step may follow from an older list.
 func TestChange_movesNothingListed(t *testing.T) {
 	v := &village{t: t, disk: newBrittleDisk(), member: 0xa1, votes: true, kill: func() bool { return false }}
 	v.disk.place(datadir.Marker{Intent: datadir.Join, Phase: datadir.Leaving, MemberID: keyspace.MemberID(v.member)})
@@ -243,7 +243,7 @@ func TestChange_movesNothingListed(t *testing.T) {
 	}
 }
 
-// What a member that was removed left is moved away only when its process has ended.
+// The data of a member that was removed is moved away only when its process has ended.
 func TestChange_movesAfterTheEnd(t *testing.T) {
 	v := &village{t: t, disk: newBrittleDisk(), kill: func() bool { return false }}
 	v.disk.place(datadir.Marker{Intent: datadir.Join, Phase: datadir.WithoutMember})
@@ -305,7 +305,7 @@ func TestChange_knowsItsEnd(t *testing.T) {
 	}
 }
 
-// What the records have of a member is deleted before the marker forgets its ID.
+// The records of a member are deleted before the marker forgets its ID.
 func TestChange_forgetsItsRecords(t *testing.T) {
 	v := &village{t: t, disk: newBrittleDisk(), kill: func() bool { return false }}
 	v.disk.place(datadir.Marker{Intent: datadir.Join, Phase: datadir.Leaving, MemberID: "a1"})

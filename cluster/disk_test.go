@@ -11,13 +11,13 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 )
 
-// brittleDisk is a disk that loses what was not synced. Files and directories are paths; a
-// directory has something in it if there is a path below it.
+// brittleDisk is a disk that loses unsynced writes. Files and directories are paths; a
+// directory is not empty if there is a path below it.
 type brittleDisk struct {
 	datadir.Layout
 	now, synced          map[string]bool
 	marker, syncedMarker datadir.Marker
-	// lives are the member IDs of the logs, by the path: what etcd has stored there.
+	// lives are the member IDs in the logs that etcd stored, by path.
 	lives, syncedLives map[string]string
 	done               int         // operations until now
 	kill               func() bool // nil: never
@@ -103,26 +103,26 @@ func (d *brittleDisk) SyncDir(string) error {
 	return nil
 }
 
-// place has the marker there from the beginning.
+// place puts the marker there from the beginning.
 func (d *brittleDisk) place(m datadir.Marker) { d.marker, d.syncedMarker = m, m }
 
-// begin has etcd make its database, and not its log yet.
+// begin makes etcd create its database, and not its log yet.
 func (d *brittleDisk) begin() {
 	d.now[d.Etcd()+"/member/snap"], d.synced[d.Etcd()+"/member/snap"] = true, true
 }
 
-// write has etcd store something of a member, which it syncs.
+// write makes etcd store and sync an entry of a member.
 func (d *brittleDisk) write(member string) {
 	d.now[d.Etcd()+"/member"], d.lives[d.Etcd()] = true, member
 	d.synced, d.syncedLives = maps.Clone(d.now), maps.Clone(d.lives)
 }
 
-// lose has a power failure undo what was not synced.
+// lose undoes all unsynced writes, as a power failure does.
 func (d *brittleDisk) lose() {
 	d.now, d.lives, d.marker = maps.Clone(d.synced), maps.Clone(d.syncedLives), d.syncedMarker
 }
 
-// TestDisk holds the disk that other tests use to what the real one does.
+// TestDisk holds the disk that other tests use to the behavior of the real one.
 func TestDisk(t *testing.T) {
 	dir, err := datadir.Open(filepath.Join(t.TempDir(), "data"))
 	if err != nil {

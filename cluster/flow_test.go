@@ -35,7 +35,7 @@ import (
 const limit = time.Minute
 
 // newFlow returns the flow of a node on loopback with an empty directory. It is closed
-// when the test ends. shown gets what it waits for.
+// when the test ends. shown gets the reason of each wait.
 func newFlow(t *testing.T, shown func(string)) *flow {
 	t.Helper()
 	e := Embedded{DataDir: filepath.Join(t.TempDir(), "data"), Node: "a", Address: "127.0.0.1", Command: []string{os.Args[0], childCommand}}
@@ -80,7 +80,7 @@ func create(t *testing.T, f *flow) {
 }
 
 // A disk that is full when etcd allocates its log leaves a database without a log. The
-// status has that, and when there is space again the member begins.
+// status shows that, and when there is space again the member begins.
 func TestCreate_diskFull(t *testing.T) {
 	var mu sync.Mutex
 	var shown []string
@@ -107,7 +107,7 @@ exec "$0" "$3"`, os.Args[0], filepath.Join(t.TempDir(), "failed"), rest, childCo
 	}
 }
 
-// A member of an etcd whose database is full is started again: what is in etcd already is not written.
+// A member of an etcd whose database is full is started again: keys that exist already are not written.
 func TestRestart_full(t *testing.T) {
 	f := newFlow(t, func(string) {})
 	create(t, f)
@@ -144,7 +144,7 @@ func rawClient(t *testing.T, f *flow) *clientv3.Client {
 	return client
 }
 
-// What a member has is never deleted: only what an etcd left that never began.
+// The data of a member is never deleted: only the files of an etcd that never began.
 func TestPrepareMember(t *testing.T) {
 	f := newFlow(t, func(string) {})
 	for _, s := range createSteps()[:5] {
@@ -169,8 +169,7 @@ func TestPrepareMember(t *testing.T) {
 	}
 }
 
-// writeDue replaces the certificate by one of which more than two thirds of the life have
-// passed.
+// writeDue replaces the certificate by one with less than a third of its life left.
 func writeDue(t *testing.T, dir string) *x509.Certificate {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, pki.CACertFile), filepath.Join(dir, pki.CAKeyFile))
@@ -213,8 +212,8 @@ func served(t *testing.T, dir, url string) *x509.Certificate {
 func wait(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 
 // The certificate of a member is renewed while it serves: it is not started again, each
-// new connection gets the new one, those that are open go on, and the cluster's record of
-// the member has its serial.
+// new connection gets the new one, open connections go on, and the cluster's record of the
+// member contains its serial.
 func TestRenewal(t *testing.T) {
 	f := newFlow(t, func(string) {})
 	create(t, f)
@@ -256,7 +255,7 @@ func TestRenewal(t *testing.T) {
 	if after := f.memberState.Get(); after != before {
 		t.Errorf("the member was started again: before %+v, after %+v", before, after)
 	}
-	// A record that is missing is that of a member that was removed.
+	// A missing record means that the member was removed.
 	if _, err := f.client.Txn(t.Context(), nil, []clientv3.Op{clientv3.OpDelete(key)}, nil); err != nil {
 		t.Fatal(err)
 	}

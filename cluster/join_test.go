@@ -8,7 +8,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/pki"
 )
 
-// answerFor is what a member answers to a node that joins, with a new CA.
+// answerFor returns the answer of a member to a node that joins, with a new CA.
 func answerFor(t *testing.T, f *flow, id uint64) enrol.Answer {
 	t.Helper()
 	if err := datadir.MakeDir(f.dir.PKI()); err != nil {
@@ -33,7 +33,7 @@ func answerFor(t *testing.T, f *flow, id uint64) enrol.Answer {
 	return enrol.Answer{Cluster: "c1", EtcdClusterID: 0xc1, MemberID: id, CA: ca.Certificate(), Certificate: certificate}
 }
 
-// The answer may have another member than the one whose data an earlier attempt left: that one
+// The answer may name another member than the one whose data an earlier attempt left: that one
 // was removed. etcd must not begin with its data.
 func TestEnrolled_asAnother(t *testing.T) {
 	f := newFlow(t, func(string) {})

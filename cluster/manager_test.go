@@ -28,7 +28,7 @@ func newManager(t *testing.T, embedded *Embedded) *Manager {
 	return NewManager(Config{Client: client, Embedded: embedded, Log: slog.New(slog.DiscardHandler)})
 }
 
-// A member that runs, and that has no leader, cannot be used.
+// A member that runs without a leader cannot be used.
 func TestManager_memberProblem(t *testing.T) {
 	m := newManager(t, &Embedded{DataDir: t.TempDir(), Address: "127.0.0.1"})
 	m.member.Set(member.State{Running: true, Ready: true, MemberID: 0xa1})
@@ -50,7 +50,7 @@ func TestManager_memberProblem(t *testing.T) {
 	}
 }
 
-// What etcd writes when it panics on an old copy of a directory ends the member for good.
+// The message with which etcd panics on an old copy of a directory ends the member for good.
 func TestMemberEnded_oldCopy(t *testing.T) {
 	dir, err := datadir.Open(filepath.Join(t.TempDir(), "data"))
 	if err != nil {
@@ -66,8 +66,8 @@ func TestMemberEnded_oldCopy(t *testing.T) {
 	}
 }
 
-// A member that stays unhealthy keeps the time at which that began, whatever its problem is
-// meanwhile.
+// A member that stays unhealthy keeps the time at which that began, also when its problem
+// changes.
 func TestKeepSince(t *testing.T) {
 	first, then := time.Unix(10, 0), time.Unix(20, 0)
 	before := keepSince([]Observed{{ID: "a"}, {ID: "b", Healthy: true}}, nil, first)
@@ -166,8 +166,8 @@ func TestManager_neverChangesOtherwise(t *testing.T) {
 	}
 }
 
-// What a node usually waits for is no warning, unless it lasts. It is in the status at
-// once, and each level has it once.
+// A usual wait of a node is no warning, unless it lasts. The status shows it at once, and the
+// log shows it once at each level.
 func TestManager_show(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

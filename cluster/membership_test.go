@@ -95,7 +95,7 @@ func TestSharer_leavesAlone(t *testing.T) {
 	}
 }
 
-// The last voter that has lost its role answers joins: without another voter it cannot leave.
+// The last voter answers joins after it lost its role: without another voter it cannot leave.
 func TestWhileMember(t *testing.T) {
 	f := &flow{shared: &sharer{value: event.New(Membership{})}}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -114,7 +114,7 @@ func TestWhileMember(t *testing.T) {
 	defer stop()
 	for i, tc := range []struct {
 		phase protocol.MemberPhase
-		works int // how often it has begun; negative: it has ended
+		works int // how often it began; negative: it ended
 	}{
 		{protocol.AddingMember, 0}, {protocol.LeavingMember, 1}, {protocol.WorkingMember, 1}, {protocol.WithoutMember, -1},
 	} {

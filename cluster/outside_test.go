@@ -19,7 +19,7 @@ func TestOutside_removeUsesOthers(t *testing.T) {
 	f := newFlow(t, func(string) {})
 	create(t, f)
 	f.shared.useOwn()
-	for _, id := range []protocol.NodeID{"a", "b"} { // neither has the role of a member
+	for _, id := range []protocol.NodeID{"a", "b"} { // neither is a member by its roles
 		put := clientv3.OpPut(keyspace.Under(f.client.Prefix()).Node(id), string(fleet.Encode(protocol.Node{ID: id, Roles: protocol.Roles{Worker: true}})))
 		if _, err := f.client.Txn(t.Context(), nil, []clientv3.Op{put}, nil); err != nil {
 			t.Fatal(err)

@@ -38,8 +38,8 @@ func TestResident_clearsReplaced(t *testing.T) {
 	}
 }
 
-// What is moved away stays away after a power failure: the other members learn after it that
-// nothing of it is left.
+// Data that was moved away stays away after a power failure: the other members learn after
+// the move that nothing is left.
 func TestResident_movedAwayForGood(t *testing.T) {
 	d := newBrittleDisk()
 	d.place(datadir.Marker{Intent: datadir.Join, Phase: datadir.Leaving, MemberID: "a1"})

@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// wantRefused requires a refusal that has all texts.
+// wantRefused requires a refusal that contains all texts.
 func wantRefused(t *testing.T, what string, err error, texts ...string) {
 	t.Helper()
 	refused, is := errors.AsType[*datadir.RefusedError](err)
@@ -26,8 +26,8 @@ func wantRefused(t *testing.T, what string, err error, texts ...string) {
 	}
 }
 
-// A directory of before a restore has another cluster's ID than the members that answer: the
-// node waits and says what to type, and no step makes it a member there.
+// A directory from before a restore contains another cluster ID than the members that answer:
+// the node waits and says what to type, and no step makes it a member there.
 func TestSameCluster(t *testing.T) {
 	f := newFlow(t, func(string) {})
 	create(t, f)
@@ -65,8 +65,8 @@ func TestSameCluster(t *testing.T) {
 	}
 }
 
-// The marker is not changed to fit another etcd. Only the name of a cluster of before a restore
-// is replaced, if everything else of the record is that of this member.
+// The marker is not changed to fit another etcd. Only the name of a cluster from before a restore
+// is replaced, if everything else in the record is this member's.
 func TestCheckRecord(t *testing.T) {
 	f := newFlow(t, func(string) {})
 	create(t, f)

@@ -2,8 +2,8 @@ package cluster
 
 import "testing"
 
-// TestAllowed has every pair of states. The table is written out here a second time,
-// as a drawing: a row is where from, a column where to.
+// TestAllowed checks every pair of states. The table is written out here a second
+// time, as a drawing: a row is where from, a column where to.
 func TestAllowed(t *testing.T) {
 	columns := []State{New, ConnectingExternal, CreatingCluster, JoiningCluster, RestartingMember, Running, Failed}
 	rows := map[State]string{

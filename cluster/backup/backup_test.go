@@ -172,7 +172,7 @@ func restore(t *testing.T, n *node, file string) (backup.Restored, error) {
 }
 
 // A snapshot becomes a cluster of one member, with another ID and a higher revision.
-// What belonged to the cluster before is deleted; the rest is as it was.
+// The keys of the cluster before are deleted; the rest is as it was.
 func TestRestore(t *testing.T) {
 	n := newNode(t)
 	file := filepath.Join(t.TempDir(), "snapshot")
@@ -243,8 +243,8 @@ func TestRestore(t *testing.T) {
 	})
 }
 
-// A snapshot of an etcd whose database is full has the alarm in it. The restored one accepts writes,
-// with the quota that it had before.
+// A snapshot of an etcd whose database is full contains the alarm. The restored one accepts writes,
+// with the same quota as before.
 func TestRestore_full(t *testing.T) {
 	const quota = 2 << 20
 	n := newNode(t)
@@ -278,7 +278,7 @@ func TestRestore_full(t *testing.T) {
 	})
 }
 
-// A node whose address is lost keeps everything until it is restored with one that the machine has.
+// A node whose address is lost keeps everything until it is restored with an address of the machine.
 func TestRestore_otherAddress(t *testing.T) {
 	n := newNode(t)
 	file := filepath.Join(t.TempDir(), "snapshot")
@@ -319,8 +319,8 @@ func TestRestore_otherAddress(t *testing.T) {
 	})
 }
 
-// All members are lost, and there is a snapshot: a directory that is missing becomes that of a node,
-// with a CA of its own. The command can be typed again after each step.
+// All members are lost, and there is a snapshot: the command makes the missing directory of a node,
+// with a CA of its own. It can be typed again after each step.
 func TestRestore_firstNode(t *testing.T) {
 	lost := newNode(t)
 	file := filepath.Join(t.TempDir(), "snapshot")
@@ -372,7 +372,7 @@ func TestRestore_firstNode(t *testing.T) {
 	})
 }
 
-// The only member of the restored cluster has the role of a member, also on a node that had lost it.
+// The only member of the restored cluster is a member by its roles, also on a node that lost them.
 func TestRestore_role(t *testing.T) {
 	n := newNode(t)
 	file := filepath.Join(t.TempDir(), "snapshot")
@@ -409,7 +409,7 @@ func TestRestore_role(t *testing.T) {
 	})
 }
 
-// A restoration that was interrupted is completed by the next one. What was there
+// A restoration that was interrupted is completed by the next one. The data from
 // before the first one is kept.
 func TestRestore_interrupted(t *testing.T) {
 	n := newNode(t)
@@ -449,7 +449,7 @@ func TestRestore_interrupted(t *testing.T) {
 	})
 }
 
-// A second restoration that is interrupted before it has moved anything keeps what was there, beside
+// A second restoration that is interrupted before it moves anything keeps the existing data, beside
 // the copy of the first one, and does not take a copy of unknown origin for its own.
 func TestRestore_secondInterrupted(t *testing.T) {
 	n := newNode(t)
@@ -489,7 +489,7 @@ func TestRestore_secondInterrupted(t *testing.T) {
 }
 
 // A snapshot without a cluster below the prefix is of another cluster, or the prefix is
-// mistyped. The right prefix completes what has begun.
+// mistyped. The right prefix completes the restoration.
 func TestRestore_otherPrefix(t *testing.T) {
 	n := newNode(t)
 	file := filepath.Join(t.TempDir(), "snapshot")

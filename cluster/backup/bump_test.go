@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// No restoration begins at a revision that an earlier one of the same snapshot, or writes after it,
-// can have used. The clock may be wrong.
+// No restoration begins at a revision that an earlier one of the same snapshot, or a write after it,
+// could use. The clock may be wrong.
 func TestBump(t *testing.T) {
 	at := func(day int) time.Time { return time.Date(2026, time.November, day, 0, 0, 0, 0, time.UTC) }
 	first := int64(bump(100, at(1))) + 100

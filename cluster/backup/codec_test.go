@@ -36,7 +36,7 @@ func saveStore(t *testing.T) (file string) {
 	return file
 }
 
-// Verify reads of a snapshot what etcd's own tool reads.
+// Verify reads the same values from a snapshot as etcd's own tool.
 func TestVerify_asEtcd(t *testing.T) {
 	file := saveStore(t)
 	want, err := snapshot.NewV3(zap.NewNop()).Status(file)

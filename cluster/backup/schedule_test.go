@@ -109,7 +109,7 @@ func TestSchedule(t *testing.T) {
 		if got := listing(t, c); got[keys.Node("b")] != "value" {
 			t.Errorf("got %v", got)
 		}
-		// The clock has gone back: the next one is saved all the same, and what was interrupted is removed.
+		// The clock went back: the next one is saved all the same, and an interrupted one is removed.
 		r := startSchedule(t, c, backup.Plan{Every: time.Hour, Keep: 3, Dir: dir}, func() bool { return true })
 		r.await("the newest that there is", func(s backup.ScheduleState) bool { return s.File == all[0].File })
 		r.end()

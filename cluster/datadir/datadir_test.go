@@ -25,15 +25,15 @@ import (
 
 const address = "127.0.0.1"
 
-// expected is what the flags of the node of newMember say.
+// expected contains the flags of the node of newMember.
 var expected = Expected{Node: "a", Address: address, PeerPort: 8089, ClientPort: 8088}
 
 func TestMain(m *testing.M) {
-	wal.SegmentSizeBytes = 1 << 16 // the tests have no entries
+	wal.SegmentSizeBytes = 1 << 16 // the tests write no entries
 	os.Exit(m.Run())
 }
 
-// newMember makes the directory of a member that has worked.
+// newMember makes the directory of a member that worked.
 func newMember(t *testing.T) (Layout, Marker) {
 	t.Helper()
 	l := Layout(filepath.Join(t.TempDir(), "data"))
@@ -79,7 +79,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// contents has the mode and the content of each file.
+// contents returns the mode and the content of each file.
 func contents(t *testing.T, dir string) []string {
 	t.Helper()
 	var out []string
@@ -105,7 +105,7 @@ func contents(t *testing.T, dir string) []string {
 	return out
 }
 
-// examine does what a sidecar does with a directory that exists.
+// examine checks a directory that exists as a sidecar does.
 func examine(path string, want Expected) error {
 	d, err := Open(path)
 	if err != nil {
@@ -136,7 +136,7 @@ func TestCheck_accepts(t *testing.T) {
 	}
 }
 
-// Each refusal names what is wrong and what to do, and changes nothing.
+// Each refusal names the problem and the remedy, and changes nothing.
 func TestCheck_refuses(t *testing.T) {
 	remove := func(path func(Layout) string) func(*testing.T, Layout, *Expected) {
 		return func(t *testing.T, l Layout, _ *Expected) { must(t, os.RemoveAll(path(l))) }
@@ -217,14 +217,14 @@ func TestCheck_refuses(t *testing.T) {
 	}
 }
 
-// A node that has not voted has no key of the CA.
+// A node that never voted holds no key of the CA.
 func TestCheck_noKeyOfTheCA(t *testing.T) {
 	l, _ := newMember(t)
 	must(t, os.Remove(l.CAKey()))
 	must(t, examine(string(l), expected))
 }
 
-// While the CA is replaced, the node trusts two, and has the key and a certificate of one of them.
+// While the CA is replaced, the node trusts two, and holds the key and a certificate of one of them.
 func TestCheck_replacedCA(t *testing.T) {
 	l, _ := newMember(t)
 	old, err := pki.LoadCA(l.PKI())
@@ -242,7 +242,7 @@ func TestCheck_replacedCA(t *testing.T) {
 }
 
 // A member that is added or leaves may vote, so its log and its database are checked like those
-// of one that works. Before etcd has begun, there is nothing to check.
+// of one that works. Before etcd begins, there is nothing to check.
 func TestCheck_changing(t *testing.T) {
 	for _, phase := range []Phase{Adding, Leaving} {
 		for name, tc := range map[string]struct {
@@ -356,8 +356,8 @@ func TestOpen(t *testing.T) {
 	})
 }
 
-// A disk that is too small for a member is refused before anything is written; one
-// that is full keeps the marker that it has.
+// A disk that is too small for a member is refused before anything is written; a
+// full one keeps its marker.
 func TestFullDisk(t *testing.T) {
 	if !smalldisk.Enter(t) {
 		return
@@ -387,7 +387,7 @@ func TestFullDisk(t *testing.T) {
 	if err := d.WriteMarker(m); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("got %v", err)
 	}
-	// The time of the directory itself may have changed.
+	// The time of the directory itself may differ.
 	if after := contents(t, string(data)); !slices.Equal(before[1:], after[1:]) {
 		t.Errorf("got %v, before %v", after, before)
 	}
@@ -438,8 +438,8 @@ func TestLock_openToOthers(t *testing.T) {
 	refused("belongs to the user with the ID 4711, who can change it: if no other user has, type: chown 0 " + dir)
 }
 
-// A directory whose node has not joined yet can be deleted: no cluster knows the node. So
-// a flag that was wrong at the first start does not stay.
+// A directory whose node did not join yet can be deleted: no cluster knows the node. So a
+// flag that was wrong at the first start does not stay.
 func TestCheck_notJoined(t *testing.T) {
 	l := Layout(t.TempDir())
 	must(t, os.Chmod(string(l), dirMode))

@@ -14,7 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/token"
 )
 
-// joinedDir returns the directory of a node that has just joined, as its sidecar writes it.
+// joinedDir returns the directory of a node that just joined, as its sidecar writes it.
 func joinedDir(t *testing.T, r *rig, name string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -130,7 +130,7 @@ func TestAskAuthority_strangers(t *testing.T) {
 }
 
 // TestJoin_noKey: a member without the key of the CA refuses joins before the token is used,
-// and names the voters. Its own directory is as good as that of others otherwise.
+// and names the voters. Otherwise its directory is as good as the others.
 func TestJoin_noKey(t *testing.T) {
 	r := newRig(t, nil)
 	keyless := r.cluster.First.Dir

@@ -22,7 +22,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// contract is what openapi.yaml says of the join port.
+// contract is the part of openapi.yaml about the join port.
 type contract struct {
 	route *routers.Route
 }
@@ -131,7 +131,7 @@ func TestEveryAnswerIsDescribed(t *testing.T) {
 	}
 }
 
-// TestContractCanFail shows that the description rejects what it should.
+// TestContractCanFail shows that the description rejects wrong answers.
 func TestContractCanFail(t *testing.T) {
 	c := loadContract(t)
 	r := newRig(t, nil)

@@ -60,7 +60,7 @@ func TestJoin(t *testing.T) {
 	if err != nil || len(all) != 1 || len(all[0].UsedBy) != 1 {
 		t.Errorf("got %+v, %v, want one use", all, err)
 	}
-	// It can still finish when the token has expired.
+	// It can still finish after the token expired.
 	late := req
 	late.URL = r.serve(func(c *Config) { c.Now = func() time.Time { return time.Now().Add(2 * time.Hour) } })
 	if again, err := Join(t.Context(), late); err != nil || again.MemberID != got.MemberID {
@@ -126,7 +126,7 @@ func TestJoin_refused(t *testing.T) {
 		}
 	}
 
-	// Another key of a node that has used the token.
+	// Another key of a node that used the token.
 	other := r.token(2, time.Hour)
 	first := r.request("d", other)
 	if _, err := Join(t.Context(), first); err != nil {
@@ -174,8 +174,8 @@ func TestJoin_sidecarAlive(t *testing.T) {
 	}
 }
 
-// TestJoin_noQuorum: without a majority, the join is refused for now. The client may have
-// no valid token, so only the log names the endpoints of etcd.
+// TestJoin_noQuorum: without a majority, the join is refused for now. The client's token
+// may be invalid, so only the log names the endpoints of etcd.
 func TestJoin_noQuorum(t *testing.T) {
 	var logged bytes.Buffer
 	r := newRig(t, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&logged, nil)) })
@@ -407,7 +407,7 @@ func TestServer_badRequests(t *testing.T) {
 	}
 }
 
-// A stranger costs no check of a signature: not with a key that no node has, and not without a token.
+// A stranger costs no check of a signature: not with a key of no node, and not without a token.
 func TestServer_signatureLast(t *testing.T) {
 	r := newRig(t, nil)
 	req := r.request("b", r.token(1, time.Hour))
@@ -452,7 +452,7 @@ func TestServer_signatureLast(t *testing.T) {
 	}
 }
 
-// What a stranger writes into a request does not fill the log.
+// The text of a stranger's request does not fill the log.
 func TestServer_logIsBounded(t *testing.T) {
 	var logged bytes.Buffer
 	r := newRig(t, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&logged, nil)) })
@@ -545,7 +545,7 @@ func TestGuard_manyAddresses(t *testing.T) {
 	if len(g.addresses) > maxAddresses || g.open != 0 {
 		t.Errorf("got %d addresses and %d open connections", len(g.addresses), g.open)
 	}
-	// One machine has many addresses of IPv6, which count as one.
+	// One machine can use many addresses of IPv6, which count as one.
 	six := newGuard(Limits{}.withDefaults())
 	for i := range 100 {
 		six.mayRequest(addressOf(net.JoinHostPort(fmt.Sprintf("2001:db8::%x", i), "1")))

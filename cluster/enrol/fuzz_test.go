@@ -20,12 +20,12 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cputime"
 )
 
-// maxCost is how much of a processor the body of a stranger may cost. What is valid costs a
+// maxCost is how much of a processor the body of a stranger may cost. A valid one costs a
 // hundredth of it.
 const maxCost = 30 * time.Millisecond
 
 // FuzzParse: no body of a stranger makes the server panic, costs more than maxCost before
-// the token is checked, or has a node that makes no sense.
+// the token is checked, or is accepted with a node that makes no sense.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"token":{"id":"000000","secret":"AAAA"},"node":"b","address":"10.0.0.2","peerPort":1,"clientPort":2,"joinPort":3,"certificateRequest":"AAAA"}`))
 	f.Add([]byte(`{}`))

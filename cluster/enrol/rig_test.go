@@ -64,7 +64,7 @@ func (r *rig) token(uses int, ttl time.Duration) token.Token {
 	return tok
 }
 
-// request returns that of a new node.
+// request returns the request of a new node.
 func (r *rig) request(name string, tok token.Token) Request {
 	r.t.Helper()
 	n := r.cluster.Node(name)

@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// forgedDir has a certificate that a user with the key of the old CA has signed.
+// forgedDir returns a directory with a certificate that a user with the key of the old CA signed.
 func forgedDir(t *testing.T, ca *pki.CA, name string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -55,7 +55,7 @@ func TestRotation(t *testing.T) {
 	if err := quorum.WriteRotation(t.Context(), r.client, 0, rotation); err != nil {
 		t.Fatal(err)
 	}
-	wantNoKey(t, r.url, pkiDir, next.Hash(), http.StatusForbidden) // a voter that may not have it yet
+	wantNoKey(t, r.url, pkiDir, next.Hash(), http.StatusForbidden) // a voter that may not get it yet
 	wantNoKey(t, r.url, learner, next.Hash(), http.StatusForbidden)
 	written, err := quorum.ReadRotation(t.Context(), r.client)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/member"
 )
 
-// The child reports what is wrong with a snapshot, and leaves no directory that looks like data.
+// The child reports the problem of a snapshot, and leaves no directory that looks like data.
 func TestMakeData_noSnapshot(t *testing.T) {
 	n := newRig(t).node(t, "a")
 	file := filepath.Join(t.TempDir(), "file")

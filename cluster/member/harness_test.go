@@ -75,7 +75,7 @@ func (r *rig) node(t *testing.T, name string) *node {
 type process struct {
 	*member.Supervisor
 	node *node
-	stop func() error // ends it, and returns what Run returned
+	stop func() error // ends it, and returns the error of Run
 	done chan struct{}
 	err  error // of Run; read after done
 }
@@ -145,7 +145,7 @@ func client(t *testing.T, n *node) *clientv3.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// Close returns that the client's context has ended, which is intended.
+		// Close reports the end of the client's context, which is intended.
 		_ = c.Close()
 	})
 	return c

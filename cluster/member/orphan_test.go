@@ -88,7 +88,7 @@ func TestChild_parentKilled(t *testing.T) {
 	if free() {
 		t.Error("the directory is not locked")
 	}
-	// The child stops for a moment, so that what is seen then is seen before its end.
+	// The child stops for a moment, so that the checks below run before its end.
 	var pid int
 	if _, err := fmt.Sscan(line, &pid); err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ func TestSupervisor(t *testing.T) {
 	}
 }
 
-// The parent gets what etcd measures in the process of its own: each write is in it.
+// The parent gets the measurements of etcd from the child process: they contain each write.
 func TestSupervisor_measures(t *testing.T) {
 	n := newRig(t).node(t, "one")
 	n.spec.Measures = 20 * time.Millisecond
@@ -85,7 +85,7 @@ func TestSupervisor_alone(t *testing.T) {
 	}
 }
 
-// wantRestart awaits the process that follows one whose end has a reason with want, and
+// wantRestart awaits the process that follows one whose reason of its end contains want, and
 // fails the test unless the member is ready again with its data.
 func wantRestart(t *testing.T, m *process, before member.State, want string) {
 	t.Helper()
@@ -123,7 +123,7 @@ func TestSupervisor_killed(t *testing.T) {
 }
 
 // Signals that a service manager sends to all processes of a service do not end the
-// member: it has to outlive what needs it.
+// member: it must outlive the processes that need it.
 func TestSupervisor_signals(t *testing.T) {
 	n := newRig(t).node(t, "one")
 	m, before := readyWithKey(t, n)
@@ -188,7 +188,7 @@ func TestSupervisor_panic(t *testing.T) {
 }
 
 // The disk is full: etcd's Fatal ends the process. It is started again until there is
-// room, and has all that it acknowledged.
+// room, and keeps all that it acknowledged.
 func TestSupervisor_fullDisk(t *testing.T) {
 	if !smalldisk.Enter(t) {
 		return
@@ -363,7 +363,7 @@ read -r end`}
 	}
 }
 
-// A start that cannot be prepared has failed, and is tried again.
+// A start that cannot be prepared fails, and is tried again.
 func TestSupervisor_notPrepared(t *testing.T) {
 	n := newRig(t).node(t, "one")
 	failures := 1

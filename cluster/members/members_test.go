@@ -93,8 +93,8 @@ func put(t *testing.T, raw *clientv3.Client, id uint64, node, url string) {
 	}
 }
 
-// The client uses the members that etcd has, this node's own first, and after a restart
-// the ones that the disk has.
+// The client uses the members that etcd lists, this node's own first, and after a restart
+// the ones on the disk.
 func TestDirectory(t *testing.T) {
 	server := etcdtest.New(t)
 	raw := server.Client(t)
@@ -120,7 +120,7 @@ func TestDirectory(t *testing.T) {
 		t.Errorf("on the disk: %v, %v", list, err)
 	}
 
-	// A sidecar without a member, whose flags name a server that has ended.
+	// A sidecar without a member, whose flags name a server that ended.
 	late := newClient(t, "http://127.0.0.1:2")
 	if again := follow(t, late, file, ""); len(again.List().Get()) != 2 {
 		t.Errorf("got %+v", again.List().Get())
@@ -129,7 +129,7 @@ func TestDirectory(t *testing.T) {
 		t.Error(err)
 	}
 
-	// A store that was lost has no members: what is known stays.
+	// A lost store lists no members: the known ones stay.
 	if _, err := raw.Delete(t.Context(), keys.ClusterMembers(), clientv3.WithPrefix()); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestEndpoints(t *testing.T) {
 	if got := members.Endpoints("n", list); len(got) != 3 || got[2] != "b" {
 		t.Errorf("got %v, want a and c, and b last", got)
 	}
-	for n := range 20 { // whatever order the node has
+	for n := range 20 { // in any order of the node
 		if got := members.Endpoints("n"+strconv.Itoa(n), list); len(got) != 3 || got[2] != "b" {
 			t.Errorf("n%d: got %v, want b last", n, got)
 		}

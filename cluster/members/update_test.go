@@ -11,8 +11,8 @@ import (
 	"github.com/lockstep-dev/lockstep/keyspace"
 )
 
-// An empty list is that of a store that was lost, or of one that has not answered: what is
-// known stays, for the client and on the disk.
+// An empty list means that the store was lost, or did not answer: the known members stay, for
+// the client and on the disk.
 func TestDirectory_emptyList(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "members.json")
 	published := 0

@@ -51,7 +51,7 @@ func issue(t *testing.T, ca *pki.CA, key *ecdsa.PrivateKey, node, address string
 	return cert
 }
 
-// The hash that a token carries is that of the public key.
+// The hash that a token carries is the hash of the public key.
 func TestCA_hash(t *testing.T) {
 	ca := newCA(t)
 	raw, err := x509.MarshalPKIXPublicKey(ca.Certificate().PublicKey)

@@ -83,7 +83,7 @@ func TestEnsure(t *testing.T) {
 	}
 }
 
-// The program ended between two writes. The next run completes what is there.
+// The program ended between two writes. The next run completes the files.
 func TestEnsure_afterACrash(t *testing.T) {
 	t.Run("the key of the authority is there", func(t *testing.T) {
 		dir, ca := newDir(t)

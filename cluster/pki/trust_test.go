@@ -96,7 +96,7 @@ func TestReplaceCA_renewed(t *testing.T) {
 	}
 }
 
-// A voter that trusts the new CA and does not have its key yet signs nothing with it.
+// A voter that trusts the new CA without holding its key yet signs nothing with it.
 func TestReplaceCA_noKey(t *testing.T) {
 	dir, old := newDir(t)
 	next, err := pki.NewCA("c")
@@ -120,7 +120,7 @@ func TestReplaceCA_noKey(t *testing.T) {
 	}
 }
 
-// DropKeys deletes what an interrupted replacement left.
+// DropKeys deletes the keys that an interrupted replacement left.
 func TestDropKeys(t *testing.T) {
 	dir, ca := newDir(t)
 	if _, err := pki.NewNext(dir, "c"); err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // A member that does not answer is named, and nothing is done without Force. With it, the others are
-// defragmented: what was deleted needs no space any more.
+// defragmented: deleted keys need no space any more.
 func TestDefragment(t *testing.T) {
 	c := members.New(t)
 	client := c.First.Client()
@@ -57,7 +57,7 @@ func TestDefragment(t *testing.T) {
 	}
 }
 
-// Followers come first, whatever their order is.
+// Followers come first, in any order.
 func TestLeaderLast(t *testing.T) {
 	leader, follower := View{Leader: true}, View{}
 	if leaderLast(leader, follower) <= 0 || leaderLast(follower, leader) >= 0 || leaderLast(follower, follower) != 0 {

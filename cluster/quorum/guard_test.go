@@ -21,8 +21,8 @@ func putValue(t *testing.T, client *etcd.Client, key string, value []byte) {
 	}
 }
 
-// What a removal found is written only if no record has changed since: neither the roles of a
-// node, nor the record of a member, nor is there a new one. Then the record has that the member
+// The decision of a removal is written only if no record changed since: neither the roles of a
+// node, nor the record of a member, nor is there a new one. Then the record shows that the member
 // is leaving, before etcd is asked.
 func TestRemove_judgesAgain(t *testing.T) {
 	c := members.New(t)
@@ -64,7 +64,7 @@ func TestRemove_judgesAgain(t *testing.T) {
 	}
 }
 
-// A node whose record cannot be read has not lost its role: it does not leave by itself.
+// A node whose record cannot be read keeps its role: it does not leave by itself.
 func TestRemove_corruptRoles(t *testing.T) {
 	c := members.New(t)
 	client := c.First.Client()
@@ -86,7 +86,7 @@ func TestAdd_leaving(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The sidecar of etcd's leader evicts it, before its node has written a record.
+	// The sidecar of etcd's leader evicts it, before its node writes a record.
 	k := NewKeeper(KeeperConfig{Client: client})
 	if err := k.writeLeaving(t.Context(), id, learnerRecord{}); err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestAdd_leaving(t *testing.T) {
 	if rec, err := k.record(t.Context(), id); err != nil || !rec.leaving {
 		t.Errorf("got %+v, %v", rec, err)
 	}
-	// It has a record, and its node asks again.
+	// There is a record now, and its node asks again.
 	leaving := b.Record()
 	leaving.Leaving = true
 	putValue(t, client, keys.ClusterMember(id), record.EncodeMember(leaving))
@@ -117,7 +117,7 @@ func TestAdd_leaving(t *testing.T) {
 }
 
 // Of a node whose member was removed before, the record is left, and the error names the command for
-// it. A node that is known nowhere has nothing to remove.
+// it. For a node that is known nowhere, there is nothing to remove.
 func TestRemove_onlyARecordIsLeft(t *testing.T) {
 	c := members.New(t)
 	client := c.First.Client()

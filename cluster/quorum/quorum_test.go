@@ -90,7 +90,7 @@ func newThree(t *testing.T) (*members.Cluster, []*members.Node, *etcd.Client) {
 	c := members.New(t)
 	all := []*members.Node{c.First, c.Node("b"), c.Node("c")}
 	for _, n := range all[1:] {
-		// Both are learners first: etcd waits for 5 s after it has a second voter.
+		// Both are learners first: etcd waits for 5 s after the second voter.
 		join(t, c.First.Client(), n)
 	}
 	keep(t, c.First, 0)

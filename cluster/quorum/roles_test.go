@@ -69,7 +69,7 @@ func TestMayLose_twoAtOnce(t *testing.T) {
 	}
 }
 
-// A node that leaves by itself needs to have lost the role, and may become a member again.
+// A node leaves by itself only after it lost the role, and may become a member again.
 func TestRemove_leaves(t *testing.T) {
 	c, all, client := newThree(t)
 	give(t, client, "a", "b", "c")
@@ -106,7 +106,7 @@ func TestRemove_leaves(t *testing.T) {
 	}
 }
 
-// The last voter has the only copy of the data. A user who removes it learns how to end the
+// The last voter holds the only copy of the data. A user who removes it learns how to end the
 // cluster; where a node leaves for its roles, the refusal shows how it stays.
 func TestMayRemove_lastVoter(t *testing.T) {
 	last := View{ID: 1, Node: "d", Healthy: true}
@@ -160,7 +160,7 @@ func lead(t *testing.T, to *members.Node, all []*members.Node) {
 	})
 }
 
-// The record of a learner that is evicted has that it leaves before etcd is asked to
+// The record of a learner that is evicted shows that it leaves before etcd is asked to
 // remove it: etcd may do that long after the request.
 func TestKeeper_evictsLeaving(t *testing.T) {
 	c := members.New(t)

@@ -33,7 +33,7 @@ var keys = keyspace.Under(members.Prefix)
 // killed is the panic of a sidecar that is killed.
 type killed struct{}
 
-// town is the nodes of a cluster: a and b vote, w has no member.
+// town is the nodes of a cluster: a and b vote, w runs no member.
 type town struct {
 	t      *testing.T
 	client *etcd.Client
@@ -50,8 +50,8 @@ type inhabitant struct {
 	worker  *Worker
 }
 
-// newTown returns nodes with certificates of a CA that is to be replaced. Each has the key of that
-// one: w was a voter.
+// newTown returns nodes with certificates of a CA that is to be replaced. Each holds the key of
+// that CA: w was a voter.
 func newTown(t *testing.T, client *etcd.Client, kills map[string]bool) *town {
 	t.Helper()
 	w := &town{t: t, client: client, kills: kills}
@@ -122,7 +122,7 @@ func (n *inhabitant) FetchKey(_ context.Context, ca pki.Hash) ([]byte, error) {
 	return nil, errNoOther
 }
 
-// Renew signs with its own key, or asks another node for what that signs with.
+// Renew signs with its own key, or asks another node to sign with the key of the same CA.
 func (n *inhabitant) Renew(context.Context) error {
 	if _, err := pki.Renew(n.dir, string(n.name), address, time.Now()); !errors.Is(err, pki.ErrNoKey) {
 		return err
@@ -146,7 +146,7 @@ func (n *inhabitant) Renew(context.Context) error {
 	return err
 }
 
-// round lets a sidecar do what is next. One that is killed is started again.
+// round lets a sidecar take the next step. One that is killed is started again.
 func (n *inhabitant) round() {
 	defer func() {
 		if r := recover(); r != nil {
@@ -161,7 +161,7 @@ func (n *inhabitant) round() {
 	}
 }
 
-// check requires that each node trusts what each other one uses, and that a voter can sign.
+// check requires that each node trusts the certificate of each other one, and that a voter can sign.
 func (w *town) check() {
 	w.t.Helper()
 	for _, uses := range w.nodes {
@@ -197,7 +197,7 @@ func (w *town) record() record.Rotation {
 	return r
 }
 
-// checkKeys requires that the record names each node that has the new key, in case that it is removed,
+// checkKeys requires that the record names each node that holds the new key, in case that it is removed,
 // and that no node signs with it before all trust it.
 func (w *town) checkKeys(before pki.Hash, r record.Rotation) {
 	w.t.Helper()
@@ -283,7 +283,7 @@ func twoVoters(t *testing.T) *etcd.Client {
 	}
 	b.StartJoined(added.Members)
 	for err := client.PromoteMember(t.Context(), added.ID); err != nil; err = client.PromoteMember(t.Context(), added.ID) {
-		select { // etcd refuses it until the learner has the log
+		select { // etcd refuses it until the learner caught up with the log
 		case <-t.Context().Done():
 			t.Fatal(err)
 		case <-time.After(20 * time.Millisecond):
@@ -299,7 +299,7 @@ func twoVoters(t *testing.T) *etcd.Client {
 }
 
 // The CA is replaced, and a sidecar is killed after each step of each node. All the time, each node
-// trusts what the others use; at the end, no node has anything of the old CA.
+// trusts the certificates of the others; at the end, no node keeps anything of the old CA.
 func TestRotation_killedAnywhere(t *testing.T) {
 	client := twoVoters(t)
 	newTown(t, client, nil).rotate()

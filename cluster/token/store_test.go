@@ -91,7 +91,7 @@ func TestConsume(t *testing.T) {
 }
 
 // TestConsume_lastUse: of many nodes that use a token at the same moment, exactly as
-// many may as it has uses.
+// many may as the token allows.
 func TestConsume_lastUse(t *testing.T) {
 	client, _ := newClient(t)
 	tok, _ := create(t, client, time.Hour, 3)
@@ -142,7 +142,7 @@ func TestCreate(t *testing.T) {
 			t.Errorf("%s: it was created", name)
 		}
 	}
-	// What expired long ago is deleted, and nothing else.
+	// A token that expired long ago is deleted, and nothing else.
 	old := Stored{ID: "aaaaaa", Created: stored.Created.Add(-72 * time.Hour), Expires: stored.Created.Add(-keep - time.Second), Uses: 1}
 	recent := Stored{ID: "bbbbbb", Created: stored.Created.Add(-48 * time.Hour), Expires: stored.Created.Add(-keep + time.Hour), Uses: 1}
 	for _, s := range []Stored{old, recent} {

@@ -77,7 +77,7 @@ func TestParse_findsTypingErrors(t *testing.T) {
 	refused("a kubeadm token", "abcdef.0123456789abcdef")
 }
 
-// TestSecretsAreHidden: a token in a log message or an error does not have its secret.
+// TestSecretsAreHidden: a token in a log message or an error does not show its secret.
 func TestSecretsAreHidden(t *testing.T) {
 	tok := newToken(record.Hash{})
 	for i := range tok.Secret {
@@ -90,7 +90,7 @@ func TestSecretsAreHidden(t *testing.T) {
 			}
 		}
 	}
-	// Neither does what is said of a mistyped one.
+	// Neither does the error about a mistyped one.
 	text := tok.Text()
 	_, err := Parse(text[:len(text)-1] + "!")
 	if err == nil || strings.Contains(err.Error(), text[20:60]) {

@@ -12,7 +12,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// now is what a member knows.
+// now is the knowledge of a member.
 type now struct {
 	leader    types.ID
 	committed uint64

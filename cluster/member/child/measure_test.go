@@ -2,7 +2,7 @@ package child
 
 import "testing"
 
-// BenchmarkMeasured is what a child spends on each message with its measures. etcd's own
+// BenchmarkMeasured measures the cost of a child's message with its measures. etcd's own
 // metrics are in this process because it imports etcd's server.
 func BenchmarkMeasured(b *testing.B) {
 	b.ReportAllocs()
