@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestClients_dropped: what etcd drops is a failed request, except for writes while an etcd is
-// restarted.
+// TestClients_dropped: a request that etcd drops counts as failed, except for writes while an
+// etcd is restarted.
 func TestClients_dropped(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "etcdserver: request timed out", http.StatusInternalServerError)

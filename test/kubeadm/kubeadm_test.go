@@ -24,14 +24,14 @@ import (
 // clients send requests until they are stopped: half of them keep a connection, the others
 // dial for each request; a quarter of the requests write.
 type clients struct {
-	name string // of their object: each group has its own
+	name string // of their object: each group uses its own
 	cfg  *rest.Config
 	stop context.CancelFunc
 	all  sync.WaitGroup
 	// etcdRestarts: an etcd is restarted at the moment.
 	etcdRestarts atomic.Bool
 
-	mu       sync.Mutex // mu guards what follows
+	mu       sync.Mutex // mu guards the fields below
 	requests int
 	longest  time.Duration
 	failed   []string
@@ -123,12 +123,12 @@ func (c *clients) send(ctx context.Context, client *http.Client, write bool) {
 	}
 }
 
-// TestKubeadm makes a cluster of three nodes as docs/kubeadm.md has it, behind a HAProxy as
-// docs/load-balancers.md has it, and upgrades one node after another, with clients that reach
-// it through HAProxy, and others through the Service kubernetes: no request fails. etcd itself
-// drops writes while its leadership moves, whatever is in front of the kube-apiservers: they
-// are counted apart, and only while an etcd is restarted. It is long, since each part needs
-// the one before.
+// TestKubeadm makes a cluster of three nodes by the commands of docs/kubeadm.md, behind the HAProxy
+// of docs/load-balancers.md, and upgrades one node after another, with clients that reach it
+// through HAProxy, and others through the Service kubernetes: no request fails. etcd itself drops
+// writes while its leadership moves, and nothing in front of the kube-apiservers can help: they are
+// counted apart, and only while an etcd is restarted. It is long, since each part needs the one
+// before.
 func TestKubeadm(t *testing.T) {
 	dir := assetsDir(t)
 	if !netns.Enter(t) {
@@ -196,7 +196,7 @@ func TestKubeadm(t *testing.T) {
 	}
 }
 
-// end stops the clients, judges what they have seen, and returns how many requests they sent.
+// end stops the clients, checks their results, and returns how many requests they sent.
 func (c *clients) end(t *testing.T) int {
 	t.Helper()
 	c.stop()
@@ -211,7 +211,7 @@ func (c *clients) end(t *testing.T) int {
 	return c.requests
 }
 
-// startProxy starts what does kube-proxy's part. When it returns, the Service has all nodes.
+// startProxy starts a proxy in the place of kube-proxy. When it returns, the Service contains all nodes.
 func startProxy(t *testing.T, cfg *rest.Config, nodes []*Node) *balancers.Proxy {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), settles)
@@ -225,7 +225,7 @@ func startProxy(t *testing.T, cfg *rest.Config, nodes []*Node) *balancers.Proxy 
 	return proxy
 }
 
-// awaitAddresses waits until the Service has the addresses of these nodes and no others.
+// awaitAddresses waits until the Service contains the addresses of these nodes and no others.
 func awaitAddresses(t *testing.T, proxy *balancers.Proxy, nodes []*Node) {
 	t.Helper()
 	var want []string
@@ -241,8 +241,8 @@ func awaitAddresses(t *testing.T, proxy *balancers.Proxy, nodes []*Node) {
 	})
 }
 
-// rollForward types the upgrade of one node, as the page has it: of the first, of another, and
-// of one whose etcd is left alone.
+// rollForward types the page's upgrade of one node: of the first, of another, and of one whose
+// etcd is left alone.
 func (n *Node) rollForward(i int, next string) {
 	n.t.Helper()
 	n.Type("sidecar kubeadm --image registry.example.com/lockstep:1.1.0", pageNextImage, ownImage, "./bundle-1.1.0", bundleOf(n, "1.1.0"))
@@ -262,7 +262,7 @@ func (n *Node) rollForward(i int, next string) {
 	n.wantClean()
 }
 
-// startBalancer starts HAProxy on the machine of the test, as the page has it.
+// startBalancer starts HAProxy on the machine of the test, with the configuration of the page.
 func startBalancer(t *testing.T, endpoint string, nodes []*Node) {
 	t.Helper()
 	replacements := []string{"bind :6443", "bind " + endpoint}
@@ -284,8 +284,8 @@ func startBalancer(t *testing.T, endpoint string, nodes []*Node) {
 	})
 }
 
-// initByFile types kubeadm init on the first node, with the file that the page has, and what
-// follows there. What the file has beyond the page is what a machine for tests needs.
+// initByFile types kubeadm init on the first node, with the page's file, and the commands after
+// it. It adds to the file only the settings that a machine for tests needs.
 func (n *Node) initByFile(endpoint, version string) joinArgs {
 	n.t.Helper()
 	n.Write("/etc/kubeadm.yaml", pageConfig(n.t, "InitConfiguration")+fmt.Sprintf(`localAPIEndpoint: {advertiseAddress: %s}
@@ -305,7 +305,7 @@ apiServer: {extraArgs: [{name: endpoint-reconciler-type, value: none}]}
 	return readJoinArgs(n.t, out)
 }
 
-// joinArgs are what kubeadm init prints for kubeadm join.
+// joinArgs are the arguments that kubeadm init prints for kubeadm join.
 type joinArgs struct{ token, hash, key string }
 
 func readJoinArgs(t testing.TB, printed string) joinArgs {
@@ -320,8 +320,8 @@ func readJoinArgs(t testing.TB, printed string) joinArgs {
 	return joinArgs{value("--token"), value("--discovery-token-ca-cert-hash"), value("--certificate-key")}
 }
 
-// join types kubeadm join on another node, and what follows: on the second one as the page has
-// it, on the third one with a file.
+// join types kubeadm join on another node, and the commands after it: on the second one with the
+// flags of the page, on the third one with a file.
 func (n *Node) join(i int, endpoint string, printed joinArgs) {
 	n.t.Helper()
 	if i == 1 {

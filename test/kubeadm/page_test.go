@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/balancers"
 )
 
-// page has what the tests type.
+// page contains the commands that the tests type.
 const page = "../../docs/kubeadm.md"
 
 // pageLines returns the commands of the page, each on one line and without its comment.
@@ -64,7 +64,7 @@ func findLine(lines []string, begin string) (string, error) {
 }
 
 // typedLine returns the line of the page that begins with a text, with replacements: pairs of
-// what the page has and what to type in its place. TestPage knows which lines are taken here.
+// a text of the page and the text to type in its place. TestPage knows which lines are taken here.
 func typedLine(t testing.TB, begin string, replacements ...string) string {
 	t.Helper()
 	line, err := findLine(pageLines(t), begin)
@@ -85,8 +85,8 @@ func replaced(t testing.TB, text string, replacements ...string) string {
 	return text
 }
 
-// pageConfig returns the document of a kind in the file for kubeadm that the page has, with
-// replacements. It ends with a line feed.
+// pageConfig returns the document of a kind in the page's file for kubeadm, with replacements.
+// It ends with a line feed.
 func pageConfig(t testing.TB, kind string, replacements ...string) string {
 	t.Helper()
 	block, err := balancers.Block(page, "yaml")

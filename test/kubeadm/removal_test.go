@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// leave takes Lockstep off the node, as docs/kubeadm.md#remove has it.
+// leave takes Lockstep off the node by the commands of docs/kubeadm.md#remove.
 func (n *Node) leave() {
 	n.t.Helper()
 	n.TypeWithEnv("sidecar cordon cp-3", "cp-3", n.Name+" --force") // it is the last one
@@ -27,8 +27,8 @@ func (n *Node) leave() {
 	n.Type("rm -r /etc/lockstep")
 }
 
-// retrofit gives the node a sidecar as docs/kubeadm.md#a-cluster-that-runs has it: it is one
-// of plain kubeadm then.
+// retrofit gives the node, until then one of plain kubeadm, a sidecar by the commands of
+// docs/kubeadm.md#a-cluster-that-runs.
 func (n *Node) retrofit() {
 	n.t.Helper()
 	n.Type("sidecar kubeadm --image registry.example.com/lockstep:1.0.0 --bundle ./bundle -- --listen=0.0.0.0:8086 --insecure-listen",
@@ -53,8 +53,8 @@ func (n *Node) wantGated() {
 	n.wantPod(true)
 }
 
-// service turns --kubernetes-service on and off, as docs/kubeadm.md#pods has it; off with the
-// file for kubeadm upgrade.
+// service turns --kubernetes-service on and off by the commands of docs/kubeadm.md#pods; off with
+// the file for kubeadm upgrade.
 func (n *Node) service() {
 	n.t.Helper()
 	n.Type("sidecar kubeadm -- --kubernetes-service")
@@ -83,7 +83,7 @@ func (n *Node) service() {
 		return err
 	})
 
-	// What another address has replaced is written again by kube-apiserver itself.
+	// kube-apiserver itself writes an address again that another one replaced.
 	n.Type("sidecar kubeadm -- --kubernetes-service", "--kubernetes-service", "--kubernetes-service=false")
 	n.Write("/etc/kubeadm-upgrade.yaml", pageConfig(n.t, "UpgradeConfiguration", "\nnode: {", "\nnode: {etcdUpgrade: false, certificateRenewal: false, "))
 	n.Shell("kubeadm upgrade node --config /etc/kubeadm-upgrade.yaml" + forUpgrade)
@@ -103,9 +103,9 @@ func (n *Node) addresses(path string) (string, error) {
 	return n.Try("kubectl", "--server", n.server(), "get", "endpointslice", "kubernetes", "-o", "jsonpath="+path)
 }
 
-// scrape lets the node serve HTTPS as docs/kubeadm.md#scraping has it, and reads its metrics as
-// the PodMonitor lets Prometheus do: with the CA that each namespace has and the name in the
-// certificate, by the token of the ServiceAccount, and by no other token.
+// scrape lets the node serve HTTPS by docs/kubeadm.md#scraping, and reads its metrics as the
+// PodMonitor lets Prometheus do: with the CA of each namespace and the name in the certificate,
+// by the token of the ServiceAccount, and by no other token.
 func (n *Node) scrape() {
 	n.t.Helper()
 	n.Type("sidecar kubeadm --https")
