@@ -20,14 +20,14 @@ import (
 // noonOf is the time at which the page of the lanes is looked at.
 var noonOf = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 
-// story is what happened in the hour before.
+// story is the history of the hour before.
 type story struct {
-	name, release string // that all nodes have now
+	name, release string // current one of all nodes
 	leader        string
 	entries       []history.Entry
-	// marks is how many parts of each class the picture has.
+	// The numbers of parts of each class in the picture.
 	out, planned, leads, brackets, working, turns int
-	says                                          []string // what the parts say
+	says                                          []string // the texts of the parts
 }
 
 // timeOf is a time of the story.
@@ -94,7 +94,7 @@ func (s story) raw() json.RawMessage {
 		s.release, s.release, s.release, s.leader, s.release, s.release, strings.Join(nodes, ",")))
 }
 
-// serveHistory serves the page of a node whose journal has the entries.
+// serveHistory serves the page of a node whose journal contains the entries.
 func serveHistory(t *testing.T, entries []history.Entry) string {
 	t.Helper()
 	api, err := httpapi.New(httpapi.Config{
@@ -109,7 +109,7 @@ func serveHistory(t *testing.T, entries []history.Entry) string {
 	return server.URL + "/"
 }
 
-// drawn is what the picture has.
+// drawn counts the parts of the picture.
 type drawn struct {
 	Out, Planned, Leads, Brackets, Working, Turns int
 	Says                                          []string
@@ -126,7 +126,7 @@ const picture = `(() => {
 })()`
 
 // TestLanes draws an upgrade, a rollback and a night with faults on every screen: each part can be selected by
-// keyboard, is named for a screen reader, and says what it is; and the table has all entries.
+// keyboard, is named for a screen reader, and explains itself; and the table lists all entries.
 func TestLanes(t *testing.T) {
 	for _, s := range stories {
 		t.Run(s.name, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestLanes(t *testing.T) {
 					t.Fatal(err)
 				}
 				showReport(t, b, report{s.name, s.raw(), noonOf})
-				// What the page fetches is of the time of this machine; the picture is of noon.
+				// The page fetches entries of the time of this machine; the picture is of noon.
 				if err := b.Eval(t.Context(), fmt.Sprintf("clearTimeout(recalling); past = %s; lanes(shown); scrollTo(0, 0)", entries), nil); err != nil {
 					t.Fatal(err)
 				}
@@ -180,7 +180,7 @@ func (s story) wantDrawn(t *testing.T, b *page.Browser) {
 	}
 }
 
-// wantKeyboard requires that the focus shows what a part is, and stays with it when the picture is drawn again.
+// wantKeyboard requires that the focus explains a part, and stays with it when the picture is drawn again.
 func (s story) wantKeyboard(t *testing.T, b *page.Browser) {
 	t.Helper()
 	var got struct{ Note, Label, Again string }
@@ -198,8 +198,8 @@ func (s story) wantKeyboard(t *testing.T, b *page.Browser) {
 	}
 }
 
-// TestLanes_fetched: the page asks for the history by itself, of the time that is selected, and a fleet of 200 nodes has
-// lanes for those to which something happened.
+// TestLanes_fetched: the page asks for the history by itself, of the time that is selected, and of a fleet of 200 nodes it
+// draws only lanes of nodes with entries.
 func TestLanes_fetched(t *testing.T) {
 	now := time.Now()
 	url := serveHistory(t, []history.Entry{

@@ -35,8 +35,7 @@ type fleet struct {
 	sidecars map[string]*cluster.Sidecar
 }
 
-// upgrade starts a node with a release, and stops what it ran before. It has the address
-// that it had.
+// upgrade stops the node's sidecar, and starts one of a release at the same address.
 func (f *fleet) upgrade(node, release string) {
 	f.Helper()
 	none := time.Duration(0)
@@ -56,7 +55,7 @@ func (f *fleet) upgrade(node, release string) {
 	f.sidecars[node] = s
 }
 
-// sight is what a person sees of an upgrade.
+// sight is the part of an upgrade that a person sees.
 type sight struct {
 	Link     string // live, or why not
 	Bar      string // its color
@@ -74,7 +73,7 @@ const look = `({
 	releases: [...document.querySelectorAll("#fleet tbody tr")].map((x) => x.cells[1].textContent).join(" "),
 })`
 
-// awaitSight waits until the page shows what want has; an empty field of want is anything.
+// awaitSight waits until the page shows want; an empty field of want is anything.
 func awaitSight(t *testing.T, b *page.Browser, what string, want sight) {
 	t.Helper()
 	cluster.Await(t, "the page to show "+what, func(ctx context.Context) error {
@@ -192,7 +191,7 @@ func (f *fleet) replayed(node string) {
 	}
 }
 
-// everyView looks at the live page on every screen, and goes back to that of the docs.
+// everyView looks at the live page on every screen, and goes back to the screen of the docs.
 func everyView(t *testing.T, b *page.Browser, name string) {
 	t.Helper()
 	for _, v := range append(slices.Clone(views), desk) {
