@@ -27,8 +27,8 @@ type oneNode struct {
 }
 
 // TestOneCommand runs a control plane node by one command: it starts, loses the
-// controller role and gets it back, starts its kube-apiserver again that was killed, has its
-// sidecar killed, and stops.
+// controller role and gets it back, starts its kube-apiserver again that was killed, goes on
+// after its sidecar was killed, and stops.
 func TestOneCommand(t *testing.T) {
 	n := newOneNode(t)
 	n.start()

@@ -22,7 +22,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/jail"
 )
 
-// example is a file that docs/roles.md shows: its first line has its name.
+// example is a file that docs/roles.md shows: its first line is its name.
 var example = regexp.MustCompile("(?s)```yaml\n# (services/[^\n]+)\n(.*?)```")
 
 const (
@@ -33,8 +33,8 @@ const (
 )
 
 // TestExamples runs a node with the services that docs/roles.md shows, one of each driver,
-// unchanged: a real kube-apiserver, and a unit of a real systemd. A fake has the kubelet's part:
-// it listens while there is a manifest.
+// unchanged: a real kube-apiserver, and a unit of a real systemd. A fake plays the kubelet: it
+// listens while there is a manifest.
 func TestExamples(t *testing.T) {
 	assets := cluster.Assets(t)
 	program, err := os.Executable()
@@ -42,7 +42,7 @@ func TestExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !jail.Enter(t, jail.Config{
-		// The program of the unit is this one: what listens does not matter.
+		// The program of the unit is this one: any program that listens will do.
 		Units: map[string]string{"haproxy.service": "[Service]\nType=exec\nExecStart=" + program + " " + listenWord + " " + nodeAddress + ":8443\n"},
 		Files: map[string]string{
 			pageInside: "../../docs/roles.md", filepath.Join(assets, "sidecar"): filepath.Join(assets, "sidecar"),
@@ -134,7 +134,7 @@ func (e *examples) writeFiles() {
 			e.manifest = m[2]
 		}
 	}
-	// A private key has the public one too.
+	// A private key contains the public one too.
 	for name, from := range map[string]string{
 		"ca.crt": "ca.crt", "apiserver.crt": "apiserver.crt", "apiserver.key": "apiserver.key", "sa.pub": "service-account.key", "sa.key": "service-account.key",
 	} {
@@ -244,7 +244,7 @@ func healthz(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// manifest is what the kubelet runs; empty: nothing.
+// manifest returns the manifest that the kubelet runs; empty: none.
 func (k *fakeKubelet) manifest() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()

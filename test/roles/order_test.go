@@ -30,8 +30,8 @@ const nodeID = "a"
 
 var keys = keyspace.Under("/lockstep/")
 
-// order is a node whose sidecar and service are stopped, killed and upgraded, and what
-// is observed from outside.
+// order is a node whose sidecar and service are stopped, killed and upgraded, with the
+// observations from outside.
 type order struct {
 	*testing.T
 	cluster *cluster.Cluster
@@ -43,13 +43,13 @@ type order struct {
 	args    []string // of the sidecar
 	env     []string
 	reach   string // flag with which commands reach etcd, also while the node is off
-	// install writes what runs the service, for a release.
+	// install writes the files that run the service, for a release.
 	install func(s settings)
 	// powerOff: the member of etcd is killed with its sidecar, every other time.
 	powerOff bool
 	release  int
 
-	// asked are instances that a sidecar may have asked to stop before it was killed. The next
+	// asked are instances that a sidecar perhaps asked to stop before it was killed. The next
 	// one may end, and delete its presence, before it decides about them.
 	asked sync.Map
 
@@ -58,11 +58,11 @@ type order struct {
 	judged  int // lines of the log
 }
 
-// life is what was known before a sidecar started.
+// life holds the facts known before a sidecar started.
 type life struct {
 	record   int64    // revision of the node's record
-	leaders  []string // keys that sidecars which were killed have or may get
-	former   []int    // instances that live; when the gate is open: those of them that the sidecar has replaced
+	leaders  []string // keys that killed sidecars hold or may get
+	former   []int    // instances that live; when the gate is open: only the ones that the sidecar replaced
 	serves   bool     // one of those is ready
 	opened   bool     // the gate was seen open
 	upgraded bool     // the release is another one than before
@@ -304,7 +304,7 @@ func (o *order) killSidecar() {
 	<-o.sidecar.Done()
 }
 
-// mayBeAsked keeps the instances that live: a sidecar that was just killed may have asked them
+// mayBeAsked keeps the instances that live: a sidecar that was just killed perhaps asked them
 // to stop.
 func (o *order) mayBeAsked() {
 	o.Helper()
@@ -335,7 +335,7 @@ func (o *order) awaitOpen() {
 		return o.sidecar.Readyz(ctx)
 	})
 	if !o.life.opened {
-		// What lives now is this sidecar's.
+		// The instances that live now are this sidecar's.
 		o.life.former = slices.DeleteFunc(o.life.former, lives)
 	}
 	o.life.opened = true
@@ -376,8 +376,8 @@ func (o *order) record() int64 {
 	return resp.Kvs[0].ModRevision
 }
 
-// leaders returns the keys that the leases of etcd can have: a request that a killed
-// sidecar had sent may land later.
+// leaders returns the keys that the leases of etcd can hold: a request that a killed
+// sidecar sent may land later.
 func (o *order) leaders() []string {
 	o.Helper()
 	resp, err := o.raw.Leases(o.Context())
@@ -391,7 +391,7 @@ func (o *order) leaders() []string {
 	return out
 }
 
-// judge holds what the service has observed since the last round to the order.
+// judge holds the service's observations since the last round to the order.
 func (o *order) judge(kind string) {
 	o.Helper()
 	all := o.log("")
@@ -412,7 +412,7 @@ func (o *order) judge(kind string) {
 			if former {
 				serves = false
 			}
-			// One that is replaced stops before the sidecar knows what it is.
+			// One that is replaced stops before the sidecar knows which one it is.
 			replaced := former && slices.ContainsFunc(all[o.judged+i:], func(l line) bool { return l.What == started })
 			o.judgeStop(kind, l, replaced)
 		}
@@ -430,13 +430,13 @@ func (o *order) judgeReady(kind string, l line) {
 	}
 }
 
-// judgeStop judges what the service observed when it was asked to stop.
+// judgeStop judges the service's observations when it was asked to stop.
 func (o *order) judgeStop(kind string, l line, replaced bool) {
 	o.Helper()
 	if l.Open {
 		o.Errorf("%s: the gate was open when the service was asked to stop", kind)
 	}
-	// Of the same release, it is not a service that has to stop: it is started again.
+	// Of the same release, it is not a service that must stop: it is started again.
 	again := replaced && !o.life.upgraded
 	for _, key := range l.Leaders {
 		if !again && !slices.Contains(o.life.leaders, key) {
@@ -451,7 +451,7 @@ func (o *order) judgeStop(kind string, l line, replaced bool) {
 	}
 }
 
-// followPresence watches the presence: when a sidecar deletes it, its service has ended.
+// followPresence watches the presence: a sidecar deletes it only after its service ended.
 func (o *order) followPresence() {
 	ctx, cancel := context.WithCancel(o.Context())
 	var watching sync.WaitGroup

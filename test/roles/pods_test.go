@@ -23,7 +23,7 @@ import (
 
 // podRunner is a fake of a kubelet with one static pod: it runs the program of the manifest
 // in its directory, starts it again when it ends, and stops it when the manifest is removed. A
-// changed manifest is another pod, which starts when the old one has ended.
+// changed manifest is another pod, which starts after the old one ended.
 //
 // The pod listens as soon as it exists: the kubelet opens its socket. A sidecar takes a pod
 // for ended when connections are refused (docs/roles.md#static-pod).
@@ -102,7 +102,7 @@ func (k *podRunner) start(manifest []byte) error {
 	if err != nil {
 		return err
 	}
-	defer l.Close() // the pod has its own
+	defer l.Close() // the pod holds a copy
 	tcp, is := l.(*net.TCPListener)
 	if !is {
 		return fmt.Errorf("%T is not a TCP listener", l)

@@ -23,14 +23,14 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
-// This file is the program of the service: it writes into a log what it observes of its
-// sidecar when it starts, before it is ready, and when it is asked to stop. So no clock
-// has to be compared with another one.
+// This file is the program of the service: it observes its sidecar when it starts, before it
+// is ready, and when it is asked to stop, and writes the observations into a log. So no two
+// clocks need to be compared.
 
 // serviceWord is the first argument of the program.
 const serviceWord = "service"
 
-// settings are those of the program, in JSON, as its second argument.
+// settings configure the program, in JSON, as its second argument.
 type settings struct {
 	Log    string // file
 	Listen string // where it answers
@@ -41,7 +41,7 @@ type settings struct {
 	CAFile            string // of etcd; empty: without TLS
 	CertFile, KeyFile string
 	Readyz            string // URL
-	Release           int    // so that each release has another service
+	Release           int    // so that each release runs another service
 }
 
 // The moments of a service.
@@ -66,8 +66,8 @@ type line struct {
 	Leaders []string
 }
 
-// How long the program takes to become ready, and to stop: what happens too early happens
-// within these.
+// How long the program takes to become ready, and to stop: a step that is too early falls
+// into these times.
 const (
 	startTakes = 30 * time.Millisecond
 	stopTakes  = 30 * time.Millisecond

@@ -33,7 +33,7 @@ type units struct {
 	t    *testing.T
 	conn *dbus.Conn
 
-	mu      sync.Mutex // mu guards what follows
+	mu      sync.Mutex // mu guards the fields below
 	command []string   // of the unit
 	cmd     *exec.Cmd  // nil: the unit does not run
 	ended   chan struct{}
@@ -42,8 +42,8 @@ type units struct {
 	state   map[string]dbus.Variant
 }
 
-// startUnits starts a bus and the manager there. They end with the test. address is that of
-// the bus.
+// startUnits starts a bus and the manager there. They end with the test. address is the
+// address of the bus.
 func startUnits(t *testing.T) (_ *units, address string) {
 	t.Helper()
 	if _, err := exec.LookPath("dbus-daemon"); err != nil {
@@ -165,7 +165,7 @@ func (u *units) start() error {
 	return nil
 }
 
-// methods are those of the manager.
+// methods are the methods of the manager.
 type methods struct{ u *units }
 
 func (m methods) Subscribe() *dbus.Error { return nil }

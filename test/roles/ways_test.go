@@ -14,7 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/quorum"
 )
 
-// This file has the ways in which the node of TestOrder runs its service.
+// This file contains the ways in which the node of TestOrder runs its service.
 
 // withServer starts an etcd that the node shares with others.
 func (o *order) withServer() {
@@ -62,7 +62,7 @@ func (o *order) withUnit() {
 	}
 }
 
-// withEmbedded makes the node a member of an etcd of three. The others have no other role,
+// withEmbedded makes the node a member of an etcd of three. The others are nothing but members,
 // so that the node leads, and etcd answers while it is off.
 func (o *order) withEmbedded() {
 	o.Helper()
@@ -107,8 +107,8 @@ func (o *order) withEmbedded() {
 	o.install = func(s settings) { o.writeService(s, fmt.Sprintf("process: {command: %s}", o.command(s))) }
 }
 
-// execute executes a command of the sidecar's program, as people do, and returns what it
-// prints.
+// execute executes a command of the sidecar's program, as people do, and returns its
+// output.
 func (o *order) execute(args ...string) []byte {
 	o.Helper()
 	out, err := exec.CommandContext(o.Context(), filepath.Join(cluster.Assets(o, "sidecar"), "sidecar"), args...).Output()

@@ -42,11 +42,11 @@ func (w *world) wantAgent(n *node, path, id string, code int, part string) {
 func TestFleetLock(t *testing.T) {
 	w := newWorld(t, nil)
 	first, second := w.nodes[0], w.nodes[1]
-	w.wantAgent(first, "/v1/steady-state", "a", 200, "") // at its first start: it has nothing
+	w.wantAgent(first, "/v1/steady-state", "a", 200, "") // at its first start: it holds nothing
 	w.wantAgent(first, "/v1/pre-reboot", "a", 200, "")
 	w.wantAgent(first, "/v1/pre-reboot", "a", 200, "") // again, at once
 	w.wantAgent(first, "/v1/pre-reboot", "b", 409, `"kind":"failed_lock"`)
-	w.wantAgent(first, "/v1/steady-state", "b", 200, "") // it has nothing, and ends nothing
+	w.wantAgent(first, "/v1/steady-state", "b", 200, "") // it holds nothing, and ends nothing
 	w.wantAgent(second, "/v1/pre-reboot", "c", 409, "has the turn")
 	w.wantAgent(first, "/v1/steady-state", "a", 200, "")
 	cluster.Await(t, "cp-1 to serve", first.sidecar.Readyz)
@@ -55,7 +55,7 @@ func TestFleetLock(t *testing.T) {
 	var agents sync.WaitGroup
 	for _, n := range w.nodes {
 		agents.Go(func() {
-			// It asks again, as agents do: what they wait for is no change that they see.
+			// It asks again, as agents do: they cannot see the change for which they wait.
 			cluster.Await(t, "the agent of "+n.id+" to get the turn", func(ctx context.Context) error {
 				code, body, err := w.agent(ctx, n, "/v1/pre-reboot", n.id)
 				if err == nil && code != http.StatusOK {

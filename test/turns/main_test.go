@@ -1,4 +1,4 @@
-// Package turns_test has three sidecars as processes, and work on their nodes that begins
+// Package turns_test runs three sidecars as processes, and work on their nodes that begins
 // everywhere at the same time: it holds the commands of turns, agents that reboot machines, and
 // services whose files change to docs/protocol.md#turns. The kube-apiservers only answer
 // /readyz, so that a test takes seconds.

@@ -81,7 +81,7 @@ func (s *serving) change(t *testing.T, n *node, word, more string) {
 	}
 }
 
-// word is what the service of a node answers.
+// word returns the answer of a node's service.
 func (s *serving) word(ctx context.Context, n *node) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.addresses[n.id], nil)
 	if err != nil {

@@ -34,7 +34,7 @@ func TestTurns(t *testing.T) {
 }
 
 // The command and the sidecar are killed in the middle of the turn. No other node gets one. The same
-// command goes on, and does not run beside what is left of the first.
+// command goes on, and does not run beside a process that is left of the first.
 func TestTurns_killed(t *testing.T) {
 	w := newWorld(t, nil)
 	first, second := w.nodes[0], w.nodes[1]

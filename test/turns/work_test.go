@@ -12,10 +12,10 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// This file is the program that is run in a turn. It writes into a log what it observes of all
-// nodes, so that no clock has to be compared with another one.
+// This file is the program that is run in a turn. It writes its observations of all nodes into
+// a log, so that no two clocks need to be compared.
 
-// job is what it does, in JSON, as its second argument.
+// job describes its work, in JSON, as its second argument.
 type job struct {
 	Node    string
 	Log     string            // file, of all nodes
@@ -76,7 +76,7 @@ func work(ctx context.Context, text string) error {
 	return nil
 }
 
-// write appends what is so now to the log.
+// write appends the current state to the log.
 func (j job) write(ctx context.Context, what string) error {
 	l := line{Node: j.Node, What: what, PID: os.Getpid()}
 	for _, id := range []string{"cp-1", "cp-2", "cp-3"} {

@@ -45,7 +45,7 @@ type node struct {
 	api     *api
 	cfg     cluster.SidecarConfig
 	sidecar *cluster.Sidecar
-	// services is the directory of its services; empty: it has none.
+	// services is the directory of its services; empty: it runs none.
 	services string
 }
 
@@ -56,7 +56,7 @@ type api struct {
 	down int        // restarts that are under way
 }
 
-// restartTakes is how long a kube-apiserver is not ready after the command that restarted it has
+// restartTakes is how long a kube-apiserver is not ready after the command that restarted it
 // returned: longer than a sidecar needs to ask it again.
 const restartTakes = 1500 * time.Millisecond
 
@@ -86,7 +86,7 @@ func newWorld(t *testing.T, more func(*node)) *world {
 	w.raw = w.cluster.Etcd.Client(t)
 	w.write("bundle/bundle.yaml", bundleText)
 	w.write("bundle/object.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: test, namespace: default}\n")
-	// The nodes may serve with these objects: no API has to be reached for that.
+	// The nodes may serve with these objects: they need not reach an API for that.
 	value, err := status.Encode(protocol.Status{State: protocol.Done, Version: protocol.Version{Release: protocol.Release{Major: 9}}}, time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ func (w *world) work(n *node, j job, args ...string) *typed {
 	return w.turn(n, append(append([]string{"--drain=1ms"}, args...), "--", self, workWord, string(text))...)
 }
 
-// end waits for the end of a command, and returns its exit code and what it printed.
+// end waits for the end of a command, and returns its exit code and output.
 func (c *typed) end() (code int, out string) {
 	_ = c.cmd.Wait() // the code says it
 	return c.cmd.ProcessState.ExitCode(), c.out.String()
