@@ -20,9 +20,9 @@ var duration = flag.Duration("attack.duration", time.Second, "how long each atta
 
 const (
 	maxCPU = 0.10 // of a processor, for all strangers together
-	// burst is what they may use besides at the beginning, in seconds: what was saved up for them.
+	// burst is the CPU time, in seconds, saved up for them, which they may use besides at the beginning.
 	burst = 0.3
-	// addresses of strangers; more than a filter can have, and than a sidecar remembers.
+	// addresses of strangers; more than a filter can hold, and than a sidecar remembers.
 	addresses = 5000
 )
 
@@ -103,7 +103,7 @@ func (v *victim) await(ctx context.Context, t *testing.T) {
 	}
 }
 
-// TestAttack: whatever strangers do, all of them together cost a tenth of a processor at most, health
+// TestAttack: in each attack, all strangers together cost a tenth of a processor at most, health
 // probes of others are answered, and no session is lost.
 func TestAttack(t *testing.T) {
 	if os.Getenv("LOCKSTEP_E2E_ASSETS") == "" {

@@ -24,7 +24,7 @@ func TestMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// Close returns that the client's context has ended, which is intended.
+		// Close reports the end of the client's context, which is intended.
 		_ = client.Close()
 	})
 	put := func(ctx context.Context, value string) error {

@@ -69,7 +69,7 @@ func awaitThreadEnd(t *testing.T, thread int) {
 	}
 }
 
-// echoChild is a child that repeats what it is sent.
+// echoChild is a child that repeats its input.
 type echoChild struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -85,7 +85,7 @@ func newEcho(t *testing.T) *echoChild {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = in.Close() // a child that was killed has closed it
+		_ = in.Close() // a child that was killed closed it
 		_ = cmd.Wait() // its context has ended and killed it
 	})
 	return &echoChild{cmd: cmd, in: in, out: bufio.NewReader(out)}
@@ -139,7 +139,7 @@ func TestStartCommand_childDiesWithProgram(t *testing.T) {
 	if err := read.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	// Parent and child hold the pipe's other end: it closes when both have ended.
+	// Parent and child hold the pipe's other end: it closes when both ended.
 	if _, err := out.ReadByte(); !errors.Is(err, io.EOF) {
 		t.Errorf("got %v, want the pipe to close: the child outlives its parent", err)
 	}

@@ -19,7 +19,7 @@ func TestVerify_machine(t *testing.T) {
 	t.Log(err)
 }
 
-// TestEnter tries what would reach the machine.
+// TestEnter tries actions that would reach the machine.
 func TestEnter(t *testing.T) {
 	if !Enter(t, Config{
 		Units: map[string]string{"a.service": "[Service]\nType=oneshot\nExecStart=/opt/a/program -c 'echo it runs >/run/a'\n"},

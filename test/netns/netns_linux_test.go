@@ -82,7 +82,7 @@ func listen(t *testing.T, m *Machine) *net.UDPConn {
 	var conn *net.UDPConn
 	failed := make(chan error)
 	go func() {
-		// The thread has another network from here on, and ends with this goroutine.
+		// The thread is in another network from here on, and ends with this goroutine.
 		runtime.LockOSThread()
 		err := m.enter()
 		if err == nil {

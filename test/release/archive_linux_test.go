@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/jail"
 )
 
-// TestFiles: the sums of README.md are right, and each package has the program of the archive.
+// TestFiles: the sums of README.md are right, and each package contains the program of the archive.
 func TestFiles(t *testing.T) {
 	dir := files(t)
 	script := "cd " + dir + " && sha256sum -c SHA256SUMS"

@@ -14,7 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/logs"
 )
 
-// TestImage imports the image into a containerd of its own as README.md has it, and runs what is in it.
+// TestImage imports the image into a containerd of its own by the commands of README.md, and runs it.
 func TestImage(t *testing.T) {
 	image, version := one(t, "lockstep_*_image.tar"), versionOf(t)
 	for _, program := range []string{"containerd", "ctr", "runc"} {
@@ -56,7 +56,7 @@ func versionOf(t *testing.T) string {
 	return "v" + strings.TrimSuffix(name, "_image.tar")
 }
 
-// startContainerd starts one with files of its own. It ends with the test, and what it leaves is removed.
+// startContainerd starts one with files of its own. It ends with the test, which removes its files.
 func startContainerd(t *testing.T) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "containerd") // short, for the path of a socket
@@ -80,7 +80,7 @@ disabled_plugins = ["io.containerd.grpc.v1.cri"]
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt) // it may have ended
 		_ = cmd.Wait()
-		if len(groups) == 0 { // containerd has made them, and leaves them
+		if len(groups) == 0 { // containerd made them, and leaves them
 			made, _ := filepath.Glob("/sys/fs/cgroup/*/k8s.io")
 			for _, group := range append(made, "/sys/fs/cgroup/k8s.io") {
 				_ = os.Remove(group) // only if it is empty

@@ -89,7 +89,7 @@ func TestPackage(t *testing.T) {
 	}
 }
 
-// makeDatabase makes the database of dpkg, which an empty root does not have, with a package that has the directories of
+// makeDatabase makes the database of dpkg, which is missing in an empty root, with a package that owns the directories of
 // every machine: dpkg leaves those alone.
 func makeDatabase(t *testing.T) {
 	t.Helper()
@@ -131,7 +131,7 @@ func awaitEtcd(t *testing.T) {
 	})
 }
 
-// writeEnv is what people do in their editor.
+// writeEnv writes the file as people do in their editor.
 func writeEnv(t *testing.T) {
 	t.Helper()
 	text, err := os.ReadFile(envFile)
@@ -168,7 +168,7 @@ func run(t *testing.T, line string) string {
 	return string(out)
 }
 
-// await waits until the unit has these properties.
+// await waits until the properties of the unit are these.
 func await(t *testing.T, what string, properties ...string) {
 	t.Helper()
 	cluster.Await(t, what, func(context.Context) error {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A write of a process takes at least as long as the disk, also that of its child, and one to
+// A write of a process takes at least as long as the disk, also a write of its child, and one to
 // memory does not wait.
 func TestDisk(t *testing.T) {
 	t.Parallel()
