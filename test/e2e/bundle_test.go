@@ -155,7 +155,7 @@ func TestEmptiedDirectory(t *testing.T) {
 	wantUnseen(t, s, password)
 }
 
-// wantUnseen fails the test if a sidecar has logged or shown a Secret's value.
+// wantUnseen fails the test if a sidecar logged or showed a Secret's value.
 func wantUnseen(t *testing.T, s *cluster.Sidecar, value string) {
 	t.Helper()
 	log, err := os.ReadFile(s.LogFile())

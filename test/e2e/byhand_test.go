@@ -34,9 +34,9 @@ var editedEpochs = []int64{
 	math.MinInt64, -1, 0, 1, protocol.MaxEpochGap, protocol.MaxEpochGap + 100, protocol.MaxContentEpoch, protocol.MaxContentEpoch + 1, math.MaxInt64,
 }
 
-// TestStatusByHand writes into the status in etcd what people type by mistake. The
-// other nodes show it, the leader replaces it, both gates are open, and the next upgrade
-// works.
+// TestStatusByHand writes values that people type by mistake into the status in etcd. The
+// other nodes show them, the leader replaces them, both gates are open, and the next
+// upgrade works.
 func TestStatusByHand(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -182,7 +182,7 @@ func TestMarkByHand(t *testing.T) {
 	})
 }
 
-// pair is two nodes that are upgraded in turn: one leads, and the other has the release
+// pair is two nodes that are upgraded in turn: one leads, and the other is of the release
 // before.
 type pair struct {
 	*testing.T
@@ -360,7 +360,7 @@ func (p *pair) logLines(s *cluster.Sidecar, text string) (n int) {
 }
 
 // freezeLeader runs f while the leader's process is stopped, so that it does not replace
-// what f writes.
+// the status that f writes.
 func (p *pair) freezeLeader(f func()) {
 	p.Helper()
 	leader := p.nodes[p.leader]

@@ -38,8 +38,8 @@ func writeKubeconfig(t *testing.T, path string, api *cluster.APIServer, user *cl
 	}
 }
 
-// TestCredentialPluginHangs has a credential plugin that never ends, on the node that
-// leads after another one has stopped. The sidecar withdraws, and its gate stays open.
+// TestCredentialPluginHangs runs a credential plugin that never ends, on the node that
+// leads after another one stopped. The sidecar withdraws, and its gate stays open.
 func TestCredentialPluginHangs(t *testing.T) {
 	t.Parallel()
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar")
@@ -85,7 +85,7 @@ func TestCredentialPluginHangs(t *testing.T) {
 	}
 }
 
-// killAll ends the processes whose IDs a file has, one a line.
+// killAll ends the processes whose IDs are in a file, one a line.
 func killAll(t *testing.T, pids string) {
 	t.Helper()
 	text, err := os.ReadFile(pids)
@@ -110,9 +110,9 @@ func reconcileError(ctx context.Context, s *cluster.Sidecar) (string, error) {
 	return st.Reconcile.LastError, err
 }
 
-// TestCredentialsReplaced replaces what the kubeconfig of a running leader contains:
-// an expired certificate by a valid one, in the file itself and in one that it names,
-// and a token. The sidecar uses each without a restart.
+// TestCredentialsReplaced replaces the credentials in the kubeconfig of a running
+// leader: an expired certificate by a valid one, in the file itself and in one that it
+// names, and a token. The sidecar uses each without a restart.
 func TestCredentialsReplaced(t *testing.T) {
 	t.Parallel()
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar")

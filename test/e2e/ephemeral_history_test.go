@@ -20,7 +20,7 @@ import (
 
 const (
 	podLease = 3 * time.Second
-	// podSlack is what a machine under load may take for what etcd or a leader does at once.
+	// podSlack is the time that a machine under load may take for a step that etcd or a leader takes at once.
 	podSlack = 20 * time.Second
 )
 
@@ -31,7 +31,7 @@ type podHistory struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	mu       sync.Mutex // mu guards what follows
+	mu       sync.Mutex // mu guards the fields below
 	kvs      map[string]etcd.KV
 	deleted  map[string]int64 // the revision at which a key was deleted last
 	revision int64            // all until this one was seen
@@ -72,14 +72,14 @@ func observePods(t *testing.T, client *clientv3.Client) *podHistory {
 	return h
 }
 
-// ends notes that a pod has ended: its record has to be deleted.
+// ends notes that a pod ended: its record must be deleted.
 func (h *podHistory) ends(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ended[id] = time.Now()
 }
 
-// returns notes that a pod may have a record.
+// returns notes that a pod may own a record.
 func (h *podHistory) returns(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -143,8 +143,8 @@ func (h *podHistory) noteLeader() {
 	}
 }
 
-// checkRecords checks that each record is that of a live pod, or of one that died within D,
-// as the leader of now counts it.
+// checkRecords checks that each record belongs to a live pod, or to one that died within D,
+// as the current leader counts it.
 func (h *podHistory) checkRecords() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -172,8 +172,8 @@ func (h *podHistory) checkRecords() {
 	}
 }
 
-// checkGates needs mu. It checks one revision: a gate that is open, as its presence reports,
-// has a record, and the status admits it.
+// checkGates needs mu. It checks one revision: each node whose presence reports an open gate
+// is registered, and the status admits it.
 func (h *podHistory) checkGates(at int64) {
 	var nodes, presences etcd.Listing
 	view := status.Decode(nil)

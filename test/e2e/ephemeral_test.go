@@ -22,14 +22,14 @@ import (
 
 var ephemeralKeys = keyspace.Under("/lockstep/")
 
-// pod is a sidecar whose node ID never returns. A proxy is its kube-apiserver: that
-// has stopped when the proxy is closed. Another one is its way to etcd.
+// pod is a sidecar whose node ID never returns. A proxy is its kube-apiserver, which
+// counts as stopped when the proxy is closed. Another one is its way to etcd.
 type pod struct {
 	*cluster.Sidecar
 	api, etcd *etcdtest.Proxy
 }
 
-// pods are those of one hosted control plane.
+// pods are the pods of one hosted control plane.
 type pods struct {
 	*testing.T
 	server *cluster.APIServer
@@ -45,8 +45,8 @@ const expireAfter = 13 * time.Second
 
 // TestEphemeralNodes replaces twenty pods one after another, four in each release: some
 // stop gracefully, some are killed. At the end one of the live ones is cut off from etcd
-// until its record is deleted. No upgrade waits for a pod that is dead for long. At no
-// moment is there a record but those of live pods, and of pods that died within D. At no
+// until its record is deleted. No upgrade waits for a pod that is dead for long. At each
+// moment there are only records of live pods, and of pods that died within D. At no
 // revision of etcd is a gate open that the leader does not wait for.
 func TestEphemeralNodes(t *testing.T) {
 	t.Parallel()
@@ -159,7 +159,7 @@ func (p *pods) end(x *pod, gracefully bool) {
 }
 
 // leave ends a pod as a kubelet does: the sidecar and its kube-apiserver at the same
-// time, and the latter stops when the gate has closed.
+// time, and the latter stops after the gate closed.
 func (x *pod) leave(ctx context.Context) error {
 	if err := x.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -190,7 +190,7 @@ func (p *pods) awaitDone(live []*pod, release string) {
 	})
 }
 
-// onlyRecordsOf reports whether the pods have a record each, and no other node has.
+// onlyRecordsOf reports whether there is one record for each of the pods, and no other.
 func (p *pods) onlyRecordsOf(live []*pod) func(context.Context) error {
 	var want []string
 	for _, x := range live {

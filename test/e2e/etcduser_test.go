@@ -50,7 +50,7 @@ func TestEtcdUser(t *testing.T) {
 	}
 	u.api = api
 
-	// The user does not exist yet, and has no rights then.
+	// The user does not exist yet, so etcd grants it no rights.
 	first := u.start("cp-1")
 	cluster.Await(t, "what is wrong to be shown", statusHas(first, "etcdctl role grant-permission ROLE readwrite --prefix /lockstep/"))
 	for _, line := range typedCommands(t, "../../docs/kubeadm.md", "**An etcd with authentication.**", "etcdctl") {
@@ -91,7 +91,7 @@ func TestEtcdUser(t *testing.T) {
 	cluster.Await(t, "the second node to be ready at the end", second.Readyz)
 }
 
-// typedCommands returns the commands of a program that a page has people type after a text.
+// typedCommands returns the commands of a program that people type after a text on a page.
 func typedCommands(t *testing.T, page, after, program string) []string {
 	t.Helper()
 	text, err := os.ReadFile(page)

@@ -10,7 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// showsEvents requires that the leader shows what happened to another node as Events: 100 flaps are one, with a series.
+// showsEvents requires that the leader shows the changes of another node as Events: 100 flaps are one, with a series.
 func (b *broken) showsEvents() {
 	b.Helper()
 	upgrade, err := json.Marshal(history.Entry{Time: time.Now(), Until: time.Now(), Kind: history.Upgrade, Reason: history.Done, Message: "it ended", Count: 1})

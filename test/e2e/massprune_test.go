@@ -9,7 +9,7 @@ import (
 )
 
 // TestMassPrune drops more than half of a set of more than ten objects. The leader
-// deletes nothing, and /status, its warnings and the metrics have the reason.
+// deletes nothing, and /status, its warnings and the metrics show the reason.
 func TestMassPrune(t *testing.T) {
 	t.Parallel()
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar")

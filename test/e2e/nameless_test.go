@@ -20,8 +20,8 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// nameless is a control plane whose store and mark people turn into those of a program that
-// does not know the names of bundles.
+// nameless is a control plane whose store and mark people change until they look as if written by
+// a program that does not know the names of bundles.
 type nameless struct {
 	*testing.T
 	c    *cluster.Cluster
@@ -31,9 +31,9 @@ type nameless struct {
 	mark dynamic.ResourceInterface
 }
 
-// TestNamelessStore starts this program on what an older one has written. It takes the name of
-// its bundle over without a hold and without a write to an object, and knows it from then on,
-// also after an older leader has written the status again.
+// TestNamelessStore starts this program on the store of an older one. It takes the name of its
+// bundle over without a hold and without a write to an object, and knows it from then on, also
+// after an older leader wrote the status again.
 func TestNamelessStore(t *testing.T) {
 	t.Parallel()
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar")
@@ -67,7 +67,7 @@ func TestNamelessStore(t *testing.T) {
 		t.Errorf("the object was written: version %s, and before %s", now, before)
 	}
 
-	// A leader that does not know names has written the status: the mark has kept the name.
+	// A leader that does not know names wrote the status: the mark kept the name.
 	n.stop(a)
 	n.forgetStatus()
 	other := n.start("a", "base", "1.1.0")
@@ -113,7 +113,7 @@ func (n *nameless) version() string {
 	return o.GetResourceVersion()
 }
 
-// edit writes a message of the store without what forget takes away.
+// edit writes a message of the store without the fields that forget clears.
 func (n *nameless) edit(key string, m proto.Message, forget func()) {
 	n.Helper()
 	now, err := n.etcd.Get(n.Context(), key)
@@ -162,7 +162,7 @@ func (n *nameless) forgetMark() {
 	}
 }
 
-// wantNamed waits until record, status and mark have the name.
+// wantNamed waits until record, status and mark contain the name.
 func (n *nameless) wantNamed(s *cluster.Sidecar) {
 	n.Helper()
 	cluster.Await(n.T, "the name everywhere", func(ctx context.Context) error {
@@ -181,7 +181,7 @@ func (n *nameless) wantNamed(s *cluster.Sidecar) {
 	})
 }
 
-// wantNoHold requires that a sidecar has never held because of a name.
+// wantNoHold requires that a sidecar never held because of a name.
 func (n *nameless) wantNoHold(s *cluster.Sidecar) {
 	n.Helper()
 	log, err := os.ReadFile(s.LogFile())

@@ -17,8 +17,8 @@ import (
 )
 
 // TestOtherBundle restarts three nodes with the bundle of another platform. No object is
-// touched, and each node says first what is wrong and what to type. The bundle takes over
-// once `sidecar bundle replace` was typed, and not a second time.
+// touched, and each node first names the problem and the command to type. The bundle takes
+// over once `sidecar bundle replace` was typed, and not a second time.
 func TestOtherBundle(t *testing.T) {
 	t.Parallel()
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar")

@@ -15,7 +15,7 @@ import (
 )
 
 // TestRemoval types the commands with which docs/operations.md removes Lockstep from a
-// cluster. The object of the bundle stays, and has nothing of Lockstep. A sidecar that is
+// cluster. The object of the bundle stays, without any mark of Lockstep. A sidecar that is
 // started after that starts afresh.
 func TestRemoval(t *testing.T) {
 	t.Parallel()
@@ -89,7 +89,7 @@ func (r *removal) awaitEpoch(s *cluster.Sidecar, epoch int) {
 	})
 }
 
-// wantStatement requires that the object of the bundle has a text, or has it not.
+// wantStatement requires that the object of the bundle contains a text, or does not.
 func (r *removal) wantStatement(part string, has bool) {
 	r.Helper()
 	out, err := r.shell("kubectl get configmap platform -n default -o yaml --show-managed-fields=false")
@@ -98,7 +98,7 @@ func (r *removal) wantStatement(part string, has bool) {
 	}
 }
 
-// script is what the page has people type.
+// script returns the commands that people type from the page.
 func (r *removal) script() string {
 	r.Helper()
 	text, err := os.ReadFile("../../docs/operations.md")

@@ -22,7 +22,7 @@ import (
 )
 
 // restored is a control plane of two nodes. A snapshot of Lockstep's etcd was made while
-// they had release 1.0.0. They have 1.1.0 now, and its objects need that.
+// they were of release 1.0.0. They are of 1.1.0 now, and its objects need that.
 type restored struct {
 	*testing.T
 	c        *cluster.Cluster
@@ -40,7 +40,7 @@ var (
 	oneOne  = protocol.Release{Major: 1, Minor: 1}
 )
 
-// newRestored prepares one. own: Lockstep has an etcd of its own.
+// newRestored prepares one. own: Lockstep uses an etcd of its own.
 func newRestored(t *testing.T, bump int64, own bool) *restored {
 	t.Helper()
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar", "etcdutl")
@@ -125,7 +125,7 @@ func (r *restored) restore() {
 }
 
 // awaitRelease waits until a release is in place on all nodes: each record, each gate,
-// the status, which is that of a leader whose term goes on, and the object.
+// the status, written by a leader whose term goes on, and the object.
 func (r *restored) awaitRelease(want protocol.Release) {
 	r.Helper()
 	cluster.Await(r.T, "release "+want.String()+" to be in place", func(ctx context.Context) error {
@@ -182,7 +182,7 @@ func (r *restored) wantObject(ctx context.Context, want protocol.Release) error 
 
 // TestRestoredWhileStopped restores the etcd of Lockstep and of the API while all sidecars
 // are stopped: one gracefully, one by a kill. The restored records, status, objects and
-// leader's key are those of the release before.
+// leader's key are of the release before.
 func TestRestoredWhileStopped(t *testing.T) {
 	t.Parallel()
 	for name, bump := range map[string]int64{"the revision goes back": 0, "the revision is raised": 1_000_000} {
@@ -206,12 +206,12 @@ func TestRestoredWhileStopped(t *testing.T) {
 	}
 }
 
-// TestRestoredAlone restores Lockstep's etcd, and not that of the API: the status is older
-// than the objects.
+// TestRestoredAlone restores Lockstep's etcd, and not the API's: the status is older than
+// the objects.
 func TestRestoredAlone(t *testing.T) {
 	t.Parallel()
 	for name, bump := range map[string]int64{"the revision goes back": 0, "the revision is raised": 1_000_000} {
-		// All nodes have the release of the objects, so no gate can be wrong.
+		// All nodes are of the release of the objects, so no gate can be wrong.
 		t.Run("sidecars run, "+name, func(t *testing.T) {
 			t.Parallel()
 			r := newRestored(t, bump, true)

@@ -70,8 +70,8 @@ func (r reader) want(t *testing.T, who, path string, want int) {
 	}
 }
 
-// TestReviews: a kube-apiserver decides who may read what of a sidecar, with the rights that
-// deploy/kubeadm has. Its answers outlive it, and no health check asks it.
+// TestReviews: a kube-apiserver decides which user may read which path of a sidecar, by the
+// rights in deploy/kubeadm. Its answers outlive it, and no health check asks it.
 func TestReviews(t *testing.T) {
 	t.Parallel()
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar", "kubectl")

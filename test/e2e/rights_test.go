@@ -28,10 +28,10 @@ import (
 // auditPolicy notes each request once, without its body.
 const auditPolicy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived, ResponseStarted]\nrules: [{level: Metadata}]\n"
 
-// A sidecar has exactly the rights that sidecar bundle rights prints, for a bundle of eleven
+// A sidecar needs exactly the rights that sidecar bundle rights prints, for a bundle of eleven
 // kinds with a CRD of its own: it installs, upgrades, recreates and prunes its objects.
-// kube-apiserver refuses nothing, and each right on each resource is used. What sidecar
-// kubeadm --check finds missing is what is printed. Meanwhile it shows what happened as Events.
+// kube-apiserver refuses nothing, and each right on each resource is used. sidecar kubeadm
+// --check reports the printed rights as missing. Meanwhile the sidecar writes Events.
 func TestPrintedRights(t *testing.T) {
 	t.Parallel()
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar", "kubectl")
@@ -209,7 +209,7 @@ func (b *broken) grants(kubeconfig, dir string, flags ...string) string {
 	return printed
 }
 
-// missing returns the rights that the user of a kubeconfig needs and has not.
+// missing returns the rights that the user of a kubeconfig needs and does not hold.
 func (b *broken) missing(kubeconfig, dir string) []string {
 	b.Helper()
 	access, err := app.NewAccess(kubeconfig)
@@ -260,8 +260,8 @@ type audited struct {
 	Notes     map[string]string  `json:"annotations"`
 }
 
-// used requires that kube-apiserver has refused no request of the sidecar, and that it used
-// each verb on each resource that outputs of bundle rights grant.
+// used requires that kube-apiserver refused no request of the sidecar, and that the sidecar
+// used each verb on each resource that outputs of bundle rights grant.
 func (b *broken) used(audit string, printed ...string) {
 	b.Helper()
 	file, err := os.Open(audit)
@@ -288,7 +288,7 @@ func (b *broken) used(audit string, printed ...string) {
 	}
 }
 
-// granted returns the verbs on resources that all bundles' roles in outputs have.
+// granted returns the verbs on resources that all bundles' roles in outputs grant.
 func (b *broken) granted(printed []string) map[string]bool {
 	b.Helper()
 	out := map[string]bool{}
@@ -316,8 +316,8 @@ func (b *broken) granted(printed []string) map[string]bool {
 	return out
 }
 
-// knowsKinds requires that the rights for each kind that kube-apiserver has of its own are
-// for the resource that it serves.
+// knowsKinds requires that the rights for each built-in kind of kube-apiserver are for the
+// resource that it serves.
 func (b *broken) knowsKinds() {
 	b.Helper()
 	client, err := kube.New(b.api.Config(), "test")

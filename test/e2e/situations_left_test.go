@@ -13,9 +13,9 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// leftOn is about what people leave behind on three nodes, one after another: a typing error
-// in a service file, an override, and two cordons, of which the last one makes the death of
-// the third node an outage.
+// leftOn is about things that people leave behind on three nodes, one after another: a typing
+// error in a service file, an override, and two cordons, of which the last one makes the death
+// of the third node an outage.
 func leftOn(b *broken) {
 	dir := b.bundle("bundle", one)
 	nodes := []string{"cp-1", "cp-2", "cp-3"}
@@ -34,7 +34,7 @@ func leftOn(b *broken) {
 	b.cordonsLeftOn(nodes)
 }
 
-// serviceFileRejected has a typing error in a service file of cp-3.
+// serviceFileRejected writes a typing error into a service file of cp-3.
 func (b *broken) serviceFileRejected(file, service string, nodes []string) {
 	b.name = "service-file-rejected"
 	b.write(file, service+"readines: {}\n")
@@ -46,7 +46,7 @@ func (b *broken) serviceFileRejected(file, service string, nodes []string) {
 	b.healed(nodes...)
 }
 
-// overrideLeftOn has an override on cp-1. To end it on another node names the right one.
+// overrideLeftOn leaves an override on cp-1. A command to end it on another node names cp-1.
 func (b *broken) overrideLeftOn(at func(node, name string) string, nodes []string) {
 	b.name = "override-left-on"
 	sidecar := filepath.Join(cluster.Assets(b.T, "sidecar"), "sidecar")
@@ -64,7 +64,7 @@ func (b *broken) overrideLeftOn(at func(node, name string) string, nodes []strin
 	b.healed(nodes...)
 }
 
-// cordonsLeftOn has cp-2 and cp-3 out of service when cp-1 dies.
+// cordonsLeftOn takes cp-2 and cp-3 out of service before cp-1 dies.
 func (b *broken) cordonsLeftOn(nodes []string) {
 	b.name = "cordons-left-on"
 	sidecar := filepath.Join(cluster.Assets(b.T, "sidecar"), "sidecar")
@@ -88,8 +88,8 @@ func (b *broken) cordonsLeftOn(nodes []string) {
 	b.healed(nodes[1:]...)
 }
 
-// otherBundle has one node with the bundle of another platform. The leader continues with its
-// own; when that has stopped, the other one holds until the printed command was typed.
+// otherBundle starts one node with the bundle of another platform. The leader continues with its
+// own; after it stops, the other one holds until the printed command was typed.
 func otherBundle(b *broken) {
 	b.start("cp-1", b.bundle("bundle", one))
 	b.ready("cp-1")
@@ -107,7 +107,7 @@ func otherBundle(b *broken) {
 	b.ready("cp-2")
 }
 
-// ephemeralCutOff has an ephemeral node that loses etcd: its gate closes, and the leader
+// ephemeralCutOff cuts an ephemeral node off from etcd: its gate closes, and the leader
 // deletes its record.
 func ephemeralCutOff(b *broken) {
 	dir := b.bundle("bundle", one)
@@ -146,7 +146,7 @@ func (b *broken) healed(nodes ...string) {
 	}
 }
 
-// rollingBack is a rollback before the first node has gone back.
+// rollingBack is a rollback before the first node is rolled back.
 func rollingBack(b *broken) {
 	dir := b.bundle("bundle", "release: 1.1.0\nminReconcilerRelease: 1.0.0\nminApiserverRelease: 1.1.0")
 	b.start("cp-1", dir)

@@ -14,8 +14,8 @@ import (
 // insteadOf is a wrapper that starts another program in place of a child process.
 func insteadOf(path string) []string { return []string{"/bin/sh", "-c", `exec "` + path + `" "$@"`} }
 
-// versionsDiffer has an old kube-apiserver beside a new sidecar, and a change of the services
-// that one node did not get.
+// versionsDiffer runs an old kube-apiserver beside a new sidecar, and one node with other services
+// than the rest.
 func versionsDiffer(b *broken) {
 	newer, err := b.c.StartAPIServer(cluster.APIServerConfig{
 		Name: "two", Wrapper: insteadOf(filepath.Join(cluster.Assets(b.T, "kube-apiserver-1.1.0"), "kube-apiserver-1.1.0")),
@@ -49,7 +49,7 @@ process: {command: [/bin/sleep, %q], env: [{name: NODE, value: $(NODE_ID)}]}
 	}
 }
 
-// clockAhead has a node whose clock is an hour ahead, so that a cordon of it is over when it is
+// clockAhead runs a node whose clock is an hour ahead, so that a cordon of it is over when it is
 // read.
 func clockAhead(b *broken) {
 	if runtime.GOARCH != "amd64" {

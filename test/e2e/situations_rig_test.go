@@ -29,7 +29,7 @@ var (
 // read them, without a cluster.
 const captured = "../../cmd/sidecar/testdata/situations"
 
-// situation is a fault that a person has to understand from `sidecar status`.
+// situation is a fault that a person must understand from `sidecar status`.
 type situation struct {
 	name   string
 	always bool // also without -situations
@@ -47,8 +47,8 @@ type broken struct {
 	sidecars map[string]*cluster.Sidecar
 }
 
-// TestSituations causes broken situations on real parts. In each, `sidecar status`
-// on every node has to say what is wrong, where, and what to do.
+// TestSituations causes broken situations on real parts. In each, `sidecar status` on
+// every node must say what is wrong, where, and what to do.
 func TestSituations(t *testing.T) {
 	t.Parallel()
 	for _, s := range situations() {
@@ -165,8 +165,8 @@ func (b *broken) table(ctx context.Context, node string) (string, error) {
 	return string(out), err
 }
 
-// says waits until the table of a node has all texts, each in one line; "|" is
-// anything between. Then it keeps what /status shows.
+// says waits until the table of a node contains all texts, each in one line; "|" is
+// anything between. Then it keeps the node's /status.
 func (b *broken) says(node string, texts ...string) {
 	b.Helper()
 	last := ""
@@ -193,10 +193,10 @@ func (b *broken) says(node string, texts ...string) {
 	b.capture(node)
 }
 
-// otherDirectory is that of a second cluster of a test.
+// otherDirectory is the directory of a second cluster of a test.
 var otherDirectory = regexp.MustCompile(`/tmp/TestSituations[^/]*/[0-9]+`)
 
-// capture keeps what /status of a node shows, with paths of a real machine.
+// capture keeps the /status of a node, with paths of a real machine.
 func (b *broken) capture(node string) {
 	if !*rewrite {
 		return

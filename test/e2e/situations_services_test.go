@@ -8,9 +8,9 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// etcdAuthorityWrong has a kube-apiserver, as a service of cp-2, whose --etcd-cafile is the CA of
+// etcdAuthorityWrong runs a kube-apiserver, as a service of cp-2, whose --etcd-cafile is the CA of
 // another cluster. It runs for 20 s before it ends, and asks etcd again and again meanwhile. A
-// kube-apiserver that serves has the place of an etcd with TLS.
+// kube-apiserver that serves plays an etcd with TLS.
 func etcdAuthorityWrong(b *broken) {
 	dir := b.bundle("bundle", one)
 	b.start("cp-1", dir)

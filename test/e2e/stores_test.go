@@ -17,7 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// TestTwoStores has two stores at one API: a prefix that is wrong on one node, and a
+// TestTwoStores runs two stores at one API: a prefix that is wrong on one node, and a
 // node at another etcd. The second leader changes nothing, its gate stays closed, and
 // it says why. The first one goes on. The second takes over only after `sidecar store
 // adopt`, and then without a restart.

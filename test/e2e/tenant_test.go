@@ -36,8 +36,8 @@ func newTenant(t *testing.T, api *cluster.APIServer) *tenant {
 	return &tenant{x, t}
 }
 
-// learn reads the label of the set, and waits until the tenant has its rights and
-// the fence is in force.
+// learn reads the label of the set, and waits until the tenant's rights and the fence
+// are in force.
 func (x *tenant) learn() {
 	x.t.Helper()
 	if err := x.Learn(x.t.Context()); err != nil {
@@ -114,7 +114,7 @@ func tenantBundle(t *testing.T, release string) string {
 	return f.dir
 }
 
-// upgradeCost is what an upgrade did beside its work.
+// upgradeCost is the side effects of an upgrade.
 type upgradeCost struct {
 	statusWrites int64
 	logLines     int
@@ -181,7 +181,7 @@ func costOf(t *testing.T, c *cluster.Cluster, sidecars ...*cluster.Sidecar) (out
 }
 
 // TestTenant upgrades while a tenant creates, patches and deletes objects, 50 a second,
-// from before the upgrade until tenantLoad is over. They have all labels and annotations
+// from before the upgrade until tenantLoad is over. They carry all labels and annotations
 // that Lockstep writes on its own objects. The upgrade writes the status, the log and the
 // content epoch as it does without a tenant, and afterwards the fence still works.
 func TestTenant(t *testing.T) {

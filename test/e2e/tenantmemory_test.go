@@ -32,7 +32,7 @@ func TestTenantMemory(t *testing.T) {
 	fill := func(kind string, create func(name string, data []byte) error, strangers int) {
 		for i := range objects {
 			data := make([]byte, size)
-			_, _ = rand.Read(data) // never fails; what can be compressed would not be large
+			_, _ = rand.Read(data) // never fails; compressible data would not be large
 			if err := create(fmt.Sprintf("%s-%d", kind, i), data); err != nil {
 				t.Fatal(err)
 			}

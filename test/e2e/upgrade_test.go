@@ -18,8 +18,8 @@ import (
 
 // TestRollingUpgrade takes the steps of `make demo`: three nodes, of which each is one
 // command, two rolling upgrades, with the kube-apiservers, and back from the second one. It
-// checks the claims of each step, and at the end those of all steps. When the rollback has
-// begun, the node that leads it is killed: a sidecar, a member of etcd and a kube-apiserver.
+// checks the claims of each step, and at the end the claims of all steps. During the rollback,
+// the node that leads it is killed: a sidecar, a member of etcd and a kube-apiserver.
 func TestRollingUpgrade(t *testing.T) {
 	t.Parallel()
 	var addresses []net.IP
@@ -37,8 +37,8 @@ func TestRollingUpgrade(t *testing.T) {
 	roll(t, cfg, steps)
 }
 
-// TestRollingUpgrade_external takes those of `make demo CLUSTER=external`, up to the end of
-// the first upgrade: all nodes share an etcd.
+// TestRollingUpgrade_external takes the steps of `make demo CLUSTER=external`, up to the end
+// of the first upgrade: all nodes share an etcd.
 func TestRollingUpgrade_external(t *testing.T) {
 	t.Parallel()
 	c := cluster.NewTracingForTest(t, 0, "kube-apiserver", "sidecar", "kubelet-probe")
@@ -80,7 +80,7 @@ func roll(t *testing.T, cfg upgrade.Config, steps []upgrade.Step) {
 func run(t *testing.T, w *upgrade.Walk) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1) // has room for the only error
+	done := make(chan error, 1) // room for the only error
 	go func() { done <- w.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()

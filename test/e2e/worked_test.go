@@ -26,7 +26,7 @@ type worked struct {
 	cluster  *cluster.Cluster
 	api      *cluster.APIServer
 	client   *dynamic.DynamicClient
-	dir      string // has the bundles
+	dir      string // of the bundles
 	blocks   []string
 	sidecars map[string]*cluster.Sidecar
 }
