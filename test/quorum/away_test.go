@@ -14,10 +14,10 @@ import (
 var awayFor = flag.Duration("quorum.away", 2*time.Second, "how long TestMember_awayUnderLoad keeps each node stopped at least; `make soak CLUSTER=embedded` does it for a minute")
 
 // Each of three nodes is killed in turn while clients write. Meanwhile the other two
-// are upgraded, one after another, which needs elections. The third one returns with
-// the release that it had: it catches up with each write that was acknowledged, and its
-// gate is as the status requires. The last one returns too old, without a record: its
-// gate is closed from its first answer on.
+// are upgraded, one after another, which needs elections. The third one returns with its
+// old release: it catches up with each write that was acknowledged, and its gate is as
+// the status requires. The last one returns too old, without a record: its gate is closed
+// from its first answer on.
 func TestMember_awayUnderLoad(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
@@ -45,7 +45,7 @@ type upgradeOfTwo struct {
 	release, m, a string
 }
 
-// upgradeWithout carries out one round, and returns the bundle that all nodes have then.
+// upgradeWithout carries out one round, and returns the bundle that all nodes use then.
 func (p *plane) upgradeWithout(u upgradeOfTwo, before string, writes *load) string {
 	p.Helper()
 	was, err := u.others[0].Status(p.Context())
@@ -56,7 +56,7 @@ func (p *plane) upgradeWithout(u upgradeOfTwo, before string, writes *load) stri
 	killed := time.Now()
 	writes.awaitMore(p.T, 50)
 	tooOld := u.a == u.release
-	if tooOld { // the leader would wait for this node, unless it has no record
+	if tooOld { // the leader would wait for this node as long as it is registered
 		p.removeRecord(u.others[0], u.away)
 	}
 	bundle := p.bundle(u.release, u.m, u.a)
@@ -89,8 +89,7 @@ func (p *plane) upgradeWithout(u upgradeOfTwo, before string, writes *load) stri
 	return bundle
 }
 
-// removeRecord removes the record of a node that was killed, as soon as its lease has
-// ended.
+// removeRecord removes the record of a node that was killed, as soon as its lease ends.
 func (p *plane) removeRecord(on, killed *Node) {
 	p.Helper()
 	cluster.Await(p.T, "the record of "+killed.ID+" to be removed", func(context.Context) error {

@@ -58,7 +58,7 @@ func TestJoin_clocks(t *testing.T) {
 	}
 }
 
-// wantClock requires that the sidecar has the clock that the test has given it.
+// wantClock requires that the sidecar uses the clock that the test gave it.
 func (n *Node) wantClock(t *testing.T) {
 	t.Helper()
 	now, err := n.ClusterStatus(t.Context())
@@ -92,7 +92,7 @@ func (n *Node) wantValid(t *testing.T) {
 
 // A token for an hour is created on one member, and a node joins at another one, whose clock
 // is an hour ahead: there it has expired. The node is refused, and reports until when the
-// token was valid and what both clocks show. At the first member it joins.
+// token was valid and the times of both clocks. At the first member it joins.
 func TestJoin_clocksOfTwoMembers(t *testing.T) {
 	t.Parallel()
 	rig := New(t, withClocks(t))
@@ -119,7 +119,7 @@ func TestJoin_clocksOfTwoMembers(t *testing.T) {
 	wantMembersOf(t, a, "a", "b", "c")
 }
 
-// The clock of a voter is an hour ahead, and that of another one an hour behind. Elections,
+// The clock of a voter is an hour ahead, and another voter's is an hour behind. Elections,
 // the records of the nodes and their leases do not notice.
 func TestMember_clocks(t *testing.T) {
 	t.Parallel()

@@ -11,8 +11,8 @@ import (
 )
 
 // TestCommands_onMember types commands that need only the data directory of a member,
-// most of them wrong. Each says what is wrong, and none asks whether the sidecar runs:
-// it does.
+// most of them wrong. Each names the error, and none asks whether the sidecar runs: it
+// does.
 func TestCommands_onMember(t *testing.T) {
 	t.Parallel()
 	n := New(t, "").Node("a")

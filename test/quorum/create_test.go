@@ -21,10 +21,10 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// createSteps are those of a creation. A test of package cluster compares them.
+// createSteps are the steps of a creation. A test of package cluster compares them.
 var createSteps = []string{"directory", "marker", "ca", "certificate", "etcd", "member", "ready", "record", "announce", "phase"}
 
-// wantOneMember requires that the cluster is what one creation makes.
+// wantOneMember requires that the cluster looks as after one creation.
 func wantOneMember(t *testing.T, n *Node) {
 	t.Helper()
 	c, marker := n.Client(), n.Marker()
@@ -44,7 +44,7 @@ func wantOneMember(t *testing.T, n *Node) {
 	}
 }
 
-// restartSteps are those of a start with the directory of a member.
+// restartSteps are the steps of a start with the directory of a member.
 var restartSteps = []string{"directory", "certificate", "member", "ready", "identity", "record", "announce"}
 
 // A node that creates its cluster is killed after each step, or stopped gracefully, and is
@@ -85,7 +85,7 @@ func (n *Node) startUntil(how, step string) {
 	n.StartWith([]string{"LOCKSTEP_" + how + "_AFTER_STEP=" + step}, "--shutdown-delay=0s")
 }
 
-// The same of a node that has a member: it comes back with all that was acknowledged.
+// The same of a node that runs a member: it comes back with all that was acknowledged.
 func TestRestart_endedAfterEachStep(t *testing.T) {
 	t.Parallel()
 	n := New(t, cluster.BuildSteps(t)).Node("a")
@@ -238,8 +238,8 @@ func TestMemberStillStopping(t *testing.T) {
 	n.AwaitRunning()
 }
 
-// A sidecar refuses what does not match, says what to do, and changes nothing. The
-// other cases are tests of package datadir.
+// A sidecar refuses a directory that does not fit it, says what to do, and changes nothing.
+// The other cases are tests of package datadir.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	rig := New(t, "")
@@ -307,8 +307,8 @@ func tree(t *testing.T, dir string) []string {
 	return out
 }
 
-// A sidecar was stopped after etcd had made the log of a new cluster, and before its first
-// member was in it. Such a log never has a leader, so the next start makes it again.
+// A sidecar was stopped after etcd made the log of a new cluster, and before its first
+// member was in it. Such a log never gets a leader, so the next start makes it again.
 func TestCreate_logWithoutMember(t *testing.T) {
 	t.Parallel()
 	n := New(t, "").Node("a")

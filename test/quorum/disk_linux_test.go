@@ -12,7 +12,7 @@ import (
 )
 
 // The disk of a node is full when etcd allocates its log: of a node that joins, and of one
-// that creates a cluster. The sidecar waits, and says for what. The cluster still accepts writes. When
+// that creates a cluster. The sidecar waits, and says why. The cluster still accepts writes. When
 // there is space again, the node finishes by itself, as one member.
 func TestDisk_fullForTheLog(t *testing.T) {
 	t.Parallel()

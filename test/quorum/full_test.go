@@ -68,7 +68,7 @@ type fullStatus struct {
 
 var defragCommand = regexp.MustCompile(`sidecar cluster defrag( --[^ ;]+)*`)
 
-// command returns the command that the row ETCD and a warning have; empty: one of them has none.
+// command returns the command in the row ETCD and in a warning; empty: one of them contains none.
 func (s fullStatus) command() string {
 	for _, w := range s.Warnings {
 		if w.Reason == "EtcdFull" && defragCommand.MatchString(w.Message) {

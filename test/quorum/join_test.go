@@ -56,8 +56,8 @@ func newThree(t *testing.T) (a, b, c *Node) {
 	return a, b, c
 }
 
-// Two nodes join at the same moment. The first one has the members as they were before
-// the second was added: its etcd does not begin with those.
+// Two nodes join at the same moment. The first one knows the members as they were before
+// the second was added: its etcd does not begin with these.
 func TestJoin_twoAtOnce(t *testing.T) {
 	t.Parallel()
 	rig := New(t, "")
@@ -120,8 +120,8 @@ func membersOf(t *testing.T, on *Node) []memberOf {
 	t.Helper()
 	out, err := on.tryCommand(t, "cluster", "members", "-o", "json")
 	var all []memberOf
-	// While fewer than a majority are healthy, as for a moment after a learner has become a
-	// voter, the command fails, and prints the list all the same.
+	// While fewer than a majority are healthy, as for a moment after a learner became a voter,
+	// the command fails, and prints the list all the same.
 	if json.NewDecoder(strings.NewReader(out)).Decode(&all) != nil {
 		t.Logf("%v: %s", err, out)
 		return nil
@@ -129,8 +129,8 @@ func membersOf(t *testing.T, on *Node) []memberOf {
 	return all
 }
 
-// awaitKilled waits until the sidecar has ended itself after a step, and until its
-// member, which stops by itself, is not in the way.
+// awaitKilled waits until the sidecar ended itself after a step, and until its member,
+// which stops by itself, is not in the way.
 func (n *Node) awaitKilled(t *testing.T) {
 	t.Helper()
 	cluster.Await(t, n.ID+" to come to the step", func(context.Context) error {
@@ -163,8 +163,8 @@ func (n *Node) attempt(args ...string) (last string) {
 	return n.awaitEither()
 }
 
-// awaitEither waits until a node is a member, or has ended by itself: then it returns the
-// last line of its log.
+// awaitEither waits until a node is a member, or ended by itself: then it returns the last
+// line of its log.
 func (n *Node) awaitEither() (last string) {
 	n.rig.t.Helper()
 	cluster.Await(n.rig.t, n.ID+" to be a member or to end", func(ctx context.Context) error {

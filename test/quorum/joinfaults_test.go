@@ -9,7 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// awaitJoining waits until a node that joins shows what it waits for.
+// awaitJoining waits until a node that joins shows why it waits.
 func (n *Node) awaitJoining(wants ...string) {
 	n.rig.t.Helper()
 	n.AwaitCluster(fmt.Sprintf("to wait for %q", wants), func(now Cluster) error {
@@ -46,8 +46,8 @@ func TestJoin_memberDied(t *testing.T) {
 	wantMembersOf(t, a, "a", "b", "d")
 }
 
-// The member that --join names is killed while it answers, after it has added the node.
-// With the URL of another member the join goes on where it was.
+// The member that --join names is killed while it answers, after it added the node. With
+// the URL of another member the join goes on where it was.
 func TestJoin_memberDiedInTheMiddle(t *testing.T) {
 	t.Parallel()
 	binary := cluster.BuildSteps(t)
@@ -83,7 +83,7 @@ func TestJoin_memberDiedInTheMiddle(t *testing.T) {
 	}
 }
 
-// A node joins a cluster that has no majority: it waits, and joins when it has one.
+// A node joins a cluster without a majority: it waits, and joins when there is one again.
 func TestJoin_noMajority(t *testing.T) {
 	t.Parallel()
 	rig := New(t, "")
@@ -124,7 +124,7 @@ func TestJoin_inUse(t *testing.T) {
 	wantMembersOf(t, a, "a", "b", "c")
 }
 
-// wantUnused requires that no node has used the token of a flag.
+// wantUnused requires that no node used the token of a flag.
 func wantUnused(t *testing.T, on *Node, flag string) {
 	t.Helper()
 	parsed, err := token.Parse(strings.TrimPrefix(flag, "--token="))

@@ -13,7 +13,7 @@ import (
 )
 
 // An operator removes a learner while its sidecar is stopped, at each stage of its join.
-// Started again with the same flags, it reports that it was removed and what to do,
+// Started again with the same flags, it reports that it was removed and how to go on,
 // and the cluster stays as it is. With an empty directory and another token it joins.
 func TestLearner_removedWhileStopped(t *testing.T) {
 	t.Parallel()
@@ -52,7 +52,7 @@ func TestLearner_evictedWhileStopped(t *testing.T) {
 				t.Parallel()
 				a, b, args := learnerThatStopped(t, binary, step, "2s")
 				awaitMembers(t, a, 1)
-				a.restartWith(t) // the next learner has the usual time
+				a.restartWith(t) // the next learner gets the usual time
 				if revoked {
 					tokenEnds["revoked"](t, a)
 				}
@@ -70,12 +70,12 @@ func TestLearner_evictedWhileStopped(t *testing.T) {
 	}
 }
 
-// beginning is when etcd has begun its log, and has not applied anything: it knows no other
-// member yet. The step "member" ends before that.
+// beginning is the moment after etcd began its log, and before it applies anything: it knows no
+// other member yet. The step "member" ends before that.
 const beginning = "log"
 
-// killAtBeginning starts a sidecar that joins, and kills it with its member as soon as etcd has begun
-// its log. It may have come further.
+// killAtBeginning starts a sidecar that joins, and kills it with its member as soon as etcd began its
+// log, or a moment later.
 func (n *Node) killAtBeginning(t *testing.T, args ...string) {
 	t.Helper()
 	n.Start(args...)
@@ -111,8 +111,8 @@ func learnerThatStopped(t *testing.T, binary, step, evictAfter string) (a, b *No
 	return a, b, args
 }
 
-// attemptAfterRemoval starts a node whose learner was removed. If its etcd has begun, the
-// sidecar learns there that it was removed, and ends; then it is started again.
+// attemptAfterRemoval starts a node whose learner was removed. If its etcd began, the sidecar
+// learns there that it was removed, and ends; then it is started again.
 func (n *Node) attemptAfterRemoval(args ...string) string {
 	last := n.attempt(args...)
 	if strings.Contains(last, "removed this node before it caught up; start the sidecar again, with a valid token") {

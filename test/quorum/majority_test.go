@@ -12,9 +12,8 @@ import (
 )
 
 // Two of three members stop answering, or two of three nodes are killed: no write is
-// acknowledged, nothing leads, and each gate that can be asked stays as it is: those of
-// a and b open, that of c closed, since it is too old. When one of them is back, the
-// cluster goes on.
+// acknowledged, nothing leads, and each gate that can be asked stays as it is: a's and b's
+// open, and c's closed, since it is too old. When one of them is back, the cluster goes on.
 func TestMajorityLost(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
@@ -55,7 +54,7 @@ func TestMajorityLost(t *testing.T) {
 	}
 }
 
-// outage is that of a majority.
+// outage is an outage of a majority.
 type outage struct {
 	survivors               []*Node // whose sidecars run meanwhile
 	begin, oneBack, allBack func()
@@ -116,7 +115,7 @@ func (p *plane) awaitDisconnected(n *Node) {
 	})
 }
 
-// applied returns the index that the node's own member has applied.
+// applied returns the index up to which the node's own member applied the log.
 func applied(t *testing.T, n *Node) uint64 {
 	t.Helper()
 	status, err := n.Client().MemberStatus(t.Context(), n.Marker().ClientURL())

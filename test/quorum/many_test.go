@@ -11,7 +11,7 @@ import (
 )
 
 // manyPatience is longer than ten joins one after another take: etcd adds no member in the
-// five seconds after one has become a voter.
+// five seconds after one became a voter.
 const manyPatience = 5 * time.Minute
 
 // Ten nodes join at the same moment with one token for ten: all of them become voters.
@@ -44,7 +44,7 @@ func TestJoin_tenAtOnce(t *testing.T) {
 }
 
 // Ten nodes join at the same moment with a token for one: exactly one of them becomes a
-// member, and the others end with what to do.
+// member, and the others end and say what to do.
 func TestJoin_oneOfTen(t *testing.T) {
 	t.Parallel()
 	a, others := tenAtOnce(t, 1)

@@ -26,11 +26,11 @@ type move struct {
 	rig   *Rig
 	other string // the endpoint of the etcd that runs elsewhere
 	nodes []*Node
-	env   []string // that commands of a node have besides
-	bin   string   // has the programs that are typed
+	env   []string // more variables for a node's commands
+	bin   string   // the directory of the programs that are typed
 }
 
-// Where the page has what differs from machine to machine.
+// Texts of the page that differ from machine to machine.
 const (
 	pageKubeconfig = "/etc/lockstep/kubeconfig"
 	pageDataDir    = "/var/lib/lockstep"
@@ -38,8 +38,8 @@ const (
 	pageBundle     = "/etc/lockstep/bundle"
 )
 
-// next ends the test unless the next command is the one for which the test has
-// what is around it.
+// next returns the next command of the page. It ends the test if that is not the command
+// for which the test is prepared.
 func (m *move) next(left *[]string, want string) string {
 	m.Helper()
 	if len(*left) == 0 || !strings.HasPrefix((*left)[0], want) {
@@ -50,7 +50,7 @@ func (m *move) next(left *[]string, want string) string {
 	return command
 }
 
-// typed executes a command on a node, and returns what it prints.
+// typed executes a command on a node, and returns its output.
 func (m *move) typed(n *Node, command string) string {
 	m.Helper()
 	out, err := m.tryTyped(m.Context(), n, command)
@@ -141,7 +141,7 @@ func (m *move) allReady() {
 	}
 }
 
-// registered requires that a list of nodes has each of them, alive.
+// registered requires that a list of nodes contains each of them, alive.
 func (m *move) registered(list string) {
 	m.Helper()
 	for _, n := range m.nodes {
@@ -153,7 +153,7 @@ func (m *move) registered(list string) {
 
 // TestMove moves three nodes from an etcd that runs elsewhere to one of their own, and
 // back, with the commands of docs/clusters.md#move. Between the stores no gate is open
-// and nothing is written, and what is left of the old store opens no gate.
+// and nothing is written, and the rest of the old store opens no gate.
 func TestMove(t *testing.T) {
 	t.Parallel()
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar")

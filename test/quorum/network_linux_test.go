@@ -20,14 +20,14 @@ func ip(t *testing.T, lines ...string) {
 }
 
 // A machine starts the sidecar before its network, at its first start and at a later one: the
-// sidecar says what it waits for, and goes on when the network is there.
+// sidecar says why it waits, and goes on when the network is up.
 func TestCreate_beforeTheNetwork(t *testing.T) {
 	if !netns.Enter(t) {
 		return
 	}
 	ip(t, "link set lo up", "link add eth0 type bridge")
 	n := New(t, "").Node("a")
-	const ownAddress, none = "10.89.0.1", "--node-address=" // none takes back that of Start
+	const ownAddress, none = "10.89.0.1", "--node-address=" // none overrides the address of Start
 	awaits := func(state, want string) {
 		t.Helper()
 		n.AwaitCluster("to wait for its address", func(c Cluster) error {

@@ -40,8 +40,8 @@ metadata: {name: platform, namespace: default}
 `
 
 // TestOtherBundle restarts all nodes with the built-in bundle, as after a flag that was
-// forgotten. Every object of the platform stays as it is, and each node says in its first row
-// what is wrong and what to type. With the platform's bundle again, it is ready and has no problem.
+// forgotten. Every object of the platform stays as it is, and each node names in its first row
+// the problem and the command to type. With the platform's bundle again, it is ready, without a problem.
 func TestOtherBundle(t *testing.T) {
 	t.Parallel()
 	server := cluster.NewAPIServer(t)
@@ -116,7 +116,7 @@ func (p *plane) platformBundle() string {
 }
 
 // awaitFirstRow waits until the table of a node begins with a problem, and types the command
-// there without what changes something: it has all the flags that it needs.
+// there with another name, so that it changes nothing: it contains all the flags that it needs.
 func (p *plane) awaitFirstRow(n *Node, want string) {
 	p.Helper()
 	row := regexp.MustCompile(`^PROBLEM +` + want)

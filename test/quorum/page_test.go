@@ -14,7 +14,7 @@ import (
 // pageStep is one of the numbered steps of a section of docs/clusters.md.
 type pageStep struct {
 	text     string
-	commands []string // what people type: lines that begin with $, or code that begins with sidecar
+	commands []string // typed by people: lines that begin with $, or code that begins with sidecar
 }
 
 var (
@@ -58,7 +58,7 @@ func pageSteps(t *testing.T, anchor string) []pageStep {
 	return steps
 }
 
-// commands returns those of all steps of a section.
+// commands returns the commands of all steps of a section.
 func commands(t *testing.T, anchor string) []string {
 	t.Helper()
 	var out []string
@@ -85,7 +85,7 @@ func wantSteps(t *testing.T, anchor string, begins ...string) []pageStep {
 }
 
 // command runs a command of the sidecar on a node, as people type it there: the data
-// directory is where they left it. It returns what the command prints.
+// directory is where they left it. It returns the output.
 func (n *Node) command(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := n.tryCommand(t, args...)

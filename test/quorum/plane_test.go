@@ -20,7 +20,7 @@ import (
 )
 
 // plane is a control plane of nodes with a quorum of their own and a real
-// kube-apiserver, which has an etcd of its own.
+// kube-apiserver, which uses an etcd of its own.
 type plane struct {
 	*testing.T
 	rig *Rig
@@ -28,7 +28,7 @@ type plane struct {
 
 func newPlane(t *testing.T) *plane {
 	t.Helper()
-	server := cluster.NewAPIServer(t) // it stops after the sidecars, which have watches there
+	server := cluster.NewAPIServer(t) // it stops after the sidecars, which watch there
 	p := &plane{T: t, rig: New(t, "")}
 	p.rig.Kubeconfig = server.Kubeconfig()
 	return p
@@ -115,7 +115,7 @@ type gates struct {
 	asked   map[*Node]*atomic.Int64
 }
 
-// watchGates reports each answer of a gate that is not the one that it has to give.
+// watchGates reports each answer of a gate that differs from want.
 func watchGates(t *testing.T, want map[*Node]int) *gates {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -161,7 +161,7 @@ func (g *gates) awaitAsked(times int64) {
 	}
 }
 
-// loads counts them, so that each has keys of its own.
+// loads counts them, so that each writes keys of its own.
 var loads atomic.Int64
 
 // load writes into the etcd of the nodes, and remembers which writes were acknowledged.
@@ -232,7 +232,7 @@ func (l *load) awaitMore(t *testing.T, n int) {
 	})
 }
 
-// wantAll requires that the member of a node itself has each write that was
+// wantAll requires that the member of a node itself stores each write that was
 // acknowledged until now.
 func (l *load) wantAll(t *testing.T, n, other *Node) {
 	t.Helper()
@@ -254,7 +254,7 @@ func (l *load) wantAll(t *testing.T, n, other *Node) {
 // request, and may not answer a request for all of them.
 const keysAtOnce = 500
 
-// keysOf returns the keys below a prefix that the member of a node itself has. None of them
+// keysOf returns the keys below a prefix that the member of a node itself stores. None of them
 // may be deleted meanwhile.
 func keysOf(t *testing.T, n *Node, prefix string) map[string]bool {
 	t.Helper()
@@ -277,7 +277,7 @@ func keysOf(t *testing.T, n *Node, prefix string) map[string]bool {
 	return out
 }
 
-// awaitCaughtUp waits until the member of a node has applied what the leader had when
+// awaitCaughtUp waits until the member of a node applied all that the leader stored when
 // this was called.
 func awaitCaughtUp(t *testing.T, n, other *Node) {
 	t.Helper()

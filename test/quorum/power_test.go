@@ -25,7 +25,7 @@ func serviceFlag(t *testing.T) string {
 	return "--services=" + dir
 }
 
-// plan is what /status has of the roles and the services of a node.
+// plan is the part of /status about the roles and the services of a node.
 type plan struct {
 	Roles struct {
 		Local  []string
@@ -57,7 +57,7 @@ func (n *Node) awaitPlan(t *testing.T, what string, ok func(plan) bool) {
 }
 
 // awaitService waits until the service of a node runs, or does not, by roles that the node
-// has from the cluster or from its disk.
+// read from the cluster or from its disk.
 func (n *Node) awaitService(t *testing.T, runs bool, source string) {
 	t.Helper()
 	state := map[bool]string{true: "Running", false: "Stopped"}[runs]
@@ -116,7 +116,7 @@ func TestServices_nodeOff(t *testing.T) {
 
 // The power of all nodes fails, also while one of them loses the controller role or gets it.
 // A node that starts while etcd has no majority runs the services that it ran before, behind a
-// closed gate. When all have started, each runs what its roles say.
+// closed gate. When all run again, each runs the services of its roles.
 func TestServices_wholeClusterOff(t *testing.T) {
 	t.Parallel()
 	a, b, c, flag := newServices(t)

@@ -27,8 +27,8 @@ func TestReplace(t *testing.T) {
 	writes := startLoad(t, a, b, c)
 	writes.awaitMore(t, 50)
 	old := c.Marker()
-	// Its etcd is stopped for a while. Each node says what is wrong with which one, and no
-	// node proposes to remove it: its sidecar is alive, so the command refuses, too.
+	// Its etcd is stopped for a while. Each node names the problem and the node, and none
+	// proposes to remove it: its sidecar is alive, so the command refuses, too.
 	c.signalMember(syscall.SIGSTOP)
 	for _, n := range []*Node{a, b, c} {
 		awaitTrouble(t, n, c.ID)
@@ -57,8 +57,7 @@ func TestReplace(t *testing.T) {
 	wantMembersOf(t, a, "a", "b", "c")
 }
 
-// awaitTrouble waits until a node says what is wrong with the etcd member of one whose sidecar
-// runs.
+// awaitTrouble waits until a node names the problem of the etcd member of one whose sidecar runs.
 func awaitTrouble(t *testing.T, n *Node, patient string) {
 	t.Helper()
 	says := regexp.MustCompile(`(?m)^` + patient + ` +\d+s +its sidecar runs, its etcd member \(.*\) does not serve: its process runs, and does not answer`)
@@ -79,7 +78,7 @@ func awaitTrouble(t *testing.T, n *Node, patient string) {
 	})
 }
 
-// wantMembersOf requires that etcd has exactly one record of a member for each node, and
+// wantMembersOf requires that etcd contains exactly one record of a member for each node, and
 // no learner.
 func wantMembersOf(t *testing.T, on *Node, nodes ...string) {
 	t.Helper()
@@ -108,8 +107,8 @@ func wantMembersOf(t *testing.T, on *Node, nodes ...string) {
 
 // The majority of the members is lost for good. The cluster is restored as
 // docs/clusters.md#restore describes: the commands of the page are read and typed. The
-// records are as they were in the snapshot, the leader rebuilds the status, what was
-// written since is lost, and a member of the old cluster that starts again changes nothing.
+// records are as they were in the snapshot, the leader rebuilds the status, later writes are
+// lost, and a member of the old cluster that starts again changes nothing.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
@@ -181,8 +180,8 @@ func TestRestore(t *testing.T) {
 }
 
 // After a restore, nodes start with their directories of before, one with a member and one
-// without: the restored cluster answers both. Each waits, and says what to type. Typed, that
-// makes a cluster that survives a power failure.
+// without: the restored cluster answers both. Each waits, and names a command. Typed, the
+// commands make a cluster that survives a power failure.
 func TestRestore_directoriesOfBefore(t *testing.T) {
 	t.Parallel()
 	all := newMembers(t, "", 3)
@@ -224,7 +223,7 @@ func TestRestore_directoriesOfBefore(t *testing.T) {
 	awaitVoters(all...)
 }
 
-// A node that had left the members is what survived. Restored there, it is a member that stays, and
+// Only a node survived that is no longer a member. Restored there, it is a member that stays, and
 // another node joins it.
 func TestRestore_nodeWithoutRole(t *testing.T) {
 	t.Parallel()
@@ -249,7 +248,7 @@ func TestRestore_nodeWithoutRole(t *testing.T) {
 	}
 }
 
-// A node has another address. It is restored with that, and another node joins it there.
+// A node gets another address. It is restored with that, and another node joins it there.
 func TestRestore_otherAddress(t *testing.T) {
 	t.Parallel()
 	rig := New(t, "")
@@ -274,7 +273,7 @@ func TestRestore_otherAddress(t *testing.T) {
 }
 
 // The status in a snapshot is older than the objects, and may admit nodes that do not
-// fit them. So no gate opens before the leader has rebuilt it from the objects.
+// fit them. So no gate opens before the leader rebuilds it from the objects.
 func TestRestore_statusIsRebuilt(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
@@ -298,7 +297,7 @@ func TestRestore_statusIsRebuilt(t *testing.T) {
 	p.awaitGate(a, "")
 }
 
-// awaitRecords waits until exactly these nodes have records, as a node shows them.
+// awaitRecords waits until exactly these nodes are registered, as a node shows them.
 func (p *plane) awaitRecords(n *Node, want ...string) {
 	p.Helper()
 	cluster.Await(p.T, n.ID+" to show the records of the nodes", func(ctx context.Context) error {

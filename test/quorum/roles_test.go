@@ -22,8 +22,8 @@ func setMember(t *testing.T, on, n *Node, is bool) {
 	on.command(t, "node", "set-roles", n.ID, map[bool]string{true: "--add", false: "--remove"}[is], protocol.RoleConsensus)
 }
 
-// awaitVotersAre waits until the cluster has exactly these voters, as n knows them, and no
-// learner.
+// awaitVotersAre waits until the cluster consists of exactly these voters, as n knows them,
+// and no learner.
 func awaitVotersAre(t *testing.T, n *Node, nodes ...*Node) {
 	t.Helper()
 	var want []string
@@ -47,7 +47,7 @@ func awaitVotersAre(t *testing.T, n *Node, nodes ...*Node) {
 	})
 }
 
-// awaitPhase waits until a node's disk has that phase.
+// awaitPhase waits until the marker on a node's disk is in that phase.
 func (n *Node) awaitPhase(t *testing.T, want datadir.Phase) {
 	t.Helper()
 	cluster.Await(t, fmt.Sprintf("%s to have the phase %s", n.ID, want), func(ctx context.Context) error {
@@ -59,7 +59,7 @@ func (n *Node) awaitPhase(t *testing.T, want datadir.Phase) {
 	})
 }
 
-// wantWithoutMember requires that a node is in the cluster and has nothing of a member.
+// wantWithoutMember requires that a node is in the cluster and keeps nothing of a member.
 func wantWithoutMember(t *testing.T, n *Node) {
 	t.Helper()
 	n.awaitPhase(t, datadir.WithoutMember)
@@ -138,7 +138,7 @@ func TestRoles_threeFiveThree(t *testing.T) {
 	}
 }
 
-// lifeOfNode is what stays the same while a sidecar goes on and its session survives.
+// lifeOfNode stays the same while a sidecar goes on and its session survives.
 type lifeOfNode struct {
 	pid              int
 	presence, record int64 // the revisions at which they were created
@@ -199,7 +199,7 @@ func TestRoles_refused(t *testing.T) {
 	}
 }
 
-// Of the last two voters one stays, whatever is typed at the same moment.
+// Of the last two voters one stays, also when the commands to remove both are typed at the same moment.
 func TestRoles_twoAtOnce(t *testing.T) {
 	t.Parallel()
 	all := newMembers(t, "", 2)
@@ -224,7 +224,7 @@ func TestRoles_twoAtOnce(t *testing.T) {
 			if !strings.Contains(outs[stays], "the cluster has no majority") && !strings.Contains(outs[stays], "etcdserver: no leader") {
 				return nil
 			}
-			// The other one had the leader, and there is no other one yet. It is typed again.
+			// The member that left led etcd, and no other one leads yet. The command is typed again.
 			if outs[stays], errs[stays] = all[stays].tryCommand(t, "node", "set-roles", all[stays].ID, "--remove", protocol.RoleConsensus); errs[stays] == nil {
 				t.Fatalf("both lost the role: %q", outs)
 			}
@@ -238,7 +238,7 @@ func TestRoles_twoAtOnce(t *testing.T) {
 	}
 }
 
-// leavingSteps and addingSteps are those of package protocol, and what is between them.
+// leavingSteps and addingSteps are the steps of package protocol, and the points between them.
 var (
 	leavingSteps = []string{
 		"change/BeginLeaving", "remove/leaving", "remove/handover", "remove/removed", "change/RemoveMember",
@@ -253,7 +253,7 @@ func TestRoles_killedAfterEachStep(t *testing.T) {
 	binary := cluster.BuildSteps(t)
 	for _, way := range []struct {
 		steps  []string
-		member bool // what the node becomes
+		member bool // the node becomes a member
 	}{{leavingSteps, false}, {addingSteps, true}} {
 		for _, step := range way.steps {
 			t.Run(strings.ReplaceAll(step, "/", "_"), func(t *testing.T) {
@@ -286,8 +286,8 @@ func TestRoles_killedAfterEachStep(t *testing.T) {
 	}
 }
 
-// All nodes are powered off while one of two members leaves: its vote is needed until it
-// has left. Started without the others, a node has the roles that are on its disk.
+// All nodes are powered off while one of two members leaves: its vote is needed until the
+// end. Started without the others, a node takes the roles on its disk.
 func TestRoles_wholeClusterOff(t *testing.T) {
 	t.Parallel()
 	binary := cluster.BuildSteps(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// thief is a copy of what a node had: the CA, its key, and the node's certificate and key.
+// thief is a copy of a node's secrets: the CA, its key, and the node's certificate and key.
 type thief struct{ dir string }
 
 func steal(t *testing.T, n *Node) thief {
@@ -32,7 +32,7 @@ func steal(t *testing.T, n *Node) thief {
 	return thief{dir}
 }
 
-// forged returns credentials that the thief signs with the key of the CA that it has.
+// forged returns credentials that the thief signs with its copy of the CA's key.
 func (s thief) forged(t *testing.T, node, address string) string {
 	t.Helper()
 	ca, err := pki.LoadCA(s.dir)
@@ -77,7 +77,7 @@ func enters(t *testing.T, dir, address string, port int) bool {
 	return !errors.As(err, &alert) && (err == nil || !strings.Contains(err.Error(), "tls: "))
 }
 
-// wantRefusedNow requires that all ports of a node refuse what the thief has, and what it signs.
+// wantRefusedNow requires that all ports of a node refuse the thief's certificate, and those that it signs.
 func (s thief) wantRefusedNow(t *testing.T, n *Node) {
 	t.Helper()
 	for _, dir := range []string{s.dir, s.forged(t, n.ID, n.Address), s.forged(t, "whoever", "127.0.0.1")} {
@@ -101,7 +101,7 @@ func (s thief) wantLetIn(t *testing.T, n *Node) {
 	}
 }
 
-// wantOneCA requires that a node trusts one CA, has its key if it votes, and uses a certificate of it.
+// wantOneCA requires that a node trusts one CA, holds its key if it votes, and uses a certificate of it.
 func wantOneCA(t *testing.T, old *x509.Certificate, nodes ...*Node) (hash pki.Hash) {
 	t.Helper()
 	for i, n := range nodes {
@@ -140,7 +140,7 @@ func authorityOf(t *testing.T, n *Node) *x509.Certificate {
 	return cert
 }
 
-// A node joins, votes, and is removed. It has the key of the CA, and signs certificates for itself. While
+// A node joins, votes, and is removed. It holds the key of the CA, and signs certificates for itself. While
 // clients write, the CA is replaced: no gate closes, no write is lost, and the removed node is
 // refused at every port. New nodes join with new tokens.
 func TestRotateCA_underLoad(t *testing.T) {
@@ -198,8 +198,8 @@ var rotateKills = [][]string{
 	{"trust", "restart", "key"}, {"sign", "use", "adopt"}, {"create", "create", "create"}, {"drop", "step", "end"},
 }
 
-// Each of three nodes is killed after each step of a rotation, and comes back. The rotation ends, and what
-// was written is there.
+// Each of three nodes is killed after each step of a rotation, and comes back. The rotation ends, and no
+// write is lost.
 func TestRotateCA_killedAfterEachStep(t *testing.T) {
 	t.Parallel()
 	rig := New(t, cluster.BuildSteps(t))
@@ -243,7 +243,7 @@ func TestRotateCA_killedAfterEachStep(t *testing.T) {
 	}
 }
 
-// rotated returns nil when all nodes show that the rotation has ended.
+// rotated returns nil when all nodes show that the rotation ended.
 func rotated(ctx context.Context, old *x509.Certificate, nodes ...*Node) error {
 	for _, n := range nodes {
 		now, err := n.ClusterStatus(ctx)
@@ -273,7 +273,7 @@ func restartEnding(t *testing.T, n *Node, step string) {
 }
 
 // The rotation waits for a node that is off, says so, and goes on when it is removed. The node is out
-// then, also with what it has.
+// then, also with its keys and certificates.
 func TestRotateCA_nodeOff(t *testing.T) {
 	t.Parallel()
 	a, b, c := newThree(t)
@@ -302,7 +302,7 @@ func TestRotateCA_nodeOff(t *testing.T) {
 }
 
 // Services that use the file of the CA start again with both CAs, and with the new one, also on a node
-// without a member. Each start has written how many CAs the file had.
+// without a member. Each start writes the number of CAs in the file.
 func TestRotateCA_services(t *testing.T) {
 	t.Parallel()
 	rig := New(t, "")
@@ -349,7 +349,7 @@ func TestRotateCA_services(t *testing.T) {
 }
 
 // countingService returns the flag with a directory of one service, and the file to which it writes at each
-// start how many CAs its file has.
+// start the number of CAs in its file.
 func countingService(t *testing.T) (flag, starts string) {
 	t.Helper()
 	dir, starts := t.TempDir(), filepath.Join(t.TempDir(), "starts")

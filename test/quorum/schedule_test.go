@@ -24,7 +24,7 @@ func TestSchedule_drill(t *testing.T) {
 	n.AwaitRunning()
 	n.Put(n.Client(), "/test/saved", "x")
 	put := time.Now()
-	for range 2 { // so that two have the key
+	for range 2 { // so that two hold the key
 		n.awaitSnapshot(t, put)
 		put = time.Now()
 	}

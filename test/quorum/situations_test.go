@@ -35,8 +35,8 @@ type situations struct {
 }
 
 // TestSituations causes broken situations of an etcd that the sidecars run. In each,
-// `sidecar status` on every node whose sidecar runs has to say what is wrong, where, and what to
-// do; and the last line of the log of one that does not.
+// `sidecar status` on every node whose sidecar runs must say what is wrong, where, and what to
+// do; and on a node whose sidecar does not run, the last line of the log.
 func TestSituations(t *testing.T) {
 	t.Parallel()
 	if !smalldisk.Enter(t) {
@@ -68,8 +68,8 @@ func TestSituations(t *testing.T) {
 	s.twoVoters()
 }
 
-// says waits until the table of a node has all texts, each in one line; "|" is anything
-// between. Then it keeps what /status shows.
+// says waits until the table of a node contains all texts, each in one line; "|" is anything
+// between. Then it keeps the node's /status.
 func (s *situations) says(n *Node, texts ...string) {
 	s.Helper()
 	last := ""
@@ -91,7 +91,7 @@ func (s *situations) says(n *Node, texts ...string) {
 	s.capture(n)
 }
 
-// capture keeps what /status of a node shows, with paths of a real machine.
+// capture keeps the /status of a node, with paths of a real machine.
 func (s *situations) capture(n *Node) {
 	if !*rewrite {
 		return
@@ -152,8 +152,8 @@ func (s *situations) healed(nodes ...*Node) {
 	}
 }
 
-// memberDiskFull: the member of c ends, and is started again for ever. The cause is on each
-// node, with the node that has it, and no node proposes to remove it.
+// memberDiskFull: the member of c ends, and is started again for ever. Each node shows the
+// cause, and names c, and none proposes to remove it.
 func (s *situations) memberDiskFull() {
 	s.name = "member-disk-full"
 	filled := smalldisk.Fill(s.T, s.disk)
@@ -226,7 +226,7 @@ func (s *situations) startAgain(n *Node) {
 	s.healed(s.nodes...)
 }
 
-// joinUnanswered: a firewall drops what a joining node sends.
+// joinUnanswered: a firewall drops the packets of a joining node.
 func (s *situations) joinUnanswered(bundle string) {
 	s.name = "join-unanswered"
 	firewall := etcdtest.NewProxy(s.T, s.a.Address+":8087")
@@ -269,8 +269,8 @@ func (s *situations) copyFile(from, to string) {
 	s.must(os.WriteFile(to, text, 0o600))
 }
 
-// oldCopy: c starts on an old copy of its data. It ends, and says how to replace it; what it
-// prints is typed.
+// oldCopy: c starts on an old copy of its data. It ends, and says how to replace it; the test
+// types the printed commands.
 func (s *situations) oldCopy() {
 	s.name = "old-copy"
 	s.must(s.c.Stop())
@@ -295,7 +295,7 @@ func (s *situations) oldCopy() {
 	if remove == nil || !strings.Contains(s.a.command(s.T, "cluster", "members"), remove[1]) {
 		s.Errorf("no command with the ID of a member in %s", last)
 	}
-	// What the row of WARNINGS prints does the same, and with it the whole departure.
+	// The command in the row of WARNINGS does the same, and with it the whole departure.
 	wantText(s.T, s.types(s.b, "sidecar cluster remove c"), "of node c removed")
 	for _, n := range []*Node{s.a, s.b} {
 		s.says(n, "c|it is not alive; start it again, or if it has stopped for good: sidecar node remove c --confirm-stopped")
@@ -368,7 +368,7 @@ func (s *situations) memberStalls() {
 	}
 }
 
-// etcdLeader waits until a node other than this one leads etcd, and returns it. Every node but that one has to
+// etcdLeader waits until a node other than this one leads etcd, and returns it. Every node but that one must
 // see it; nil: every node.
 func (s *situations) etcdLeader(except *Node) *Node {
 	s.Helper()

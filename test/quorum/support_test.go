@@ -121,7 +121,7 @@ func (f supportFile) wantFiles(t *testing.T, texts, missing map[string]string) {
 	}
 }
 
-// TestSupport: one command collects what helps, whatever hangs, and no secret of this world is in the file.
+// TestSupport: one command collects all that helps, also when parts hang, and the file contains no secret of this world.
 func TestSupport(t *testing.T) {
 	t.Parallel()
 	rig := New(t, "")
@@ -182,8 +182,8 @@ users: [{name: u, user: {token: %s}}]
 	stopped.wantNone(t, secrets)
 }
 
-// secretLines returns lines of all private keys below a directory, without the last ones: these have a part
-// of the public key.
+// secretLines returns lines of all private keys below a directory, without the last ones: these contain a
+// part of the public key.
 func secretLines(t *testing.T, dir string) (out []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "pki", "*.key"))
@@ -201,7 +201,7 @@ func secretLines(t *testing.T, dir string) (out []string) {
 	return out
 }
 
-// wantNone requires that no file has a secret.
+// wantNone requires that no file contains a secret.
 func (f supportFile) wantNone(t *testing.T, secrets []string) {
 	t.Helper()
 	for name, content := range f.content {

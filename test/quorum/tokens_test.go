@@ -79,9 +79,9 @@ type outcome int
 
 const (
 	finishes outcome = iota // the token is not needed any more
-	refused                 // with what to do; no member was added
+	refused                 // with the remedy; no member was added
 	leftOver                // refused too, and a learner was added before
-	either                  // it depends on how far its etcd had come
+	either                  // it depends on the progress of its etcd
 )
 
 // ending is a step after which a token ends, and how the join ends then.
@@ -103,7 +103,7 @@ func eachEnding(t *testing.T, endings []ending, test func(t *testing.T, step, ho
 }
 
 // The token is revoked, or expires, while a node joins: after each step before its member
-// has begun, the joining node is killed, the token ends, and the node starts again with the same flags. Either
+// begins, the joining node is killed, the token ends, and the node starts again with the same flags. Either
 // its join goes on, since the use was its own already, or it ends with a clear error; then
 // another token finishes the join. No member is left over.
 func TestJoin_tokenEnds(t *testing.T) {
