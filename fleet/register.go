@@ -45,7 +45,7 @@ type RegistrarConfig struct {
 	// (docs/protocol.md#apiserver-version).
 	APIServer *event.Value[string]
 	Log       *slog.Logger
-	Trace     trace.Hook // of tests; nil: nothing is reported
+	Trace     trace.Hook // for the recorder and tests; nil: nothing is reported
 }
 
 // Registrar writes this node's record and keeps it current

@@ -5,8 +5,7 @@ import (
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// This file reports the actions of a registrar to tests (package trace). In production,
-// RegistrarConfig.Trace is nil.
+// This file reports the actions of a registrar to the recorder and to tests (package trace).
 
 func (r *Registrar) traceRead(found bool, record protocol.Record) {
 	if r.cfg.Trace != nil {

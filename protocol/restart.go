@@ -1,5 +1,7 @@
 package protocol
 
+import "time"
+
 // This file decides when a service whose file changed is started again
 // (docs/protocol.md#service-turns).
 
@@ -15,6 +17,19 @@ const (
 	// ServiceTurnDrained: it holds one, and is out of service.
 	ServiceTurnDrained
 )
+
+// TurnDrain is how long a node is out of service in its turn before its services restart or its machine
+// reboots, and the default of sidecar turn --drain.
+const TurnDrain = 5 * time.Second
+
+// ServiceTurnAfter returns the progress of the turn that a node has for its services. out is how long
+// the node has been out of service; 0: clients may use it.
+func ServiceTurnAfter(out time.Duration) ServiceTurn {
+	if out < TurnDrain {
+		return ServiceTurnTaken
+	}
+	return ServiceTurnDrained
+}
 
 // RestartFacts are the facts that a sidecar knows when files of its services changed.
 type RestartFacts struct {

@@ -1,6 +1,9 @@
 package protocol
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // A node that serves takes a turn, unless it is alone. In its turn, it waits until clients have left.
 func TestJudgeRestart(t *testing.T) {
@@ -16,6 +19,17 @@ func TestJudgeRestart(t *testing.T) {
 			if got := JudgeRestart(f); got != want {
 				t.Errorf("%+v: got %d, want %d", f, got, want)
 			}
+		}
+	}
+}
+
+// A node is out of service for the whole drain before its services restart.
+func TestServiceTurnAfter(t *testing.T) {
+	for out, want := range map[time.Duration]ServiceTurn{
+		0: ServiceTurnTaken, TurnDrain - time.Millisecond: ServiceTurnTaken, TurnDrain: ServiceTurnDrained, time.Hour: ServiceTurnDrained,
+	} {
+		if got := ServiceTurnAfter(out); got != want {
+			t.Errorf("after %s: got %d, want %d", out, got, want)
 		}
 	}
 }

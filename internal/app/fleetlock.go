@@ -62,13 +62,13 @@ func (l fleetLock) PreReboot(ctx context.Context, agent string) error {
 	return l.awaitOut(ctx, has)
 }
 
-// awaitOut returns when this node is out of service, and its turn is at least turnDrain old.
+// awaitOut returns when this node is out of service, and its turn is at least protocol.TurnDrain old.
 func (l fleetLock) awaitOut(ctx context.Context, has protocol.Turn) error {
 	for {
 		now, fleetChanged := l.a.follower.Fleet().Load()
 		published, publishedChanged := l.a.published()
 		out := isOut(now, has.Node) && !published
-		left := turnDrain - time.Since(has.Since)
+		left := protocol.TurnDrain - time.Since(has.Since)
 		if out && left <= 0 {
 			return nil
 		}

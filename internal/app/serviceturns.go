@@ -11,10 +11,6 @@ import (
 	"github.com/lockstep-dev/lockstep/role"
 )
 
-// turnDrain is how long a node is out of service before its services restart or its machine
-// reboots, as with sidecar turn.
-const turnDrain = 5 * time.Second
-
 // keepServiceTurns takes a turn when services with restart: in-turn have changed, and ends it when
 // they are ready, until ctx ends (docs/protocol.md#service-turns).
 func (a *App) keepServiceTurns(ctx context.Context) error {
@@ -76,10 +72,10 @@ func (o *outOfService) turn(has bool) protocol.ServiceTurn {
 	switch {
 	case !has:
 		return protocol.NoServiceTurn
-	case o.since.IsZero() || time.Since(o.since) < turnDrain:
-		return protocol.ServiceTurnTaken
+	case o.since.IsZero():
+		return protocol.ServiceTurnAfter(0)
 	default:
-		return protocol.ServiceTurnDrained
+		return protocol.ServiceTurnAfter(time.Since(o.since))
 	}
 }
 

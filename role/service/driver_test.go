@@ -130,23 +130,15 @@ func TestSupervisor_processes(t *testing.T) {
 		}
 		return list
 	}
-	s := New(Config{})
-	s.Reload(read())
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = s.Run(ctx)
-	}()
-	defer func() { cancel(); <-done }()
+	s, stop := supervise(t, read()...)
+	defer stop() // it may be called twice
 	awaitReady(t, s)
 	if err := os.WriteFile(filepath.Join(services, "1.yaml"), []byte(file("one", "; true")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.Reload(read())
 	awaitReady(t, s)
-	cancel()
-	<-done
+	stop()
 	text, err := os.ReadFile(story)
 	want := "start one, start two, stop one, start one, stop two, stop one"
 	if got := strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", ", "); got != want || err != nil {
@@ -176,15 +168,8 @@ func TestSupervisor_anotherProgram(t *testing.T) {
 		Process:   &Process{Command: []string{"/bin/sh", "-c", "echo >" + started + "; exec sleep 600"}},
 		Readiness: &readiness.Config{TCPSocket: &readiness.TCPSocket{Address: l.Addr().String()}, Period: limit, Timeout: limit, SuccessThreshold: 1, FailureThreshold: 1},
 	}
-	s := New(Config{})
-	s.Reload([]Service{svc})
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = s.Run(ctx)
-	}()
-	defer func() { cancel(); <-done }()
+	s, stop := supervise(t, svc)
+	defer stop()
 	await := func(what string, cond func(Status) bool) {
 		t.Helper()
 		timer := time.After(limit)
@@ -214,4 +199,21 @@ func TestSupervisor_anotherProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	await("it runs", func(st Status) bool { return st.Phase == Running })
+}
+
+// supervise starts a supervisor of services. stop ends it, and with it what it started.
+func supervise(t *testing.T, services ...Service) (s *Supervisor, stop func()) {
+	t.Helper()
+	s = New(Config{})
+	s.Reload(services)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Run(ctx) // it ends with ctx
+	}()
+	return s, func() {
+		cancel()
+		<-done
+	}
 }

@@ -1,7 +1,6 @@
 package service
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -17,15 +16,8 @@ func TestSupervisor_anotherProgramAnswersExec(t *testing.T) {
 		Process:   &Process{Command: []string{"/bin/sh", "-c", "sleep 0.3; echo address already in use; exit 1"}},
 		Readiness: &readiness.Config{Exec: &readiness.Exec{Command: []string{"/bin/true"}}, Period: time.Second, Timeout: limit, SuccessThreshold: 1, FailureThreshold: 1},
 	}
-	s := New(Config{})
-	s.Reload([]Service{svc})
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = s.Run(ctx)
-	}()
-	defer func() { cancel(); <-done }()
+	s, stop := supervise(t, svc)
+	defer stop()
 	timer := time.After(limit)
 	for said := false; ; {
 		now, changed := s.State().Load()
