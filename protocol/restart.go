@@ -36,8 +36,8 @@ type RestartFacts struct {
 	Turn ServiceTurn
 	// Serving: a service that would stop runs, and has been ready.
 	Serving bool
-	// GateClosed: the gate of the node is closed, and /readyz shows it.
-	GateClosed bool
+	// Closed is how long the gate of the node has been closed, and /readyz shows it; 0: it is open.
+	Closed time.Duration
 	// Alone: no other controller is registered.
 	Alone bool
 }
@@ -68,9 +68,13 @@ func JudgeRestart(f RestartFacts) Restart {
 	case !f.Serving:
 		// Nothing that clients use stops. The change may be the repair, on all nodes.
 		return RestartNow
-	case f.GateClosed:
-		// People cordoned it, or hold its turn.
+	case f.Closed >= TurnDrain:
+		// People cordoned it, or hold its turn, and clients left.
 		return RestartNow
+	case f.Closed > 0:
+		// Clients may not have noticed yet. The gate may also close before the turn that closed it
+		// is known here.
+		return RestartDrains
 	case f.Alone:
 		// Waiting gains nothing: no other node could serve meanwhile.
 		return RestartNow

@@ -9,16 +9,25 @@ import (
 func TestJudgeRestart(t *testing.T) {
 	for _, turn := range []ServiceTurn{NoServiceTurn, ServiceTurnTaken, ServiceTurnDrained} {
 		for n := range 8 {
-			f := RestartFacts{Turn: turn, Serving: n&1 != 0, GateClosed: n&2 != 0, Alone: n&4 != 0}
+			f := RestartFacts{Turn: turn, Serving: n&1 != 0, Closed: time.Duration(n>>1&1) * TurnDrain, Alone: n&4 != 0}
 			want := RestartNow
 			if turn == ServiceTurnTaken {
 				want = RestartDrains
-			} else if turn == NoServiceTurn && f.Serving && !f.GateClosed && !f.Alone {
+			} else if turn == NoServiceTurn && f.Serving && f.Closed == 0 && !f.Alone {
 				want = RestartInTurn
 			}
 			if got := JudgeRestart(f); got != want {
 				t.Errorf("%+v: got %d, want %d", f, got, want)
 			}
+		}
+	}
+}
+
+// A gate that just closed may still be used by clients, also of a node that is alone.
+func TestJudgeRestart_justClosed(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		if got := JudgeRestart(RestartFacts{Serving: true, Closed: TurnDrain - 1, Alone: alone}); got != RestartDrains {
+			t.Errorf("alone %t: got %d, want %d", alone, got, RestartDrains)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -24,20 +25,22 @@ func (s *Server) Pending() *event.Value[string] { return s.pending }
 // keepLoaded puts changes of the services directory into use until ctx ends. Services that clients
 // use wait for this node's turn (docs/protocol.md#service-turns).
 func (s *Server) keepLoaded(ctx context.Context) error {
+	var closedSince time.Time // since when the gate is closed; zero: it is open
 	for {
 		found, foundChanged := s.found.Load()
 		turn, turnChanged := s.cfg.Turn.Load()
 		state, stateChanged := s.supervised.State().Load()
 		gate, gateChanged := s.cfg.Displayed.Load()
-		// The cordon of a turn closes the gate. The gate may close before Turn reports the turn.
-		if t, ok := s.cfg.Registrar.Fleet.Get().Turns.Of(s.cfg.Node); ok && t.Kind == protocol.TurnOfServices {
-			turn.Has = max(turn.Has, protocol.ServiceTurnTaken)
+		facts := protocol.RestartFacts{Turn: turn.Has, Alone: turn.Alone}
+		if gate.Ready {
+			closedSince = time.Time{}
+		} else {
+			closedSince = firstTime(closedSince, time.Now())
+			facts.Closed = time.Since(closedSince) + 1 // not 0, which is an open gate
 		}
 		next, names := service.Held(protocol.RoleController, s.loaded.Get(), found)
-		restart := protocol.JudgeRestart(protocol.RestartFacts{
-			Turn: turn.Has, Alone: turn.Alone, Serving: state.Used(names), GateClosed: !gate.Ready,
-		})
-		if restart == protocol.RestartNow {
+		facts.Serving = state.Used(names)
+		if protocol.JudgeRestart(facts) == protocol.RestartNow {
 			next, names = found, nil
 		}
 		// In this order: when nothing is pending, all services that must be ready are in loaded.
@@ -45,10 +48,24 @@ func (s *Server) keepLoaded(ctx context.Context) error {
 			s.loaded.Set(next)
 		}
 		set(s.pending, waiting(names))
-		if !event.Wait(ctx, foundChanged, turnChanged, stateChanged, gateChanged) {
+		limited, cancel := ctx, func() {}
+		if len(names) > 0 && facts.Closed > 0 {
+			limited, cancel = context.WithTimeout(ctx, protocol.TurnDrain)
+		}
+		event.Wait(limited, foundChanged, turnChanged, stateChanged, gateChanged)
+		cancel()
+		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
+}
+
+// firstTime returns was, or if that is zero, now.
+func firstTime(was, now time.Time) time.Time {
+	if was.IsZero() {
+		return now
+	}
+	return was
 }
 
 // identical reports whether two services are equal and come from the same file.
