@@ -16,12 +16,6 @@ import (
 	"github.com/lockstep-dev/lockstep/strict"
 )
 
-// The type of a service.
-const (
-	apiVersion = "lockstep.dev/v1"
-	kind       = "Service"
-)
-
 // maxServices bounds the files of a directory.
 const maxServices = 100
 
@@ -95,10 +89,9 @@ func (l *loader) file(name string) {
 	switch {
 	case l.problems.Count() > before:
 	case len(documents) != 1:
-		l.problems.Add(at, "has %d documents, want one of kind %s: one file for each service", len(documents), kind)
+		l.problems.Add(at, "has %d documents, want one of kind Service: one file for each service", len(documents))
 	default:
-		r := reader{loader: l, at: documents[0].At}
-		s := r.service(documents[0].Root)
+		s := l.service(documents[0])
 		s.Source = Source{File: at.File, Changed: changed}
 		l.services = append(l.services, s)
 	}

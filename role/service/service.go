@@ -51,10 +51,10 @@ type Process struct {
 
 // Output is a file for the output of a process.
 type Output struct {
-	File       string // empty: the log of the sidecar
-	MaxSizeMiB int    // the size at which the file is rotated
-	Backups    int    // how many rotated files are kept
-	Status     string // StatusNone: Status shows no line; empty: it shows the last lines
+	File       string `field:"file"`                       // empty: the log of the sidecar
+	MaxSizeMiB int    `field:"maxSizeMiB" range:"1 10240"` // the size at which the file is rotated
+	Backups    int    `field:"backups" range:"1 1000"`     // how many rotated files are kept
+	Status     string `field:"status" want:"none"`         // StatusNone: Status shows no line; empty: it shows the last lines
 }
 
 // StatusNone is for a process whose output may contain secrets.
@@ -62,14 +62,14 @@ const StatusNone = "none"
 
 // SystemdUnit is a systemd unit that is installed on the node.
 type SystemdUnit struct {
-	Name string
+	Name string `field:"name" required:""`
 }
 
 // StaticPod is a pod that the node's kubelet runs.
 type StaticPod struct {
-	Manifest  string // the file
+	Manifest  string `field:"manifest" required:""` // the file
 	Content   []byte // the content of the file when it was loaded
-	Directory string // the directory that the kubelet reads
+	Directory string `field:"directory" required:""` // the directory that the kubelet reads
 }
 
 // Driver returns the name of the driver: process, systemdUnit or staticPod.

@@ -15,16 +15,17 @@ import (
 // Config configures the probe of a service: one of HTTPGet, Exec and TCPSocket, and the times, with
 // the names and the defaults of a kubelet.
 type Config struct {
-	HTTPGet   *HTTPGet
-	Exec      *Exec
-	TCPSocket *TCPSocket
+	HTTPGet   *HTTPGet   `field:"httpGet"`
+	Exec      *Exec      `field:"exec"`
+	TCPSocket *TCPSocket `field:"tcpSocket"`
 
-	InitialDelay time.Duration // before the first probe of an instance
-	Period       time.Duration // between the starts of two probes
-	Timeout      time.Duration // of one probe
+	InitialDelay time.Duration `field:"initialDelaySeconds" range:"0 86400"` // before the first probe of an instance
+	Period       time.Duration `field:"periodSeconds" range:"1 86400"`       // between the starts of two probes
+	Timeout      time.Duration `field:"timeoutSeconds" range:"1 86400"`      // of one probe
 	// SuccessThreshold is how many probes in a row must succeed until the service is ready,
 	// FailureThreshold how many must fail until it is no longer ready.
-	SuccessThreshold, FailureThreshold int
+	SuccessThreshold int `field:"successThreshold" range:"1 1000"`
+	FailureThreshold int `field:"failureThreshold" range:"1 1000"`
 }
 
 // The times of a kubelet.
@@ -37,21 +38,22 @@ const (
 
 // HTTPGet succeeds if the status of the answer is from 200 to 399.
 type HTTPGet struct {
-	URL string
+	URL string `field:"url" required:"" variables:""`
 	// CAFile contains the CA certificates for the server's certificate, in PEM; empty: the system's
 	// CAs. It is read at each probe: the service may write it.
-	CAFile             string
-	InsecureSkipVerify bool // do not verify the certificate, as kubelets do
+	CAFile             string `field:"caFile" variables:""`
+	InsecureSkipVerify bool   `field:"insecureSkipVerify"` // do not verify the certificate, as kubelets do
 }
 
 // Exec succeeds if the program ends with exit code 0.
 type Exec struct {
-	Command []string // the program, as a path, and its arguments
+	// Command is the program, as a path, and its arguments.
+	Command []string `field:"command" required:"it is a list with the program, as a path, and its arguments" variables:""`
 }
 
 // TCPSocket succeeds if a connection can be opened.
 type TCPSocket struct {
-	Address string // host:port
+	Address string `field:"address" required:"" variables:""` // host:port
 }
 
 // Runner runs a program to its end, and kills it when ctx ends.
