@@ -26,6 +26,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // Config configures a Manager. Client and Log are required.
@@ -139,16 +140,10 @@ type Status struct {
 	State State
 	Since time.Time
 	// Transitions are the changes until now, the oldest first.
-	Transitions []Transition
+	Transitions []report.Transition
 	// Problem is why the state is Failed, or why the current step waits; empty:
 	// nothing is wrong.
 	Problem string
-}
-
-// Transition is a change of the state.
-type Transition struct {
-	From, To State
-	At       time.Time
 }
 
 // Manager brings the sidecar into its cluster. Its methods may be called from many
@@ -349,7 +344,7 @@ func (m *Manager) change(to State, problem string) {
 	event.Update(m.status, func(s Status) Status {
 		return Status{
 			State: to, Since: now, Problem: problem,
-			Transitions: append(slices.Clone(s.Transitions), Transition{s.State, to, now}),
+			Transitions: append(slices.Clone(s.Transitions), report.Transition{From: string(s.State), To: string(to), At: report.At(now)}),
 		}
 	})
 	m.log.Info("cluster state changed", "from", string(from), "to", string(to))

@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/cluster/member"
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 func newManager(t *testing.T, embedded *Embedded) *Manager {
@@ -37,11 +38,11 @@ func TestManager_memberProblem(t *testing.T) {
 		want     string
 	}{
 		{nil, ""},
-		{[]Observed{{ID: "a1", Healthy: true}, {ID: "b2"}}, ""},
-		{[]Observed{{ID: "a1", Problem: "it has no leader"}, {ID: "b2"}}, "it has no leader: start the other nodes"},
-		{[]Observed{{ID: "a1", Problem: "it does not answer"}, {ID: "b2", Healthy: true}}, "its process runs, and does not answer"},
-		{[]Observed{{ID: "a1", Problem: "memberID:161 alarm:CORRUPT "}}, "memberID:161 alarm:CORRUPT"},
-		{[]Observed{{ID: "a1"}}, "it is not healthy"},
+		{[]Observed{{Member: report.Member{ID: "a1", Healthy: true}}, {Member: report.Member{ID: "b2"}}}, ""},
+		{[]Observed{{Member: report.Member{ID: "a1", Problem: "it has no leader"}}, {Member: report.Member{ID: "b2"}}}, "it has no leader: start the other nodes"},
+		{[]Observed{{Member: report.Member{ID: "a1", Problem: "it does not answer"}}, {Member: report.Member{ID: "b2", Healthy: true}}}, "its process runs, and does not answer"},
+		{[]Observed{{Member: report.Member{ID: "a1", Problem: "memberID:161 alarm:CORRUPT "}}}, "memberID:161 alarm:CORRUPT"},
+		{[]Observed{{Member: report.Member{ID: "a1"}}}, "it is not healthy"},
 	} {
 		m.observed.Set(tt.observed)
 		if got := m.MemberProblem(); got != tt.want && (tt.want == "" || !strings.HasPrefix(got, tt.want)) {
@@ -70,8 +71,8 @@ func TestMemberEnded_oldCopy(t *testing.T) {
 // changes.
 func TestKeepSince(t *testing.T) {
 	first, then := time.Unix(10, 0), time.Unix(20, 0)
-	before := keepSince([]Observed{{ID: "a"}, {ID: "b", Healthy: true}}, nil, first)
-	now := keepSince([]Observed{{ID: "a", Problem: "it has no leader"}, {ID: "b"}, {ID: "c", Healthy: true}}, before, then)
+	before := keepSince([]Observed{{Member: report.Member{ID: "a"}}, {Member: report.Member{ID: "b", Healthy: true}}}, nil, first)
+	now := keepSince([]Observed{{Member: report.Member{ID: "a", Problem: "it has no leader"}}, {Member: report.Member{ID: "b"}}, {Member: report.Member{ID: "c", Healthy: true}}}, before, then)
 	if !now[0].Since.Equal(first) || !now[1].Since.Equal(then) || !now[2].Since.IsZero() {
 		t.Errorf("got %+v", now)
 	}
@@ -99,7 +100,7 @@ func TestManager_external(t *testing.T) {
 		m.cfg.Client.Contact().Set(etcd.Contact{Last: m.Status().Get().Since})
 		waiters.Wait()
 		now := m.Status().Get()
-		if now.State != Running || len(now.Transitions) != 2 || now.Transitions[0].To != ConnectingExternal || now.Transitions[1].To != Running {
+		if now.State != Running || len(now.Transitions) != 2 || now.Transitions[0].To != string(ConnectingExternal) || now.Transitions[1].To != string(Running) {
 			t.Errorf("got %+v", now)
 		}
 		if err := m.Run(t.Context()); !errors.Is(err, ErrRan) {

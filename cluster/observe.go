@@ -12,20 +12,12 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // Observed is a member of the cluster, as this sidecar observes it.
 type Observed struct {
-	ID      string // of etcd, in hexadecimal
-	Node    string // the node ID; empty: not known
-	Address string
-	Learner bool // it is not a voter yet
-	Leader  bool // it leads the etcd cluster
-	Healthy bool // it answered, and knows a leader
-	// Problem is why it is not healthy; empty: it is, or nothing is known of it.
-	Problem string
-	// Since is when this sidecar first found that it is not healthy; zero: it is.
-	Since time.Time
+	report.Member
 	// DBSize is the size of its database, rounded down to a hundredth of Quota, so that the
 	// value rarely changes. Both are in bytes; 0: not known.
 	DBSize, Quota int64
@@ -74,14 +66,16 @@ func (f *flow) askMembers(ctx context.Context, list []members.Member) []Observed
 	var out []Observed
 	if err != nil {
 		for _, m := range list {
-			out = append(out, Observed{ID: m.ID, Node: m.Node, Address: m.Address, Learner: m.Learner, Problem: unanswered})
+			out = append(out, Observed{Member: report.Member{ID: m.ID, Node: m.Node, Address: m.Address, Learner: m.Learner, Problem: unanswered}})
 		}
 		return byNode(out)
 	}
 	for _, v := range views {
 		o := Observed{
-			ID: keyspace.MemberID(v.ID), Node: string(v.Node), Address: v.Address,
-			Learner: v.Learner, Leader: v.Leader, Healthy: v.Healthy, Problem: v.Problem,
+			Member: report.Member{
+				ID: keyspace.MemberID(v.ID), Node: string(v.Node), Address: v.Address,
+				Learner: v.Learner, Leader: v.Leader, Healthy: v.Healthy, Problem: v.Problem,
+			},
 			DBSize: hundredths(v.DBSize, v.Quota), Quota: v.Quota, Full: v.Full,
 		}
 		if i := slices.IndexFunc(list, func(m members.Member) bool { return m.ID == o.ID }); i >= 0 {
@@ -110,7 +104,7 @@ func keepSince(now, before []Observed, at time.Time) []Observed {
 		if o.Healthy {
 			continue
 		}
-		now[i].Since = at
+		now[i].Since = report.At(at)
 		was := slices.IndexFunc(before, func(b Observed) bool { return b.ID == o.ID && !b.Healthy })
 		if was >= 0 {
 			now[i].Since = before[was].Since

@@ -135,20 +135,3 @@ func (c *certificates) read() (pemFiles, error) {
 	}
 	return out, nil
 }
-
-// CertificateReport is a certificate that this sidecar uses.
-type CertificateReport struct {
-	Use     string     `json:"use"`
-	File    string     `json:"file"`
-	Expires *time.Time `json:"expires"`
-	Problem string     `json:"problem"`
-}
-
-// certificatesReport renders certificates.
-func certificatesReport(certs []Certificate) []CertificateReport {
-	out := make([]CertificateReport, 0, len(certs))
-	for _, c := range certs {
-		out = append(out, CertificateReport{Use: c.Use, File: c.File, Expires: timestamp(c.Expires), Problem: c.Problem})
-	}
-	return out
-}

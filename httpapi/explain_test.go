@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 func TestPasteable(t *testing.T) {
@@ -38,12 +38,12 @@ func TestVerdict_fenced(t *testing.T) {
 	s := Snapshot{Gate: Gate{Verdict: protocol.Verdict{Reason: protocol.Fenced, Message: "fenced; " + protocol.RegistersAgain}}}
 	for _, tt := range []struct {
 		connected bool
-		services  []Service
+		services  []report.Service
 		want      string
 	}{
 		{false, nil, "fenced; it registers again when etcd answers"},
 		{true, nil, "fenced; etcd answers again: it registers in a moment"},
-		{true, []Service{{Name: "x", Ready: true}, {Name: "kube-apiserver"}}, "fenced; etcd answers again: it registers when its services are ready: kube-apiserver (see SERVICES)"},
+		{true, []report.Service{{Name: "x", Ready: true}, {Name: "kube-apiserver"}}, "fenced; etcd answers again: it registers when its services are ready: kube-apiserver (see SERVICES)"},
 	} {
 		s.Etcd.Connected, s.Services = tt.connected, tt.services
 		if got := verdict(s).Message; got != tt.want {
@@ -55,10 +55,10 @@ func TestVerdict_fenced(t *testing.T) {
 // Every message of the election can be pasted, that of the step too.
 func TestNewReport_pasteableElection(t *testing.T) {
 	const command = "sidecar store adopt --id 00ff"
-	report := NewReport(Snapshot{EtcdFlags: " --etcd-servers=E", Election: Election{
+	now := NewStatus(Snapshot{EtcdFlags: " --etcd-servers=E", Election: Election{
 		State: protocol.Leading, Step: protocol.Step{Kind: protocol.StepHold, Message: command}, Eligibility: protocol.Eligibility{Message: command},
 	}})
-	for _, got := range []string{report.Election.Step.Message, report.Election.Message} {
+	for _, got := range []string{now.Election.Step.Message, now.Election.Message} {
 		if want := command + " --etcd-servers=E"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
@@ -74,7 +74,7 @@ func TestVerdictSaysTheCause(t *testing.T) {
 		Election: protocol.Withdrawn, Warnings: []protocol.Warning{{Message: "no rights"}},
 	}}
 	missing := Gate{Verdict: protocol.Verdict{Reason: protocol.StatusMissing, Message: "missing"}}
-	connected := Etcd{Reached: true, Connected: true}
+	connected := Etcd{Reached: true, Etcd: report.Etcd{Connected: true}}
 	own := protocol.Local{ID: "a"}
 	for want, s := range map[string]Snapshot{
 		`missing; b leads: ConfigMap "x": rejected`:          {Local: own, Gate: missing, Etcd: connected, Fleet: protocol.Fleet{Records: []*protocol.Record{leads, withdrew}}},
@@ -84,11 +84,11 @@ func TestVerdictSaysTheCause(t *testing.T) {
 		"missing; no node leads: this node has withdrawn: forbidden": {Local: own, Gate: missing, Etcd: connected, Election: Election{
 			State: protocol.Withdrawn, Eligibility: protocol.Eligibility{Message: "forbidden"}}},
 		"missing; this node leads: 1 of 5 objects failed in its last pass (see FAILURES)": {Local: own, Gate: missing, Etcd: connected,
-			Election: Election{State: protocol.Leading}, Reconcile: report.Report{TotalFailures: 1, Objects: report.Counts{Desired: 5}}},
+			Election: Election{State: protocol.Leading}, Reconcile: report.Reconcile{TotalFailures: 1, Objects: report.Objects{Desired: 5}}},
 		"missing; this node leads: it waits for x, y (see BLOCKERS)": {Local: own, Gate: missing, Etcd: connected,
 			Election: Election{State: protocol.Leading, Step: protocol.Step{Blockers: []protocol.Blocker{{Node: "x"}, {Node: "y"}}}}},
 		"etcd has not been reached yet: http://e: closed": {
-			Gate: Gate{Verdict: protocol.Verdict{Reason: protocol.Starting, Message: "etcd has not been reached yet"}}, Etcd: Etcd{Problem: "http://e: closed"}},
+			Gate: Gate{Verdict: protocol.Verdict{Reason: protocol.Starting, Message: "etcd has not been reached yet"}}, Etcd: Etcd{Etcd: report.Etcd{Problem: "http://e: closed"}}},
 	} {
 		if got := verdict(s).Message; got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
@@ -98,13 +98,13 @@ func TestVerdictSaysTheCause(t *testing.T) {
 
 // A node that has lost etcd does not pass off what it last knew as the truth.
 func TestReportWithoutEtcd(t *testing.T) {
-	s := Snapshot{Election: Election{State: protocol.Ineligible}, Etcd: Etcd{Reached: true, LastContact: epochTime}}
-	got := NewReport(s)
+	s := Snapshot{Election: Election{State: protocol.Ineligible}, Etcd: Etcd{Reached: true, Etcd: report.Etcd{LastContact: report.At(epochTime)}}}
+	got := NewStatus(s)
 	if got.Election.State != "unknown" || got.Election.Reason != "EtcdUnreachable" || got.UpgradeReady || got.UpgradeObstacles[0].Reason != "EtcdUnreachable" {
 		t.Errorf("got %+v, %+v", got.Election, got.UpgradeObstacles)
 	}
 	s.Election.State = protocol.Leading // by a lease that has not ended
-	if got := NewReport(s).Election.State; got != "leading" {
+	if got := NewStatus(s).Election.State; got != "leading" {
 		t.Errorf("got %s, want what it knows by itself", got)
 	}
 	s.Gate.Verdict = protocol.Verdict{Ready: true, Reason: protocol.Ready}
@@ -120,7 +120,7 @@ func TestReportWithFullEtcd(t *testing.T) {
 	settled.Etcd.Connected = true
 	before := len(judgeUpgrade(settled).Obstacles)
 	settled.Etcd.Full = true
-	got := NewReport(settled)
+	got := NewStatus(settled)
 	if got.UpgradeReady || len(got.UpgradeObstacles) != before+1 || got.UpgradeObstacles[0].Reason != "EtcdFull" {
 		t.Errorf("got %t, %+v", got.UpgradeReady, got.UpgradeObstacles)
 	}
@@ -135,7 +135,7 @@ func TestReportedBlockers(t *testing.T) {
 		{ID: "b"}, {ID: "c"},
 		{ID: "d", Alive: true, Presence: protocol.Presence{Warnings: []protocol.Warning{{Reason: protocol.ReleaseTooOld, Subject: "d"}}}},
 	}}
-	for _, n := range NewReport(Snapshot{Fleet: f}).Fleet.Nodes {
+	for _, n := range NewStatus(Snapshot{Fleet: f}).Fleet.Nodes {
 		if n.Blocks != (n.ID == "b") {
 			t.Errorf("%s: got blocks %t", n.ID, n.Blocks)
 		}

@@ -10,25 +10,15 @@ import (
 
 	"github.com/lockstep-dev/lockstep/history"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
-// HistoryReport is an entry of /history, and of sidecar history -o json.
-type HistoryReport struct {
-	Time    *time.Time `json:"time"`
-	Until   *time.Time `json:"until"` // null: it goes on
-	Kind    string     `json:"kind"`
-	Node    string     `json:"node"` // empty: it is about the fleet
-	Reason  string     `json:"reason"`
-	Message string     `json:"message"`
-	Count   int        `json:"count"`
-}
-
-// NewHistoryReports renders entries, in their order.
-func NewHistoryReports(entries []history.Entry) []HistoryReport {
-	out := make([]HistoryReport, 0, len(entries))
+// NewEntries renders entries, in their order.
+func NewEntries(entries []history.Entry) []report.Entry {
+	out := make([]report.Entry, 0, len(entries))
 	for _, e := range entries {
-		out = append(out, HistoryReport{
-			Time: timestamp(e.Time), Until: timestamp(e.Until), Kind: string(e.Kind), Node: string(e.Node), Reason: string(e.Reason),
+		out = append(out, report.Entry{
+			Time: report.At(e.Time), Until: report.At(e.Until), Kind: string(e.Kind), Node: string(e.Node), Reason: string(e.Reason),
 			Message: e.Sentence(), Count: e.Count,
 		})
 	}
@@ -73,7 +63,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	s.reply(w, http.StatusOK, indented(NewHistoryReports(filter.Filtered(s.cfg.History(r.Context())))))
+	s.reply(w, http.StatusOK, indented(NewEntries(filter.Filtered(s.cfg.History(r.Context())))))
 }
 
 // recording sends the recording of the flight recorder.

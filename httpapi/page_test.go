@@ -40,14 +40,14 @@ func TestPage(t *testing.T) {
 // TestPageNamesFields holds the script to the report, and to the history: each field that it reads
 // must exist.
 func TestPageNamesFields(t *testing.T) {
-	report := get(t, newFixture(t, states(t)[1].snap).Handler(), "/status").Body.String() + indented(NewHistoryReports([]history.Entry{{}}))
+	shown := get(t, newFixture(t, states(t)[1].snap).Handler(), "/status").Body.String() + indented(NewEntries([]history.Entry{{}}))
 	script := pageHTML[strings.Index(pageHTML, "<script>"):]
 	for _, m := range regexp.MustCompile(`\b(?:s|r|e|n|f|b|o|w|m|k|v|s\.[a-zA-Z]+)\??\.([a-z][A-Za-z]+)\b`).FindAllStringSubmatch(script, -1) {
 		switch m[1] {
 		case "map", "filter", "length", "includes", "step": // of JavaScript, and an object
 			continue
 		}
-		if !strings.Contains(report, `"`+m[1]+`"`) {
+		if !strings.Contains(shown, `"`+m[1]+`"`) {
 			t.Errorf("%s: the report has no field %q", m[0], m[1])
 		}
 	}

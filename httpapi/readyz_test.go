@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // get asks the handler and returns its answer.
@@ -67,13 +68,13 @@ func TestChecks(t *testing.T) {
 	})
 	t.Run("the member of this node only adds a note", func(t *testing.T) {
 		everyCombination(func(s Snapshot) {
-			s.Cluster = Cluster{Embedded: true, State: "Running", MemberProblem: "no space left on device"}
+			s.Cluster = Cluster{Embedded: true, Cluster: report.Cluster{State: "Running"}, MemberProblem: "no space left on device"}
 			body, ok := renderChecks(checks(s), nil)
 			if ok != s.Gate.Verdict.Ready || !strings.Contains(body, "[+]etcd-member ok, but the etcd member of this node cannot be used: no space left on device\n") {
 				t.Errorf("%+v: got %t\n%s", s.Gate.Verdict, ok, body)
 			}
 		})
-		starting := memberCheck(Cluster{Embedded: true, Problem: "ready: no majority"})
+		starting := memberCheck(Cluster{Embedded: true, Cluster: report.Cluster{Error: "ready: no majority"}})
 		if want := "the etcd member of this node is not in use yet: ready: no majority"; !starting.OK || starting.Note != want {
 			t.Errorf("got %+v", starting)
 		}

@@ -1,47 +1,46 @@
 package httpapi
 
 import (
+	"slices"
+
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
-func readyReport(s Snapshot) ReadyReport {
-	v, now := verdict(s), servesNow(s)
-	return ReadyReport{
+func readyReport(s Snapshot) report.Ready {
+	v := verdict(s)
+	standing, since := servesNow(s)
+	return report.Ready{
 		Ready: v.Ready, Reason: string(v.Reason), Message: v.Message,
-		Since: timestamp(s.Gate.Since), StaleSince: timestamp(s.Gate.StaleSince),
-		Override:     overrideReport(s.Override),
-		ServesReport: ServesReport{Serves: now.Serves, ServesReason: string(now.Reason), ServesMessage: now.Message},
-		ServesSince:  timestamp(now.Since),
+		Since: report.At(s.Gate.Since), StaleSince: report.At(s.Gate.StaleSince),
+		Override: overrideReport(s.Override), Standing: standing, ServesSince: report.At(since),
 	}
 }
 
-func fleetReport(s Snapshot) FleetReport {
+func fleetReport(s Snapshot) report.Fleet {
 	sum := protocol.Summarize(s.Fleet, s.Local.Version.Release)
-	out := FleetReport{
+	out := report.Fleet{
 		Revision:   s.Fleet.Revision,
 		MinRelease: sum.Min.String(),
 		MaxRelease: sum.Max.String(),
-		Nodes:      make([]FleetNode, 0, len(s.Fleet.Records)),
-		Blockers:   make([]BlockerReport, 0, len(s.Election.Step.Blockers)),
 	}
 	blocks := reportedBlockers(s.Fleet)
 	for _, b := range s.Election.Step.Blockers {
 		blocks[b.Node] = true
 		absence := s.Election.Absences[b.Node]
-		out.Blockers = append(out.Blockers, BlockerReport{
+		out.Blockers = append(out.Blockers, report.Blocker{
 			ID: string(b.Node), Release: b.Release.String(), Reason: string(b.Reason), Message: s.pasteable(b.Message),
-			GoneSince: timestamp(absence.Since), PassedOverAt: timestamp(absence.PassedOver),
+			GoneSince: report.At(absence.Since), PassedOverAt: report.At(absence.PassedOver),
 		})
 	}
 	for _, r := range s.Fleet.Records {
-		n := FleetNode{RecordReport: NewRecordReport(r), Blocks: blocks[r.ID], Warnings: []WarningReport{}}
+		n := report.FleetNode{Record: NewRecord(r), Blocks: blocks[r.ID]}
 		n.Problem = s.pasteable(n.Problem)
 		seen := s.Sightings[r.ID]
 		if !r.Alive && r.Node.FenceAfter > 0 && !seen.Alive.IsZero() {
-			n.ExpiresAt = timestamp(seen.Alive.Add(r.Node.FenceAfter))
+			n.ExpiresAt = report.At(seen.Alive.Add(r.Node.FenceAfter))
 		}
-		n.AliveSince, n.ServesSince = timestamp(seen.Alive), timestamp(seen.Serves)
+		n.AliveSince, n.ServesSince = report.At(seen.Alive), report.At(seen.Serves)
 		if r.Alive {
 			n.Host, n.Warnings = r.Presence.Host, s.nodeWarnings(r)
 		}
@@ -52,11 +51,11 @@ func fleetReport(s Snapshot) FleetReport {
 
 // nodeWarnings returns the warnings that a node reports. Their Since is by this sidecar's clock if it saw them
 // begin: the clock of that node may differ.
-func (s Snapshot) nodeWarnings(r *protocol.Record) []WarningReport {
+func (s Snapshot) nodeWarnings(r *protocol.Record) []report.Warning {
 	out := s.warningReports(r.Presence.Warnings)
 	for i, w := range r.Presence.Warnings {
 		if at, found := s.WarningsSince[NodeWarning{r.ID, w.Reason, w.Subject, w.Message}]; found {
-			out[i].Since = timestamp(at)
+			out[i].Since = report.At(at)
 		}
 	}
 	return out
@@ -81,10 +80,10 @@ func reportedBlockers(f protocol.Fleet) map[protocol.NodeID]bool {
 	return out
 }
 
-// NewRecordReport renders a record. It leaves the release of a corrupt record empty: the decoded part may be
+// NewRecord renders a record. It leaves the release of a corrupt record empty: the decoded part may be
 // anything.
-func NewRecordReport(r *protocol.Record) RecordReport {
-	out := RecordReport{
+func NewRecord(r *protocol.Record) report.Record {
+	out := report.Record{
 		ID:           string(r.ID),
 		Roles:        r.Node.Roles.Names(),
 		Ready:        r.Alive && r.Presence.Ready,
@@ -103,67 +102,63 @@ func NewRecordReport(r *protocol.Record) RecordReport {
 	}
 	if r.Alive {
 		out.Reason, out.Election = string(r.Presence.Reason), string(r.Presence.Election)
-		out.ServesReport = newServesReport(r)
-		out.RunReport = RunReport{ApiserverVersion: r.Presence.APIServer, ServicesDigest: r.Presence.Services}
+		out.Standing = newStanding(r)
+		out.Runs = report.Runs{ApiserverVersion: r.Presence.APIServer, ServicesDigest: r.Presence.Services}
 	}
 	return out
 }
 
-func reconcileReport(s Snapshot) ReconcileReport {
-	r := s.Reconcile
-	out := ReconcileReport{
-		Running:         s.Election.Working,
-		LastSuccess:     timestamp(r.LastSuccess),
-		LastError:       r.LastError,
-		DurationSeconds: r.Duration.Seconds(),
-		Objects:         ObjectsReport(r.Objects),
-		PruneHeld:       r.PruneHeld,
-		Failures:        make([]FailureReport, 0, len(r.Failures)),
-		TotalFailures:   r.TotalFailures,
-		Failing:         r.Failing,
-		Strangers:       make([]StrangerReport, 0, len(r.Strangers)),
-		TotalStrangers:  r.TotalStrangers,
-		Drift:           driftReport(r.Drift),
-	}
-	for _, f := range r.Failures {
-		out.Failures = append(out.Failures, FailureReport{
-			Object: f.Object, Message: f.Message, Source: f.Source, Remedy: f.Remedy(), Since: timestamp(f.Since), Required: f.Required,
-		})
-	}
-	for _, st := range r.Strangers {
-		out.Strangers = append(out.Strangers, StrangerReport(st))
+// endpointsReport completes the messages.
+func (s Snapshot) endpointsReport() report.Endpoints {
+	out := s.Endpoints
+	out.Message, out.Nodes = s.pasteable(out.Message), slices.Clone(out.Nodes)
+	for i, n := range out.Nodes {
+		out.Nodes[i].Message = s.pasteable(n.Message)
 	}
 	return out
 }
 
-func driftReport(d report.Drift) DriftReport {
-	out := DriftReport{
-		Watching: d.Watching, Problem: d.Problem, Repairs: d.Repairs, LastRepair: timestamp(d.LastRepair),
-		Fights: make([]FightReport, 0, len(d.Fights)),
+func (s Snapshot) replacementReport() *report.Replacement {
+	r := s.Replacement
+	if r.Revision == 0 {
+		return nil
 	}
-	for _, f := range d.Fights {
-		out.Fights = append(out.Fights, FightReport{
-			Object: f.Object, FieldManager: f.Manager, Fields: list(f.Fields), Repairs: f.Repairs,
-			Since: timestamp(f.Since), LastRepair: timestamp(f.Last), Message: f.Message(),
-		})
+	return &report.Replacement{
+		From: r.From, To: r.To, Since: report.At(r.Since), Message: s.pasteable(protocol.ReplacementState(s.Status, s.Fleet, r)),
+	}
+}
+
+// NewRollback returns the rollback that is under way; nil: there is none.
+func NewRollback(v protocol.StatusView, f protocol.Fleet) *report.Rollback {
+	r := f.Rollback
+	if !r.On() {
+		return nil
+	}
+	out := &report.Rollback{
+		To: r.To.String(), By: r.By, Since: report.At(r.Since), Until: report.At(r.Until),
+		Blockers: []string{}, Message: protocol.RollbackState(v, f),
+	}
+	for _, n := range protocol.RollbackBlockers(f, r.To) {
+		out.Blockers = append(out.Blockers, string(n.ID))
 	}
 	return out
 }
 
-func etcdReport(e Etcd) EtcdReport {
-	return EtcdReport{
-		Connected:   e.Connected,
-		LastContact: timestamp(e.LastContact),
-		Revision:    e.Revision,
-		Store:       e.Store,
-		Endpoints:   list(e.Endpoints),
-		Problem:     e.Problem,
-		Warnings:    list(e.Warnings),
+func (s Snapshot) rollbackReport() *report.Rollback {
+	out := NewRollback(s.Status, s.Fleet)
+	if out != nil {
+		out.Message = s.pasteable(out.Message)
 	}
+	return out
 }
 
-// RunReport lists the versions that a node reports to run, while it is alive.
-type RunReport struct {
-	ApiserverVersion string `json:"apiserverVersion"` // empty: unknown
-	ServicesDigest   string `json:"servicesDigest"`   // empty: it runs none
+func newCordonReport(c protocol.Cordon) *report.Cordon {
+	return &report.Cordon{Since: report.At(c.Since), Until: report.At(c.Until), Message: c.Message, By: c.By, Turn: c.Turn}
+}
+
+func overrideReport(o protocol.Override) *report.Override {
+	if !o.On() {
+		return nil
+	}
+	return &report.Override{Until: report.At(o.Until), Message: o.Message}
 }

@@ -23,12 +23,12 @@ func TestServes(t *testing.T) {
 			snap.APIServer = api
 			f := newFixture(t, snap)
 			want := get(t, f.Handler(), "/readyz").Code == http.StatusOK
-			report := NewReport(snap).Ready
-			if Serves(snap) != want || report.Serves != want {
-				t.Errorf("%s, %s: /readyz passes: %t, Serves: %t, /status: %t", st.name, name, want, Serves(snap), report.Serves)
+			shown := NewStatus(snap).Ready
+			if Serves(snap) != want || shown.Serves != want {
+				t.Errorf("%s, %s: /readyz passes: %t, Serves: %t, /status: %t", st.name, name, want, Serves(snap), shown.Serves)
 			}
-			if report.ServesReason == "" || report.ServesMessage == "" {
-				t.Errorf("%s, %s: got %+v", st.name, name, report)
+			if shown.ServesReason == "" || shown.ServesMessage == "" {
+				t.Errorf("%s, %s: got %+v", st.name, name, shown)
 			}
 		}
 	}
@@ -47,7 +47,7 @@ func TestServes_why(t *testing.T) {
 			"its kube-apiserver answers, and rejects the credentials of the kubeconfig, so whether it is ready is not known: 401 Unauthorized"},
 	} {
 		snap.APIServer = tt.api
-		if got := NewReport(snap).Ready; got.ServesReason != tt.reason || got.ServesMessage != tt.message || !got.Ready {
+		if got := NewStatus(snap).Ready; got.ServesReason != tt.reason || got.ServesMessage != tt.message || !got.Ready {
 			t.Errorf("got %+v, want %s: %s", got, tt.reason, tt.message)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // Snapshot is everything that the API shows, at one moment. It consists of plain values: after it was published,
@@ -16,9 +16,9 @@ type Snapshot struct {
 	// Roles are the roles in this node's record, as last seen.
 	Roles protocol.Roles
 	// LocalRoles are the roles by which this sidecar starts and stops services.
-	LocalRoles LocalRoles
+	LocalRoles report.Roles
 	// Services are the programs that this node runs for its roles.
-	Services []Service
+	Services []report.Service
 	// Address is where other machines reach the HTTP API (--advertise-url).
 	Address string
 	// BundleSource names where the bundle comes from: a directory, or
@@ -51,14 +51,13 @@ type Snapshot struct {
 
 	Election Election
 	// Reconcile is the report of this sidecar's own passes. All is zero if it never led.
-	Reconcile report.Report
+	Reconcile report.Reconcile
 	Etcd      Etcd
 	Cluster   Cluster
 	APIServer APIServer
-	// KubernetesService is the zero value without --kubernetes-service.
-	KubernetesService KubernetesService
+	Endpoints report.Endpoints
 	// Certificates are the ones that this sidecar uses, as its files contain them.
-	Certificates []Certificate
+	Certificates []report.Certificate
 
 	// Warnings are problems that need an action, such as a kubeconfig for another machine. Warnings about the etcd
 	// servers are in Etcd.
@@ -108,8 +107,6 @@ type Election struct {
 	// Step is the newest step of this leader, with the blockers that /status shows;
 	// the zero Step if this sidecar does not lead.
 	Step protocol.Step
-	// Working: a survey or a pass is running.
-	Working bool
 	// Absences is since when this leader has seen nodes without presence.
 	Absences map[protocol.NodeID]Absence
 }
@@ -121,29 +118,13 @@ type Absence struct {
 	PassedOver time.Time // when the leader no longer waits for the node; zero: never
 }
 
-// Etcd is the connection to etcd.
+// Etcd is the connection's report, and facts for decisions.
 type Etcd struct {
+	report.Etcd
 	// Reached: etcd has answered at least once.
 	Reached bool
-	// Connected: the last request was answered, or the watch is open.
-	Connected bool
-	// LastContact is when etcd last answered. It may be some seconds late while
-	// Connected is true: a new value alone is no reason to publish.
-	LastContact time.Time
-	// Revision is the newest revision seen.
-	Revision int64
-	// Store is the store ID (docs/protocol.md#store-id); empty: not seen.
-	Store string
-	// Endpoints are the URLs of the servers.
-	Endpoints []string
-	// Problem is why they do not answer or refuse writes, with the remedy; empty: they are healthy, or it is not
-	// known.
-	Problem string
 	// Full: etcd refuses writes, because its database is full.
 	Full bool
-	// Warnings are sentences about the servers, such as known faults of their
-	// version (docs/upstream.md#etcd-known-faults).
-	Warnings []string
 }
 
 // APIServer is the state of this node's kube-apiserver for the check `apiserver`
@@ -167,13 +148,4 @@ func (a APIServer) Problem() (protocol.Reason, string) {
 		return protocol.APIServerNotReady, "its kube-apiserver is not ready: no request was sent to it yet"
 	}
 	return protocol.APIServerNotReady, "its kube-apiserver is not ready: " + a.Message
-}
-
-// Certificate is a certificate that this sidecar uses. Package app reads the files;
-// no request does.
-type Certificate struct {
-	Use     string    // etcd-client, etcd-ca, kubeconfig-client, kubeconfig-ca, serving, client-ca
-	File    string    // where it is
-	Expires time.Time // of several in the file, the first; zero: it cannot be read
-	Problem string    // why it cannot be read; empty: it can
 }

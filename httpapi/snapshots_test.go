@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/history"
 	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/report"
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
@@ -83,12 +83,12 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 		BundleSource: "built-in", Registration: f.Registration,
 		Gate: Gate{Verdict: v, Since: epochTime}, Override: f.Override,
 		Status: f.Status, StatusUpdatedAt: epochTime,
-		Etcd: Etcd{Reached: f.Reached, Connected: f.Reached},
+		Etcd: Etcd{Reached: f.Reached, Etcd: report.Etcd{Connected: f.Reached}},
 	}
 	if !f.Reached {
 		return s
 	}
-	s.Etcd.LastContact, s.Etcd.Revision, s.Etcd.Warnings = epochTime, 12, []string{"etcd 3.5.0 has known faults"}
+	s.Etcd.LastContact, s.Etcd.Revision, s.Etcd.Warnings = report.At(epochTime), 12, []string{"etcd 3.5.0 has known faults"}
 	s.Fleet = fleetOfThree(t)
 	if s.Status.Kind == protocol.StatusPresent {
 		s.Status.Status.Bundle = "base"
@@ -105,22 +105,23 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 		},
 		Absences: map[protocol.NodeID]Absence{"cp-2": {Since: epochTime, PassedOver: epochTime.Add(time.Minute)}, "cp-9": {Since: epochTime}},
 	}
-	s.Reconcile = report.Report{
-		LastSuccess: epochTime, LastError: "apply StorageClass \"x\": refused", Duration: 1500 * time.Millisecond,
-		Objects:   report.Counts{Desired: 7, Fence: 2, Applied: 1, Unchanged: 2, Failed: 1, Pruned: 3, Owed: 4},
-		PruneHeld: "the bundle is empty", TotalFailures: 51,
-		Failures:  []report.Failure{{Object: `StorageClass "x"`, Message: "refused", Source: "x.yaml:3", Since: epochTime}},
+	s.Reconcile = report.Reconcile{
+		LastSuccess: report.At(epochTime), LastError: "apply StorageClass \"x\": refused", DurationSeconds: 1.5,
+		Objects:   report.Objects{Desired: 7, Fence: 2, Applied: 1, Unchanged: 2, Failed: 1, Pruned: 3, Owed: 4},
+		PruneHeld: "the bundle is empty",
 		Strangers: []report.Stranger{{Object: `ServiceAccount "n/s"`, Manager: "kubectl", Command: "kubectl delete serviceaccounts --namespace=n -- s"}}, TotalStrangers: 12,
 		Drift: report.Drift{
-			Watching: true, Problem: "cannot watch", Repairs: 12, LastRepair: epochTime,
+			Watching: true, Problem: "cannot watch", Repairs: 12, LastRepair: report.At(epochTime),
 			Fights: []report.Fight{
-				{Object: `ConfigMap "n/a"`, Manager: "kubectl-edit", Fields: []string{".data.x"}, Repairs: 9, Since: epochTime, Last: epochTime},
-				{Object: `ConfigMap "n/b"`, Repairs: 5, Since: epochTime},
+				report.Fight{Object: `ConfigMap "n/a"`, Manager: "kubectl-edit", Fields: []string{".data.x"}, Repairs: 9, Since: report.At(epochTime), LastRepair: report.At(epochTime)}.Explained(),
+				report.Fight{Object: `ConfigMap "n/b"`, Repairs: 5, Since: report.At(epochTime)}.Explained(),
 			},
 		},
 	}
-	s.Certificates = []Certificate{
-		{Use: "etcd-client", File: "/etcd.crt", Expires: epochTime}, {Use: "serving", File: "/tls.crt", Problem: "no PEM certificate"},
+	s.Reconcile.AddFailure(report.Failure{Object: `StorageClass "x"`, Message: "refused", Source: "x.yaml:3", Since: report.At(epochTime)})
+	s.Reconcile.TotalFailures = 51
+	s.Certificates = []report.Certificate{
+		{Use: "etcd-client", File: "/etcd.crt", Expires: report.At(epochTime)}, {Use: "serving", File: "/tls.crt", Problem: "no PEM certificate"},
 	}
 	s.Warnings = []protocol.Warning{
 		{Reason: protocol.RemovalsHeld, Message: "the bundle is empty", Since: epochTime},
@@ -129,28 +130,34 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 	s.EtcdFlags = " --etcd-servers=http://10.0.0.1:2379"
 	s.Etcd.Endpoints = []string{"http://10.0.0.1:2379"}
 	s.Cluster = Cluster{
-		State: "Running", Since: epochTime, MemberProblem: "no space left on device",
-		Transitions: []ClusterTransition{{From: "New", To: "CreatingCluster", At: epochTime}, {From: "CreatingCluster", To: "Running", At: epochTime}},
-		Members: []ClusterMember{
-			{
-				ID: "8e9e05c52164694d", Node: "cp-1", Address: "10.0.0.1", Problem: "it does not answer", Since: epochTime,
-				Trouble: "if the node is off for good, type on another node: sidecar cluster remove cp-1",
+		Cluster: report.Cluster{
+			State: "Running", Since: report.At(epochTime), Error: "no space left on device",
+			Transitions: []report.Transition{{From: "New", To: "CreatingCluster", At: report.At(epochTime)}, {From: "CreatingCluster", To: "Running", At: report.At(epochTime)}},
+			Members: []report.Member{
+				{ID: "8e9e05c52164694d", Node: "cp-1", Address: "10.0.0.1", Problem: "it does not answer", Since: report.At(epochTime)},
+				{ID: "91bc3c398fb3c146", Address: "10.0.0.2", Learner: true, Leader: true, Healthy: true},
 			},
-			{ID: "91bc3c398fb3c146", Address: "10.0.0.2", Learner: true, Leader: true, Healthy: true},
+			Rotation: report.Rotation{Phase: "Trusting", Since: report.At(epochTime), Turn: "cp-1", WaitsFor: []string{"cp-1", "cp-2"}, Problem: "no answer"},
 		},
-		Rotation: ClusterRotation{Phase: "Trusting", Since: epochTime, Turn: "cp-1", WaitsFor: []string{"cp-1", "cp-2"}, Problem: "no answer"},
-	}
-	s.KubernetesService = KubernetesService{
-		Enabled: true, Reason: protocol.Published, Message: "in place", Since: epochTime, Problem: "refused", Revision: 7, Addresses: []string{"10.0.0.1", "fd00::1"},
-		Nodes: []protocol.ServiceNode{
-			{ID: "a", Endpoint: protocol.Endpoint{Address: "10.0.0.1", Secondary: "fd00::1", Port: 6443}, Serves: true, Reason: protocol.Ready, Message: "open"},
-			{ID: "b", Reason: protocol.NoPresence, Message: "off"},
+		MemberProblem: "no space left on device",
+		Voters: []protocol.NodeVoter{
+			{Name: "cp-1", Address: "10.0.0.1", Trouble: "if the node is off for good, type on another node: sidecar cluster remove cp-1"},
 		},
 	}
-	s.LocalRoles = LocalRoles{Roles: protocol.Roles{Controller: true, Consensus: true}, Source: "disk", Since: epochTime}
-	s.Services = []Service{
-		{Name: "kube-apiserver", Role: protocol.RoleController, Driver: "process", State: "Running", Ready: true, Since: epochTime, Restarts: 2, LastExit: "exit status 1", Lines: []string{"serving"}},
-		{Name: "haproxy", Role: protocol.RoleController, Driver: "systemdUnit", State: "Stopped", Problem: "refused", Optional: true, File: "/etc/20.yaml", Changed: epochTime},
+	s.Endpoints = report.Endpoints{
+		Enabled: true, Reason: "Published", Message: "in place", Since: report.At(epochTime), Problem: "refused", Revision: 7, Addresses: []string{"10.0.0.1", "fd00::1"},
+		Nodes: []report.EndpointsNode{
+			{ID: "a", Addresses: []string{"10.0.0.1", "fd00::1"}, Port: 6443, Serves: true, Reason: "Ready", Message: "open"},
+			{ID: "b", Reason: "NoPresence", Message: "off"},
+		},
+	}
+	s.LocalRoles = report.Roles{Local: []string{protocol.RoleController, protocol.RoleConsensus}, Source: "disk", Since: report.At(epochTime)}
+	s.Services = []report.Service{
+		{
+			Name: "kube-apiserver", Role: protocol.RoleController, Driver: "process", State: "Running", Ready: true, Since: report.At(epochTime),
+			Restarts: 2, LastExit: "exit status 1", Required: true,
+		},
+		{Name: "haproxy", Role: protocol.RoleController, Driver: "systemdUnit", State: "Stopped", Problem: "refused", File: "/etc/20.yaml", Changed: report.At(epochTime)},
 	}
 	return s
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // status renders the newest snapshot, or streams it (?watch).
@@ -16,21 +17,21 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 		s.stream(w, r)
 		return
 	}
-	report := NewReport(s.cfg.Snapshot.Get())
-	tag := `W/"` + fingerprint(report) + `"`
+	now := NewStatus(s.cfg.Snapshot.Get())
+	tag := `W/"` + fingerprint(now) + `"`
 	w.Header().Set("ETag", tag)
 	if matches(r.Header.Get("If-None-Match"), tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	s.reply(w, http.StatusOK, indented(report))
+	s.reply(w, http.StatusOK, indented(now))
 }
 
 // fingerprint identifies the report's content for the ETag and the stream. It ignores etcd's revision and the time
 // of its last answer: both change all the time and mean nothing by themselves. So the ETag is a weak one.
-func fingerprint(r Report) string {
-	r.Etcd.LastContact, r.Etcd.Revision = nil, 0
+func fingerprint(r report.Status) string {
+	r.Etcd.LastContact, r.Etcd.Revision = report.Timestamp{}, 0
 	sum := sha256.Sum256(marshal(r))
 	return hex.EncodeToString(sum[:12])
 }
@@ -47,18 +48,10 @@ func matches(header, tag string) bool {
 	return false
 }
 
-// leaderReport is the wire form of /leader.
-type leaderReport struct {
-	Leading bool   `json:"leading"`
-	Node    string `json:"node"`
-	Leader  string `json:"leader"` // empty: none, or unknown
-	Epoch   int64  `json:"epoch"`  // of Leader
-}
-
 // leader responds 200 on the node that leads, and 503 on others.
 func (s *Server) leader(w http.ResponseWriter, _ *http.Request) {
 	snap := s.cfg.Snapshot.Get()
-	out := leaderReport{
+	out := report.Leader{
 		Leading: snap.Election.State == protocol.Leading,
 		Node:    string(snap.Local.ID),
 		Leader:  string(snap.Election.Leader),

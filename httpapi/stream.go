@@ -109,9 +109,9 @@ func (s *Server) follow(out *sender, r *http.Request) {
 			return // its certificate expired, or the CA was removed
 		}
 		snap, changed := s.cfg.Snapshot.Load()
-		report := NewReport(snap)
-		if mark := fingerprint(report); mark != sent {
-			if err := out.send("id: " + mark + "\ndata: " + string(marshal(report)) + "\n\n"); err != nil {
+		now := NewStatus(snap)
+		if mark := fingerprint(now); mark != sent {
+			if err := out.send("id: " + mark + "\ndata: " + string(marshal(now)) + "\n\n"); err != nil {
 				return // the client closed the connection
 			}
 			sent = mark

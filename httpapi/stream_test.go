@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 func containsAll(s string, parts ...string) bool {
@@ -43,9 +44,9 @@ func openStream(t *testing.T, ctx context.Context, client *http.Client, base str
 }
 
 // nextReport reads up to the end of the next event.
-func nextReport(t *testing.T, lines *bufio.Scanner) Report {
+func nextReport(t *testing.T, lines *bufio.Scanner) report.Status {
 	t.Helper()
-	var out Report
+	var out report.Status
 	found := false
 	for lines.Scan() {
 		line := lines.Text()
@@ -87,7 +88,7 @@ func TestStream(t *testing.T) {
 	}
 	// A new revision alone is not sent: the next event is the one after it.
 	snap := f.snapshot.Get()
-	snap.Etcd.LastContact, snap.Etcd.Revision = epochTime, 99
+	snap.Etcd.LastContact, snap.Etcd.Revision = report.At(epochTime), 99
 	f.snapshot.Set(snap)
 	snap.Warnings = []protocol.Warning{{Message: "next"}}
 	f.snapshot.Set(snap)

@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/internal/exec"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/ownership"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/plan"
-	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // Keep keeps the objects as the pass that was just done for work left them. It watches them,
@@ -290,7 +290,7 @@ func (k *keeper) count(r repair) {
 	}
 	k.env.metrics.repaired(r.result.Verb, time.Since(r.began))
 	k.env.drift.Repairs++
-	k.env.drift.LastRepair = time.Now()
+	k.env.drift.LastRepair = report.At(time.Now())
 	k.show()
 }
 

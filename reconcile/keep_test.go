@@ -597,7 +597,7 @@ func TestKeep_fight(t *testing.T) {
 	r.awaitData("b", "one") // others do not wait
 	k.awaitRepairs(7)
 	r.awaitData("a", "one")
-	if took := r.report().Drift.LastRepair.Sub(before); took < 500*time.Millisecond {
+	if took := r.report().Drift.LastRepair.Sub(before.Time); took < 500*time.Millisecond {
 		t.Errorf("the fight was not slowed down: repaired after %s", took)
 	}
 	if _, err := k.stop(); !errors.Is(err, context.Canceled) {

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/lockstep-dev/lockstep/reconcile/internal/exec"
-	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // metrics of reconciliation in this process. A sidecar that does not lead keeps the
@@ -87,7 +87,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	for _, v := range exec.Verbs() {
 		m.writes.WithLabelValues(string(v))
 	}
-	m.show(report.Report{})
+	m.show(report.Reconcile{})
 	return m
 }
 
@@ -97,7 +97,7 @@ func (m *metrics) wrote(v exec.Verb) {
 	}
 }
 
-func (m *metrics) show(r report.Report) {
+func (m *metrics) show(r report.Reconcile) {
 	for state, n := range map[string]int{
 		"desired": r.Objects.Desired, "applied": r.Objects.Applied, "unchanged": r.Objects.Unchanged,
 		"failed": r.Objects.Failed, "pruned": r.Objects.Pruned, "owed": r.Objects.Owed, "held": r.Held(),
@@ -106,9 +106,9 @@ func (m *metrics) show(r report.Report) {
 	}
 }
 
-func (m *metrics) passed(r report.Report, result string) {
+func (m *metrics) passed(r report.Reconcile, result string) {
 	m.passes.WithLabelValues(result).Inc()
-	m.duration.Observe(r.Duration.Seconds())
+	m.duration.Observe(r.DurationSeconds)
 	m.strangers.Set(float64(r.TotalStrangers))
 	if result == resultComplete {
 		m.lastSuccess.Set(float64(r.LastSuccess.UnixMilli()) / 1000)

@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/internal/drift"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/exec"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/plan"
-	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // mark is the mark of the parent, or the replacement of a lost one.
@@ -201,8 +201,8 @@ func (p *pass) outcome() protocol.Outcome {
 
 // reportAfter returns the report of this pass. It keeps values that the pass does not know from
 // the report before it.
-func (p *pass) reportAfter(last report.Report) report.Report {
-	out := report.Report{Drift: last.Drift, LastSuccess: last.LastSuccess, PruneHeld: p.prune.Brake}
+func (p *pass) reportAfter(last report.Reconcile) report.Reconcile {
+	out := report.Reconcile{Drift: last.Drift, LastSuccess: last.LastSuccess, PruneHeld: p.prune.Brake}
 	n := &out.Objects
 	n.Desired, n.Failed, n.Owed = len(p.wanted), len(p.todo.Problems), len(p.prune.Removals)+len(p.stuck)
 	for _, w := range p.wanted {
@@ -217,7 +217,7 @@ func (p *pass) reportAfter(last report.Report) report.Report {
 			n.Applied++
 		}
 	}
-	now, required := time.Now(), p.required()
+	now, required := report.At(time.Now()), p.required()
 	n.Unchanged = max(0, len(p.todo.Placed)+len(p.todo.Contested)-n.Applied) // contested objects are left as they are
 	for _, failures := range []map[applyset.Key]string{p.todo.Problems, p.stuck} {
 		for _, k := range applyset.SortedKeys(failures) {

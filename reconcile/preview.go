@@ -10,7 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/exec"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/preview"
-	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // Preview simulates a pass over the newest bundle, by the API server's own dry runs. It never

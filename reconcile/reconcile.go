@@ -21,7 +21,7 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/internal/drift"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/exec"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/plan"
-	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // Config configures a Reconciler.
@@ -125,7 +125,7 @@ func newForSet(cfg Config, s applyset.Set) (*Reconciler, error) {
 			allowMassPrune: cfg.AllowMassPrune,
 			log:            cfg.Log.With("worker", "reconcile"),
 			metrics:        newMetrics(cfg.Registerer),
-			report:         event.New(report.Report{}),
+			report:         event.New(report.Reconcile{}),
 			memory:         &memory{placed: map[applyset.Key]plan.Placed{}},
 			fights:         drift.Fights{},
 		},
@@ -136,7 +136,7 @@ func newForSet(cfg Config, s applyset.Set) (*Reconciler, error) {
 }
 
 // Report returns the report of the last pass, with the repairs since.
-func (r *Reconciler) Report() *event.Value[report.Report] { return r.report }
+func (r *Reconciler) Report() *event.Value[report.Reconcile] { return r.report }
 
 // Answered returns when the API server last answered a request, other than by
 // refusing the user or failing; zero: never. It moves while a pass runs.
@@ -192,14 +192,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, work protocol.Work, lease fu
 		return p.outcome(), nil
 	}
 	r.passed = p
-	now.LastSuccess = time.Now()
+	now.LastSuccess = report.At(time.Now())
 	r.publish(now, began, resultComplete)
 	return p.outcome(), nil
 }
 
 // lastError returns the error to show of a pass that ended early. If the leader ended it, that
 // is the trouble of the requests, not the cancellation.
-func (r *Reconciler) lastError(ctx context.Context, last report.Report, err error) string {
+func (r *Reconciler) lastError(ctx context.Context, last report.Reconcile, err error) string {
 	trouble := r.Trouble()
 	switch {
 	case ctx.Err() == nil:
@@ -211,22 +211,23 @@ func (r *Reconciler) lastError(ctx context.Context, last report.Report, err erro
 }
 
 // publish makes now the report of a pass that began then.
-func (r *Reconciler) publish(now report.Report, began time.Time, result string) {
+func (r *Reconciler) publish(now report.Reconcile, began time.Time, result string) {
 	last := r.report.Get()
-	now.Duration = time.Since(began)
+	took := time.Since(began)
+	now.DurationSeconds = took.Seconds()
 	r.metrics.passed(now, result)
-	r.logPass(now, last, result)
+	r.logPass(now, last, result, took)
 	r.report.Set(now)
 }
 
 // logPass logs a pass that wrote something. It warns of failures and of a brake
 // on removals when they are new. The leader logs a pass that ended early, since
 // it gets the error.
-func (r *Reconciler) logPass(now, last report.Report, result string) {
+func (r *Reconciler) logPass(now, last report.Reconcile, result string, took time.Duration) {
 	n := now.Objects
 	attrs := []any{
 		"result", result, "applied", n.Applied, "pruned", n.Pruned, "unchanged", n.Unchanged,
-		"failed", n.Failed, "owed", n.Owed, "duration", now.Duration,
+		"failed", n.Failed, "owed", n.Owed, "duration", took,
 	}
 	if now.PruneHeld != "" && now.PruneHeld != last.PruneHeld {
 		r.log.Warn("removals held", "owed", n.Owed, "reason", now.PruneHeld)
@@ -298,7 +299,7 @@ type env struct {
 	allowMassPrune bool
 	log            *slog.Logger
 	metrics        *metrics
-	report         *event.Value[report.Report]
+	report         *event.Value[report.Reconcile]
 	memory         *memory
 
 	// The fields below belong to the goroutine that makes a pass or keeps objects.

@@ -25,7 +25,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
-	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/report"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -154,7 +154,7 @@ func (r *rig) mustComplete() protocol.Outcome {
 	return out
 }
 
-func (r *rig) report() report.Report { return r.reconciler.Report().Get() }
+func (r *rig) report() report.Reconcile { return r.reconciler.Report().Get() }
 
 // parse reads a manifest. NS in it is the rig's namespace.
 func (r *rig) parse(manifest string) *unstructured.Unstructured {

@@ -23,6 +23,7 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // Node is the node of a Worker, as the Worker uses it.
@@ -55,15 +56,8 @@ type Config struct {
 
 // State describes a rotation, for people.
 type State struct {
-	Phase  string // empty: there is none, and never was one
+	report.Rotation
 	Active bool
-	Since  time.Time
-	Turn   protocol.NodeID
-	Waits  []protocol.NodeID // for which it waits
-	Lost   []protocol.NodeID // the removed nodes that may hold the new key
-	Ended  time.Time
-	// Problem is why this node does not do its part; empty: nothing is wrong.
-	Problem string
 }
 
 // Worker takes part in rotations.
@@ -196,13 +190,16 @@ func StateOf(r quorum.Rotation) State {
 	if r.Revision == 0 {
 		return State{}
 	}
-	s := State{
-		Phase: record.PhaseText(r.Phase), Active: r.Active(), Since: r.Since, Turn: r.Turn, Waits: r.Step().Waits, Lost: r.Lost,
+	return State{report.Rotation{
+		Phase: record.PhaseText(r.Phase), Since: report.At(r.Since), Turn: string(r.Turn), WaitsFor: texts(r.Step().Waits), Lost: texts(r.Lost),
+	}, r.Active()}
+}
+
+func texts(nodes []protocol.NodeID) (out []string) {
+	for _, n := range nodes {
+		out = append(out, string(n))
 	}
-	if !s.Active {
-		s.Ended = r.Since
-	}
-	return s
+	return out
 }
 
 // self returns the facts about this node.

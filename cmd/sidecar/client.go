@@ -21,6 +21,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // serverFlags name the sidecar that a command sends its requests to, and the certificates to use.
@@ -149,7 +150,7 @@ func closeBody(resp *http.Response) { _ = resp.Body.Close() }
 // answer is a report and the JSON that it was decoded from.
 type answer struct {
 	raw    []byte
-	report httpapi.Report
+	report report.Status
 }
 
 func decode(raw []byte) (answer, error) {

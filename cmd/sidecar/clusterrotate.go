@@ -155,7 +155,7 @@ func newMemberRotation(r *quorum.Rotation, node protocol.NodeID) *memberRotation
 		return nil
 	}
 	s := rotation.StateOf(*r)
-	out := &memberRotation{Phase: s.Phase, Since: s.Since.UTC(), Turn: s.Turn == node && node != "", Waits: slices.Contains(s.Waits, node)}
+	out := &memberRotation{Phase: s.Phase, Since: s.Since.UTC(), Turn: s.Turn == string(node) && node != "", Waits: slices.Contains(s.WaitsFor, string(node))}
 	for _, n := range r.Facts.Nodes {
 		if n.ID == node {
 			out.TrustsNew, out.TrustsOld, out.HasKey, out.UsesNew = n.TrustsNew, n.TrustsOld, n.HasKey, n.UsesNew
@@ -169,8 +169,8 @@ func rotationText(r quorum.Rotation) string {
 	s := rotation.StateOf(r)
 	text := fmt.Sprintf("The CA is being replaced: %s since %s", s.Phase, s.Since.UTC().Format(time.RFC3339))
 	var nodes []string
-	for _, id := range s.Waits {
-		nodes = append(nodes, waitText(r, id))
+	for _, id := range s.WaitsFor {
+		nodes = append(nodes, waitText(r, protocol.NodeID(id)))
 	}
 	if len(nodes) > 0 {
 		text += ", waits for " + strings.Join(nodes, ", ")

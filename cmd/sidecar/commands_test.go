@@ -17,6 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // call runs a command in this process.
@@ -147,7 +148,7 @@ func TestStatusFollows(t *testing.T) {
 		if !lines.Scan() {
 			t.Fatalf("ended before %s: %v", want, lines.Err())
 		}
-		var got httpapi.Report
+		var got report.Status
 		if err := json.Unmarshal(lines.Bytes(), &got); err != nil || got.Ready.Reason != want {
 			t.Fatalf("got %q %v, want %q", got.Ready.Reason, err, want)
 		}
@@ -245,7 +246,7 @@ func TestAge(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0s", 119 * time.Second: "119s", 2 * time.Minute: "2m", 47*time.Hour + 59*time.Minute: "47h59m", 50 * time.Hour: "2d2h",
 	} {
-		if got := (table{now: noon}).age(noon.Add(-d)); got != want {
+		if got := (table{now: noon}).age(report.At(noon.Add(-d))); got != want {
 			t.Errorf("%s: got %s, want %s", d, got, want)
 		}
 	}
@@ -257,8 +258,7 @@ func TestAgo_clocksDiffer(t *testing.T) {
 		-time.Minute: "0s ago", time.Minute: "60s ago",
 		-3 * time.Hour: "3h0m from now (check the clocks of the node and of this machine)",
 	} {
-		at := noon.Add(-d)
-		if got := (table{now: noon}).ago(&at); got != want {
+		if got := (table{now: noon}).ago(report.At(noon.Add(-d))); got != want {
 			t.Errorf("%s: got %s, want %s", d, got, want)
 		}
 	}

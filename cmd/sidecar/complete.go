@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockstep-dev/lockstep"
-	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // completer proposes words to a shell.
@@ -126,7 +126,7 @@ func (p program) knownNodes(ctx context.Context) (ids []string) {
 
 // knownReport asks the sidecar that LOCKSTEP_SERVER names, or the one on this machine; nil: it does not answer,
 // and a shell cannot show the reason.
-func (p program) knownReport(ctx context.Context) *httpapi.Report {
+func (p program) knownReport(ctx context.Context) *report.Status {
 	var server serverFlags
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	server.bind(flags)

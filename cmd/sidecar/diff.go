@@ -14,7 +14,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
-	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // The exit codes of `bundle diff`, the same as in diff and kubectl diff.

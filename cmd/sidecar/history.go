@@ -78,7 +78,7 @@ func (p program) printHistory(ctx context.Context, client etcdClient, f historyF
 	}
 	entries := filter.Filtered(all)
 	if output.value == "json" {
-		return p.printJSON(httpapi.NewHistoryReports(entries))
+		return p.printJSON(httpapi.NewEntries(entries))
 	}
 	t := table{w: p.stdout, now: now, screen: p.screen()}
 	if len(entries) == 0 {

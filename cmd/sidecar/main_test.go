@@ -20,7 +20,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files and docs/flags.md")
@@ -145,7 +145,7 @@ func waiting() httpapi.Snapshot {
 			Since:   noon.Add(-90 * time.Second),
 		},
 		Status: protocol.StatusView{Kind: protocol.StatusAbsent},
-		Etcd:   httpapi.Etcd{Reached: true, LastContact: noon.Add(-3 * time.Hour)},
+		Etcd:   httpapi.Etcd{Reached: true, Etcd: report.Etcd{LastContact: report.At(noon.Add(-3 * time.Hour))}},
 	}
 }
 
@@ -154,10 +154,10 @@ func ready() httpapi.Snapshot {
 	s.Fleet.Records = s.Fleet.Records[:1]
 	s.Status.Status.State, s.Status.Status.Version = protocol.Done, release(1, 1, 0)
 	s.Election.Step = protocol.Step{Kind: protocol.StepHold, Rule: protocol.KeepTarget, Message: "all objects match the bundle"}
-	s.Election.Working = true
-	s.Reconcile = report.Report{
-		LastSuccess: noon.Add(-time.Minute), Objects: report.Counts{Desired: 12, Applied: 2, Unchanged: 10, Pruned: 1},
-		Drift: report.Drift{Repairs: 3, LastRepair: noon.Add(-5 * time.Second)},
+	s.Reconcile = report.Reconcile{
+		Running:     true,
+		LastSuccess: report.At(noon.Add(-time.Minute)), Objects: report.Objects{Desired: 12, Applied: 2, Unchanged: 10, Pruned: 1},
+		Drift: report.Drift{Repairs: 3, LastRepair: report.At(noon.Add(-5 * time.Second))},
 	}
 	s.Warnings, s.Etcd.Warnings = nil, nil
 	return s
@@ -166,8 +166,8 @@ func ready() httpapi.Snapshot {
 // held is a leader whose bundle drops more than the brake lets it remove.
 func held() httpapi.Snapshot {
 	s := ready()
-	s.Election.Working, s.Reconcile.Drift = false, report.Drift{}
-	s.Reconcile.Objects = report.Counts{Desired: 3, Unchanged: 3, Owed: 11}
+	s.Reconcile.Running, s.Reconcile.Drift = false, report.Drift{}
+	s.Reconcile.Objects = report.Objects{Desired: 3, Unchanged: 3, Owed: 11}
 	s.Reconcile.PruneHeld = "the bundle drops 11 of 14 objects, more than half; if that is meant, start the sidecars with --allow-mass-prune"
 	s.Warnings = []protocol.Warning{{Reason: protocol.RemovalsHeld, Since: noon.Add(-12 * time.Second), Message: "11 objects that the bundle dropped are not removed: " + s.Reconcile.PruneHeld}}
 	s.Fleet.Records[0].Presence.Warnings = s.Warnings
@@ -210,11 +210,12 @@ func awaits() httpapi.Snapshot {
 				"cp-3": {Since: noon.Add(-50 * time.Second)},
 			},
 		},
-		Reconcile: report.Report{
-			LastError: "1 object failed", Objects: report.Counts{Desired: 12, Failed: 1, Unchanged: 11, Owed: 3},
-			Failures: []report.Failure{{Object: `StorageClass "x"`, Message: "refused", Source: "x.yaml:3", Since: noon.Add(-12 * time.Second)}},
+		Reconcile: report.Reconcile{
+			LastError: "1 object failed", Objects: report.Objects{Desired: 12, Failed: 1, Unchanged: 11, Owed: 3},
+			Failures: []report.Failure{{Object: `StorageClass "x"`, Message: "refused", Source: "x.yaml:3", Since: report.At(noon.Add(-12 * time.Second)),
+				Remedy: `correct the manifest (x.yaml:3) or what rejects it, or give it the annotation lockstep.dev/required: "false"`}},
 		},
-		Etcd:     httpapi.Etcd{Reached: true, Connected: true, Revision: 51, Warnings: []string{"etcd 3.5.1 has known faults"}},
+		Etcd:     httpapi.Etcd{Reached: true, Etcd: report.Etcd{Connected: true, Revision: 51, Warnings: []string{"etcd 3.5.1 has known faults"}}},
 		Warnings: []protocol.Warning{{Message: "the kubeconfig does not lead to a local address"}},
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 func (p program) nodeCommand() *cobra.Command {
@@ -57,9 +58,9 @@ func (p program) nodeListCommand() *cobra.Command {
 }
 
 func printNodes(w io.Writer, f protocol.Fleet, flags, form string) error {
-	nodes := make([]httpapi.RecordReport, 0, len(f.Records))
+	nodes := make([]report.Record, 0, len(f.Records))
 	for _, r := range f.Records {
-		n := httpapi.NewRecordReport(r)
+		n := httpapi.NewRecord(r)
 		n.Problem = httpapi.Pasteable(n.Problem, flags)
 		nodes = append(nodes, n)
 	}
@@ -82,9 +83,9 @@ func printNodes(w io.Writer, f protocol.Fleet, flags, form string) error {
 	return err
 }
 
-func (t table) nodeRows(nodes []httpapi.RecordReport) [][]string {
+func (t table) nodeRows(nodes []report.Record) [][]string {
 	rows := [][]string{{"ID", "RELEASE", "ROLES", "ALIVE", "GATE", "ELECTION", "PROBLEM"}}
-	ephemeral := slices.ContainsFunc(nodes, func(n httpapi.RecordReport) bool { return n.Ephemeral })
+	ephemeral := slices.ContainsFunc(nodes, func(n report.Record) bool { return n.Ephemeral })
 	if ephemeral {
 		rows[0] = append(rows[0], "EPHEMERAL")
 	}

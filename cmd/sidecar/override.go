@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockstep-dev/lockstep"
-	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 func (p program) overrideCommand() *cobra.Command {
@@ -156,7 +156,7 @@ func overriddenNodes(ctx context.Context, f *serverFlags) []string {
 	if err != nil {
 		return nil
 	}
-	overridden := func(w httpapi.WarningReport) bool { return w.Reason == string(protocol.Overridden) }
+	overridden := func(w report.Warning) bool { return w.Reason == string(protocol.Overridden) }
 	var out []string
 	for _, n := range a.report.Fleet.Nodes {
 		if n.ID != a.report.Node.ID && slices.ContainsFunc(n.Warnings, overridden) {

@@ -6,7 +6,7 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
-	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/report"
 	"github.com/lockstep-dev/lockstep/rollout"
 )
 
@@ -42,9 +42,9 @@ type momentReport struct {
 	Blockers                 []waitReport `json:"blockers"` // the nodes that the leader waits for
 
 	// Of the present only, as in /status.
-	UpgradeReady     *bool                           `json:"upgradeReady,omitempty"`
-	UpgradeObstacles []httpapi.UpgradeObstacleReport `json:"upgradeObstacles,omitempty"`
-	UpgradeNotes     []string                        `json:"upgradeNotes,omitempty"`
+	UpgradeReady     *bool                        `json:"upgradeReady,omitempty"`
+	UpgradeObstacles report.List[report.Obstacle] `json:"upgradeObstacles,omitempty"`
+	UpgradeNotes     report.List[string]          `json:"upgradeNotes,omitempty"`
 }
 
 type gateReport struct {

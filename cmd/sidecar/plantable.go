@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // planTable prints a plan for people. The last line is the answer.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
-	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/report"
 	"github.com/lockstep-dev/lockstep/role/service"
 	"github.com/lockstep-dev/lockstep/strict"
 )

@@ -164,14 +164,14 @@ Exit codes: 0 it is printed, 1 etcd does not answer, 2 wrong usage.`,
 }
 
 func (p program) printRollback(client etcdClient, v protocol.StatusView, f protocol.Fleet, output choice) error {
-	report := httpapi.NewRollbackReport(v, f)
+	shown := httpapi.NewRollback(v, f)
 	if output.value == "json" {
-		return p.printJSON(map[string]any{"rollback": report})
+		return p.printJSON(map[string]any{"rollback": shown})
 	}
-	if report == nil {
+	if shown == nil {
 		fmt.Fprintln(p.stdout, "no rollback is under way")
 		return nil
 	}
-	fmt.Fprintf(p.stdout, "%s is under way: %s\n", f.Rollback, httpapi.Pasteable(report.Message, client.flags))
+	fmt.Fprintf(p.stdout, "%s is under way: %s\n", f.Rollback, httpapi.Pasteable(shown.Message, client.flags))
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/report"
 	"github.com/lockstep-dev/lockstep/rollout"
 )
 
@@ -64,26 +65,24 @@ func TestPlanAgreesWithStatus(t *testing.T) {
 
 // bothAnswers returns the answers of /status and of plan about the fleet of a report, if a newer
 // bundle is to be rolled out.
-func bothAnswers(t *testing.T, r httpapi.Report) (httpapi.Report, planReport) {
+func bothAnswers(t *testing.T, r report.Status) (report.Status, planReport) {
 	t.Helper()
 	fleet, view := fleetOf(t, r), statusOf(t, r.Reconciler)
-	full := slices.ContainsFunc(r.UpgradeObstacles, func(o httpapi.UpgradeObstacleReport) bool { return o.Reason == string(protocol.EtcdFull) })
+	full := slices.ContainsFunc(r.UpgradeObstacles, func(o report.Obstacle) bool { return o.Reason == string(protocol.EtcdFull) })
 	next := protocol.Local{Version: protocol.Version{Release: protocol.Release{Major: 99}}, Digest: "sha256:next"}
 	in := rollout.Input{Fleet: fleet, Status: view, Bundle: next, Full: full}
-	var members []httpapi.ClusterMember
 	for _, m := range r.Cluster.Members {
-		members = append(members, httpapi.ClusterMember{Node: m.Node, Address: m.Address, Healthy: m.Healthy, Learner: m.Learner})
 		if !m.Learner {
 			in.Voters = append(in.Voters, protocol.NodeVoter{Name: m.Node, Address: m.Address, Healthy: m.Healthy})
 		}
 	}
-	seen := httpapi.Snapshot{Fleet: fleet, Status: view, Etcd: httpapi.Etcd{Connected: true, Full: full}, Cluster: httpapi.Cluster{Members: members}}
-	return httpapi.NewReport(seen),
+	seen := httpapi.Snapshot{Fleet: fleet, Status: view, Etcd: httpapi.Etcd{Etcd: report.Etcd{Connected: true}, Full: full}, Cluster: httpapi.Cluster{Voters: in.Voters}}
+	return httpapi.NewStatus(seen),
 		newPlanReport(&bundle.Bundle{Version: next.Version, Digest: next.Digest}, in, nil)
 }
 
 // fleetOf is the fleet that a report shows.
-func fleetOf(t *testing.T, r httpapi.Report) protocol.Fleet {
+func fleetOf(t *testing.T, r report.Status) protocol.Fleet {
 	t.Helper()
 	out := protocol.Fleet{Revision: r.Fleet.Revision}
 	for _, n := range r.Fleet.Nodes {
@@ -106,7 +105,7 @@ func fleetOf(t *testing.T, r httpapi.Report) protocol.Fleet {
 		record.Presence = protocol.Presence{Ready: n.Ready, Reason: protocol.Reason(n.Reason), Election: protocol.ElectionState(n.Election), Host: n.Host}
 		record.Presence.APIServer, record.Presence.Services = n.ApiserverVersion, n.ServicesDigest
 		record.Presence.APIServerDown = n.ServesReason == string(protocol.APIServerNotReady) || n.ServesReason == string(protocol.APIRefused)
-		if slices.ContainsFunc(r.UpgradeObstacles, func(o httpapi.UpgradeObstacleReport) bool {
+		if slices.ContainsFunc(r.UpgradeObstacles, func(o report.Obstacle) bool {
 			return o.Reason == string(protocol.ObjectFailed) && o.Node == n.ID
 		}) {
 			record.Presence.Failing = 1
@@ -120,7 +119,7 @@ func fleetOf(t *testing.T, r httpapi.Report) protocol.Fleet {
 }
 
 // statusOf is the reconciler status that a report shows.
-func statusOf(t *testing.T, r httpapi.ReconcilerReport) protocol.StatusView {
+func statusOf(t *testing.T, r report.Reconciler) protocol.StatusView {
 	t.Helper()
 	out := protocol.StatusView{Revision: r.ModRevision, Problem: r.Problem, Kind: map[string]protocol.StatusKind{
 		"absent": protocol.StatusAbsent, "corrupt": protocol.StatusUndecodable, "present": protocol.StatusPresent,

@@ -121,7 +121,7 @@ func (s supportSources) withEtcd(ctx context.Context, read func(context.Context,
 func (s supportSources) history(ctx context.Context) ([]byte, error) {
 	out, err := s.withEtcd(ctx, func(ctx context.Context, client *etcd.Client) (any, error) {
 		entries, err := journal.List(ctx, client)
-		return httpapi.NewHistoryReports(entries), err
+		return httpapi.NewEntries(entries), err
 	})
 	if err == nil {
 		return out, nil

@@ -8,8 +8,8 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // table prints a report for people. Some of the text is from other nodes, so all of it is cleaned of characters
@@ -21,7 +21,7 @@ type table struct {
 	screen screen
 }
 
-func (t table) write(r httpapi.Report) {
+func (t table) write(r report.Status) {
 	t.rows(t.summary(r))
 	for _, s := range t.sections(r) {
 		t.section(s.title, s.rows)
@@ -29,8 +29,8 @@ func (t table) write(r httpapi.Report) {
 }
 
 // outdated reports the age of the rest of the table while etcd does not answer.
-func (t table) outdated(e httpapi.EtcdReport) string {
-	if e.Connected || e.LastContact == nil {
+func (t table) outdated(e report.Etcd) string {
+	if e.Connected || e.LastContact.IsZero() {
 		return ""
 	}
 	return ", as of " + t.ago(e.LastContact)
@@ -45,14 +45,14 @@ func (t table) details(format string, args ...any) string {
 }
 
 // untilText is ", until TIME"; empty: there is no end.
-func untilText(until *time.Time) string {
-	if until == nil {
+func untilText(until report.Timestamp) string {
+	if until.IsZero() {
 		return ""
 	}
 	return ", until " + until.UTC().Format(time.RFC3339)
 }
 
-func (t table) summary(r httpapi.Report) [][]string {
+func (t table) summary(r report.Status) [][]string {
 	rows := append(otherBundle(r), [][]string{
 		{"NODE", r.Node.ID + "  " + versionText(r.Node.Release, r.Node.Version) + rolesText(r.Node.Roles)},
 		{"BUNDLE", t.bundle(r.Node)},
@@ -96,7 +96,7 @@ func titled(title string, lines []string) (rows [][]string) {
 }
 
 // exceptions counts the objects that contradict the step of a leader.
-func exceptions(r httpapi.Report) string {
+func exceptions(r report.Status) string {
 	if n := len(r.Reconcile.Drift.Fights); n > 0 && r.Election.Step.Kind == "Hold" {
 		return fmt.Sprintf(", except %s (see FIGHTS)", count(n, "object"))
 	}
@@ -106,7 +106,7 @@ func exceptions(r httpapi.Report) string {
 // shortDigest keeps enough of a digest to tell two of them apart.
 func shortDigest(d string) string { return d[:min(len(d), len("sha256:")+12)] }
 
-func (t table) gate(r httpapi.ReadyReport) string {
+func (t table) gate(r report.Ready) string {
 	state := "NOT READY " + r.Reason
 	switch {
 	case r.Reason == string(protocol.Overridden):
@@ -118,13 +118,13 @@ func (t table) gate(r httpapi.ReadyReport) string {
 	if r.Ready && !r.Serves && r.ServesReason != "" { // an older sidecar does not report it
 		out = "NOT IN SERVICE" + t.since(r.ServesSince) + ": " + r.ServesMessage + "; its gate is " + out
 	}
-	if r.StaleSince != nil {
+	if !r.StaleSince.IsZero() {
 		out += " (last known " + t.ago(r.StaleSince) + ")"
 	}
 	return out
 }
 
-func (t table) status(s httpapi.ReconcilerReport) string {
+func (t table) status(s report.Reconciler) string {
 	switch {
 	case s.Kind == "absent":
 		return "none yet"
@@ -137,7 +137,7 @@ func (t table) status(s httpapi.ReconcilerReport) string {
 	if s.Bundle != "" {
 		out += ", bundle " + s.Bundle
 	}
-	if s.UpdatedAt != nil {
+	if !s.UpdatedAt.IsZero() {
 		out += "; written " + t.ago(s.UpdatedAt)
 	}
 	if s.Leader != "" {
@@ -147,23 +147,23 @@ func (t table) status(s httpapi.ReconcilerReport) string {
 		s.ContentRelease, s.ContentEpoch, s.Epoch, s.DrainedEpoch, s.ModRevision, s.BundleDigest)
 }
 
-func (t table) objects(report httpapi.Report) string {
-	r := report.Reconcile
+func (t table) objects(shown report.Status) string {
+	r := shown.Reconcile
 	o := r.Objects
 	out := ""
-	if report.Election.State != "leading" {
+	if shown.Election.State != "leading" {
 		out = "when this node last led: "
 	}
 	out += fmt.Sprintf("%d desired%s: %d written, %d unchanged, %d failed; %d pruned", o.Desired, fenceText(o), o.Applied, o.Unchanged, o.Failed, o.Pruned)
 	if o.Owed > 0 && r.PruneHeld == "" {
 		out += fmt.Sprintf(", %d to prune when %s", o.Owed, removalsWaitFor(r))
 	}
-	if r.LastSuccess != nil {
+	if !r.LastSuccess.IsZero() {
 		out += "; last complete pass " + t.ago(r.LastSuccess)
 	}
 	if d := r.Drift; d.Repairs > 0 {
 		out += fmt.Sprintf("; %d repaired", d.Repairs)
-		if d.LastRepair != nil {
+		if !d.LastRepair.IsZero() {
 			out += ", the last " + t.ago(d.LastRepair)
 		}
 	}
@@ -174,7 +174,7 @@ func (t table) objects(report httpapi.Report) string {
 }
 
 // removalsWaitFor names the conditions for removing objects that no brake holds.
-func removalsWaitFor(r httpapi.ReconcileReport) string {
+func removalsWaitFor(r report.Reconcile) string {
 	if len(r.Failures) > 0 {
 		return "no required object fails and no node of an older release is registered"
 	}
@@ -182,14 +182,14 @@ func removalsWaitFor(r httpapi.ReconcileReport) string {
 }
 
 // fenceText counts the objects that are not in the bundle.
-func fenceText(o httpapi.ObjectsReport) string {
+func fenceText(o report.Objects) string {
 	if o.Fence == 0 {
 		return ""
 	}
 	return fmt.Sprintf(" (%d of the bundle, %d of Lockstep's fence)", o.Desired-o.Fence, o.Fence)
 }
 
-func (t table) etcd(e httpapi.EtcdReport) string {
+func (t table) etcd(e report.Etcd) string {
 	if e.Connected {
 		out := "connected" + t.details(", revision %d", e.Revision)
 		if e.Problem != "" {
@@ -198,8 +198,8 @@ func (t table) etcd(e httpapi.EtcdReport) string {
 		return out
 	}
 	out := "NOT CONNECTED, never reached"
-	if e.LastContact != nil {
-		out = "NOT CONNECTED for " + t.age(*e.LastContact)
+	if !e.LastContact.IsZero() {
+		out = "NOT CONNECTED for " + t.age(e.LastContact)
 	}
 	if e.Problem != "" {
 		return out + ": " + e.Problem
@@ -210,9 +210,9 @@ func (t table) etcd(e httpapi.EtcdReport) string {
 	return out + "; servers: " + strings.Join(e.Endpoints, ", ")
 }
 
-func (t table) fleet(r httpapi.Report) [][]string {
+func (t table) fleet(r report.Status) [][]string {
 	head := []string{"ID", "RELEASE", "GATE", "ALIVE", "ELECTION", "BLOCKS"}
-	ephemeral := slices.ContainsFunc(r.Fleet.Nodes, func(n httpapi.FleetNode) bool { return n.Ephemeral })
+	ephemeral := slices.ContainsFunc(r.Fleet.Nodes, func(n report.FleetNode) bool { return n.Ephemeral })
 	if ephemeral {
 		head = append(head, "EPHEMERAL")
 	}
@@ -220,7 +220,7 @@ func (t table) fleet(r httpapi.Report) [][]string {
 	if bundles {
 		head = append(head, "BUNDLE")
 	}
-	roles := !t.wide && differ(records(r.Fleet.Nodes), func(n httpapi.RecordReport) string { return strings.Join(n.Roles, ",") })
+	roles := !t.wide && differ(records(r.Fleet.Nodes), func(n report.Record) string { return strings.Join(n.Roles, ",") })
 	if roles {
 		head = append(head, "ROLES")
 	}
@@ -241,7 +241,7 @@ func (t table) fleet(r httpapi.Report) [][]string {
 		if roles {
 			cells = append(cells, orDash(strings.Join(n.Roles, ",")))
 		}
-		cells = append(cells, versions.cells(n.RecordReport)...)
+		cells = append(cells, versions.cells(n.Record)...)
 		if t.wide {
 			cells = append(cells, orDash(n.Version), orDash(strings.Join(n.Roles, ",")), orDash(n.Address), orDash(n.BundleDigest))
 		}
@@ -250,12 +250,12 @@ func (t table) fleet(r httpapi.Report) [][]string {
 	return rows
 }
 
-func (t table) leader(r httpapi.Report) string {
+func (t table) leader(r report.Status) string {
 	e := r.Election
 	out := "none known to this node"
 	if e.Leader != "" {
 		out = e.Leader + t.details(", epoch %d", e.Epoch)
-	} else if i := slices.IndexFunc(r.Fleet.Nodes, func(n httpapi.FleetNode) bool { return n.Election == "leading" }); i >= 0 {
+	} else if i := slices.IndexFunc(r.Fleet.Nodes, func(n report.FleetNode) bool { return n.Election == "leading" }); i >= 0 {
 		out = r.Fleet.Nodes[i].ID + ", as it last reported"
 	}
 	out += t.outdated(r.Etcd) + "; this node: " + e.State
@@ -306,25 +306,25 @@ func rolesText(roles []string) string {
 	return ", " + strings.Join(roles, ", ")
 }
 
-func (t table) since(at *time.Time) string {
-	if at == nil {
+func (t table) since(at report.Timestamp) string {
+	if at.IsZero() {
 		return ""
 	}
-	return " for " + t.age(*at)
+	return " for " + t.age(at)
 }
 
 // ago formats how long ago something was. Times are from the clocks of other machines.
-func (t table) ago(at *time.Time) string {
+func (t table) ago(at report.Timestamp) string {
 	if ahead := at.Sub(t.now); ahead > maxClockDifference {
 		return duration(ahead) + " from now (check the clocks of the node and of this machine)"
 	}
-	return t.age(*at) + " ago"
+	return t.age(at) + " ago"
 }
 
 // maxClockDifference is more than the clocks of synchronized machines differ.
 const maxClockDifference = time.Minute
 
-func (t table) age(at time.Time) string { return duration(t.now.Sub(at)) }
+func (t table) age(at report.Timestamp) string { return duration(t.now.Sub(at.Time)) }
 
 // duration formats d as kubectl does: 45s, 12m, 3h20m, 5d4h.
 func duration(d time.Duration) string {
@@ -357,14 +357,14 @@ func orDash(s string) string {
 	return s
 }
 
-func ephemeralText(r httpapi.RecordReport) string {
+func ephemeralText(r report.Record) string {
 	if r.Ephemeral {
 		return "yes"
 	}
 	return "-"
 }
 
-func blocksText(n httpapi.FleetNode) string {
+func blocksText(n report.FleetNode) string {
 	if n.Blocks {
 		return "BLOCKS"
 	}

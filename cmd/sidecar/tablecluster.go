@@ -3,12 +3,12 @@ package main
 import (
 	"strings"
 
-	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // cluster shows the state, and a line for each member that the sidecars run; nothing with an etcd that runs
 // elsewhere, which the row ETCD describes.
-func (t table) cluster(c httpapi.ClusterReport) []string {
+func (t table) cluster(c report.Cluster) []string {
 	if c.State == "" { // the answer of an older sidecar
 		return nil
 	}
@@ -28,14 +28,14 @@ func (t table) cluster(c httpapi.ClusterReport) []string {
 	if c.Snapshots.EverySeconds > 0 {
 		all = append(all, t.snapshots(c.Snapshots))
 	}
-	if c.CARotation.Phase != "" {
-		all = append(all, t.rotation(c.CARotation))
+	if c.Rotation.Phase != "" {
+		all = append(all, t.rotation(c.Rotation))
 	}
 	return all
 }
 
 // rotation reports the progress in the replacement of the CA, or that it must be done again.
-func (t table) rotation(r httpapi.CARotationReport) string {
+func (t table) rotation(r report.Rotation) string {
 	if r.Phase == "Ended" {
 		out := "CA replaced" + t.since(r.Since)
 		if len(r.Lost) > 0 {
@@ -57,9 +57,9 @@ func (t table) rotation(r httpapi.CARotationReport) string {
 }
 
 // snapshots reports the age of this node's newest snapshot.
-func (t table) snapshots(s httpapi.SnapshotsReport) string {
+func (t table) snapshots(s report.Snapshots) string {
 	out := "no snapshot of this node yet"
-	if s.Newest != nil {
+	if !s.Newest.IsZero() {
 		out = "newest snapshot of this node saved " + t.ago(s.Newest) + t.details(" (%s)", s.File)
 	}
 	if s.Problem != "" {
@@ -68,7 +68,7 @@ func (t table) snapshots(s httpapi.SnapshotsReport) string {
 	return out
 }
 
-func (t table) member(m httpapi.ClusterMemberReport) string {
+func (t table) member(m report.Member) string {
 	name := m.Node
 	if name == "" {
 		name = m.ID

@@ -4,12 +4,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // kubernetesService shows the addresses in the Service kubernetes, and why a node is not among them: a line for
 // each.
-func (t table) kubernetesService(s httpapi.KubernetesServiceReport) []string {
+func (t table) kubernetesService(s report.Endpoints) []string {
 	if !s.Enabled {
 		return nil
 	}

@@ -3,15 +3,15 @@ package main
 import (
 	"time"
 
-	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // The cells of the table FLEET that show since when, and who.
 
 // nodeGate reports whether a node serves, as it last reported, and if not, the reason, since when, and who caused
 // it.
-func (t table) nodeGate(n httpapi.FleetNode) string {
+func (t table) nodeGate(n report.FleetNode) string {
 	switch {
 	case n.Problem != "":
 		return "record corrupt"
@@ -30,27 +30,27 @@ func (t table) nodeGate(n httpapi.FleetNode) string {
 }
 
 // by names the user who took a node out of service.
-func by(c *httpapi.CordonReport) string {
+func by(c *report.Cordon) string {
 	if c.By == "" {
 		return ""
 	}
 	return ", by " + c.By
 }
 
-func (t table) alive(n httpapi.FleetNode) string {
+func (t table) alive(n report.FleetNode) string {
 	if n.Alive {
 		return "yes"
 	}
-	if n.AliveSince == nil {
+	if n.AliveSince.IsZero() {
 		return "no"
 	}
-	return "no, for " + t.age(*n.AliveSince)
+	return "no, for " + t.age(n.AliveSince)
 }
 
 // ephemeral reports whether and when the record of a node is deleted.
-func (t table) ephemeral(n httpapi.FleetNode) string {
-	if n.Ephemeral && n.ExpiresAt != nil {
+func (t table) ephemeral(n report.FleetNode) string {
+	if n.Ephemeral && !n.ExpiresAt.IsZero() {
 		return "deleted in " + duration(max(0, n.ExpiresAt.Sub(t.now).Round(time.Second)))
 	}
-	return ephemeralText(n.RecordReport)
+	return ephemeralText(n.Record)
 }

@@ -2,9 +2,8 @@ package main
 
 import (
 	"fmt"
-	"time"
 
-	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // tableSection is a part of a table below the summary. Its first row contains the heads of the columns, except in
@@ -14,7 +13,7 @@ type tableSection struct {
 	rows  [][]string
 }
 
-func (t table) sections(r httpapi.Report) []tableSection {
+func (t table) sections(r report.Status) []tableSection {
 	out := []tableSection{
 		t.fleetSection(r),
 		{"SERVICES  what this node runs for its roles" + t.rolesNote(r.Roles), t.services(r)},
@@ -29,7 +28,7 @@ func (t table) sections(r httpapi.Report) []tableSection {
 	return append(out, tableSection{"WARNINGS", t.warnings(r)})
 }
 
-func (t table) fleetSection(r httpapi.Report) tableSection {
+func (t table) fleetSection(r report.Status) tableSection {
 	if len(r.Fleet.Nodes) == 0 {
 		return tableSection{"FLEET  this sidecar knows no node yet", [][]string{}}
 	}
@@ -37,7 +36,7 @@ func (t table) fleetSection(r httpapi.Report) tableSection {
 		t.details(", revision %d", r.Fleet.Revision), t.outdated(r.Etcd)), t.fleet(r)}
 }
 
-func (t table) blockers(r httpapi.Report) [][]string {
+func (t table) blockers(r report.Status) [][]string {
 	rows := [][]string{{"NODE", "REASON", "ALIVE", "WHAT TO DO"}}
 	for _, b := range r.Fleet.Blockers {
 		rows = append(rows, []string{b.ID, b.Reason, t.unreachable(b), b.Message})
@@ -55,18 +54,18 @@ func headed(rows [][]string) [][]string {
 
 // unreachable reports how long a blocker has been unreachable, and when its record expires. The leader counts, so
 // the time is a lower bound.
-func (t table) unreachable(b httpapi.BlockerReport) string {
-	if b.GoneSince == nil {
+func (t table) unreachable(b report.Blocker) string {
+	if b.GoneSince.IsZero() {
 		return "yes"
 	}
-	out := "no, for at least " + t.age(*b.GoneSince)
-	if b.PassedOverAt != nil {
+	out := "no, for at least " + t.age(b.GoneSince)
+	if !b.PassedOverAt.IsZero() {
 		out += ", expires in " + duration(b.PassedOverAt.Sub(t.now))
 	}
 	return out
 }
 
-func (t table) failures(r httpapi.Report) [][]string {
+func (t table) failures(r report.Status) [][]string {
 	rows := [][]string{{"OBJECT", "FOR", "WHAT TO DO"}}
 	for _, f := range r.Reconcile.Failures {
 		what := f.Message
@@ -78,11 +77,11 @@ func (t table) failures(r httpapi.Report) [][]string {
 	return headed(rows)
 }
 
-func (t table) fights(r httpapi.Report) [][]string {
+func (t table) fights(r report.Status) [][]string {
 	rows := [][]string{{"OBJECT", "FOR", "LAST REPAIR", "WHAT TO DO"}}
 	for _, f := range r.Reconcile.Drift.Fights {
 		last := "-"
-		if f.LastRepair != nil {
+		if !f.LastRepair.IsZero() {
 			last = t.ago(f.LastRepair)
 		}
 		rows = append(rows, []string{f.Object, t.lasting(f.Since), last, f.Message + "; the fight is over when the object stays unchanged for 5m"})
@@ -90,7 +89,7 @@ func (t table) fights(r httpapi.Report) [][]string {
 	return headed(rows)
 }
 
-func (t table) strangers(r httpapi.Report) [][]string {
+func (t table) strangers(r report.Status) [][]string {
 	rows := [][]string{{"OBJECT", "FIELD MANAGER", "WHAT TO DO"}}
 	for _, s := range r.Reconcile.Strangers {
 		rows = append(rows, []string{s.Object, orDash(s.Manager), orDash(s.Command)})
@@ -98,9 +97,9 @@ func (t table) strangers(r httpapi.Report) [][]string {
 	return headed(rows)
 }
 
-func (t table) lasting(since *time.Time) string {
-	if since == nil {
+func (t table) lasting(since report.Timestamp) string {
+	if since.IsZero() {
 		return "-"
 	}
-	return t.age(*since)
+	return t.age(since)
 }

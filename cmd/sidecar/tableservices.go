@@ -4,11 +4,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // rolesNote names the source of the roles if the cluster did not confirm them.
-func (t table) rolesNote(r httpapi.RolesReport) string {
+func (t table) rolesNote(r report.Roles) string {
 	switch r.Source {
 	case "disk":
 		return " (" + strings.Join(r.Local, ", ") + ": as this node has them on disk; its record in etcd was not read, or does not exist)"
@@ -18,7 +18,7 @@ func (t table) rolesNote(r httpapi.RolesReport) string {
 	return ""
 }
 
-func (t table) services(r httpapi.Report) [][]string {
+func (t table) services(r report.Status) [][]string {
 	rows := [][]string{{"NAME", "STATE", "READY", "FOR", "RESTARTS"}}
 	if t.wide {
 		rows[0] = append(rows[0], "ROLE", "DRIVER", "LAST EXIT")
@@ -45,7 +45,7 @@ func (t table) services(r httpapi.Report) [][]string {
 const shownLines = 5
 
 // notReady explains why services are not ready, with the last lines of services that ended.
-func (t table) notReady(r httpapi.Report) [][]string {
+func (t table) notReady(r report.Status) [][]string {
 	var rows [][]string
 	for _, s := range r.Services {
 		if s.Ready {
@@ -63,7 +63,7 @@ func (t table) notReady(r httpapi.Report) [][]string {
 		}
 		if s.File != "" {
 			text := "its file: " + s.File
-			if s.Changed != nil {
+			if !s.Changed.IsZero() {
 				text += ", changed " + t.ago(s.Changed)
 			}
 			lines = append(lines, text)

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // turns are a line for each node that holds a turn, and for each that waits.
-func (t table) turns(r httpapi.TurnsReport) []string {
+func (t table) turns(r report.Turns) []string {
 	var out []string
 	for _, h := range r.Held {
 		line := h.Node + " has the turn" + t.since(h.Since)

@@ -3,12 +3,12 @@ package main
 import (
 	"strings"
 
-	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // upgradeText reports whether the next upgrade may start: a line for each reason why not.
-func upgradeText(r httpapi.Report) []string {
+func upgradeText(r report.Status) []string {
 	if r.UpgradeReady {
 		return upgradeMayStart(r)
 	}
@@ -30,7 +30,7 @@ func upgradeText(r httpapi.Report) []string {
 }
 
 // rollback is the one row with all details: the others refer to it.
-func (t table) rollback(b httpapi.RollbackReport) string {
+func (t table) rollback(b report.Rollback) string {
 	out := "to " + b.To
 	if b.By != "" {
 		out += " by " + b.By
@@ -39,7 +39,7 @@ func (t table) rollback(b httpapi.RollbackReport) string {
 }
 
 // upgradeMayStart reports that it may start, and the notes to read before: a line for each.
-func upgradeMayStart(r httpapi.Report) []string {
+func upgradeMayStart(r report.Status) []string {
 	var out []string
 	for i, note := range r.UpgradeNotes {
 		if i == 0 {
@@ -62,7 +62,7 @@ func upgradeMayStart(r httpapi.Report) []string {
 }
 
 // obstacleText is short if WARNINGS shows the rest.
-func obstacleText(o httpapi.UpgradeObstacleReport) string {
+func obstacleText(o report.Obstacle) string {
 	short := map[string]string{
 		"APIServersDiffer": "nodes of one release have different kube-apiservers",
 		"ServicesDiffer":   "nodes of one release have different services",

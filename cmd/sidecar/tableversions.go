@@ -3,32 +3,32 @@ package main
 import (
 	"cmp"
 
-	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // versionColumns are the columns with the versions of the kube-apiservers and the digests of the services. A table
 // shows each of them if it is wide, or if nodes differ.
 type versionColumns struct{ apiserver, services bool }
 
-func (t table) versionColumns(nodes []httpapi.RecordReport) versionColumns {
+func (t table) versionColumns(nodes []report.Record) versionColumns {
 	return versionColumns{
-		apiserver: t.wide || differ(nodes, func(n httpapi.RecordReport) string { return n.ApiserverVersion }),
-		services:  t.wide || differ(nodes, func(n httpapi.RecordReport) string { return n.ServicesDigest }),
+		apiserver: t.wide || differ(nodes, func(n report.Record) string { return n.ApiserverVersion }),
+		services:  t.wide || differ(nodes, func(n report.Record) string { return n.ServicesDigest }),
 	}
 }
 
 // records are the records of a fleet.
-func records(nodes []httpapi.FleetNode) []httpapi.RecordReport {
-	out := make([]httpapi.RecordReport, len(nodes))
+func records(nodes []report.FleetNode) []report.Record {
+	out := make([]report.Record, len(nodes))
 	for i, n := range nodes {
-		out[i] = n.RecordReport
+		out[i] = n.Record
 	}
 	return out
 }
 
 func (c versionColumns) head() []string { return c.chosen("APISERVER", "SERVICES") }
 
-func (c versionColumns) cells(n httpapi.RecordReport) []string {
+func (c versionColumns) cells(n report.Record) []string {
 	return c.chosen(orDash(n.ApiserverVersion), orDash(shortDigest(n.ServicesDigest)))
 }
 
@@ -43,7 +43,7 @@ func (c versionColumns) chosen(apiserver, services string) (out []string) {
 }
 
 // differ reports whether the values of two nodes differ. An empty one is unknown.
-func differ(nodes []httpapi.RecordReport, valueOf func(httpapi.RecordReport) string) bool {
+func differ(nodes []report.Record, valueOf func(report.Record) string) bool {
 	first := ""
 	for _, n := range nodes {
 		v := valueOf(n)

@@ -4,11 +4,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 func TestVersionColumns(t *testing.T) {
-	nodes := []httpapi.RecordReport{{RunReport: httpapi.RunReport{ApiserverVersion: "v1", ServicesDigest: "x"}}, {}, {RunReport: httpapi.RunReport{ApiserverVersion: "v1", ServicesDigest: "y"}}}
+	nodes := []report.Record{{Runs: report.Runs{ApiserverVersion: "v1", ServicesDigest: "x"}}, {}, {Runs: report.Runs{ApiserverVersion: "v1", ServicesDigest: "y"}}}
 	for _, tc := range []struct {
 		table table
 		want  []string

@@ -3,10 +3,9 @@ package main
 import (
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // warned is a warning in the table: the problem, its place, and the nodes that report it.
@@ -14,7 +13,7 @@ type warned struct {
 	nodes   []string
 	reason  string
 	local   bool // this node knows it itself, of another one
-	since   *time.Time
+	since   report.Timestamp
 	message string
 }
 
@@ -25,13 +24,13 @@ func (w warned) includes(other warned) bool {
 }
 
 // isAbout reports whether this node itself knows a problem that another node reports about a third one.
-func (w warned) isAbout(other httpapi.WarningReport) bool {
+func (w warned) isAbout(other report.Warning) bool {
 	return w.local && other.Subject != "" && w.reason == other.Reason && slices.Equal(w.nodes, []string{other.Subject})
 }
 
 // warnings are the warnings of this node, and those that the other nodes report. A warning of several nodes in the
 // same words is one row; so are this node's and another one's warnings about the same problem.
-func (t table) warnings(r httpapi.Report) [][]string {
+func (t table) warnings(r report.Status) [][]string {
 	all := knownHere(r)
 	for _, n := range r.Fleet.Nodes {
 		if n.ID == r.Node.ID {
@@ -56,9 +55,9 @@ func (t table) warnings(r httpapi.Report) [][]string {
 }
 
 // knownHere lists the warnings of this node: about itself, and about other nodes.
-func knownHere(r httpapi.Report) []warned {
+func knownHere(r report.Status) []warned {
 	var out []warned
-	own := func(since *time.Time, message string) {
+	own := func(since report.Timestamp, message string) {
 		out = append(out, warned{nodes: []string{r.Node.ID}, since: since, message: message})
 	}
 	for _, w := range r.Warnings {
@@ -72,16 +71,16 @@ func knownHere(r httpapi.Report) []warned {
 		}
 	}
 	if p := r.Reconcile.Drift.Problem; p != "" {
-		own(nil, "drift: "+p)
+		own(report.Timestamp{}, "drift: "+p)
 	}
 	for _, w := range r.Etcd.Warnings {
-		own(nil, w)
+		own(report.Timestamp{}, w)
 	}
 	return out
 }
 
 // isRollback reports whether a warning repeats the row ROLLBACK. It may be some moments older.
-func isRollback(w httpapi.WarningReport, b *httpapi.RollbackReport) bool {
+func isRollback(w report.Warning, b *report.Rollback) bool {
 	return b != nil && w.Reason == string(protocol.RollingBack)
 }
 
@@ -102,8 +101,8 @@ func merged(all []warned, one warned) []warned {
 	return append(all, one)
 }
 
-func earlier(a, b *time.Time) *time.Time {
-	if a == nil || b != nil && b.Before(*a) {
+func earlier(a, b report.Timestamp) report.Timestamp {
+	if a.IsZero() || !b.IsZero() && b.Before(a.Time) {
 		return b
 	}
 	return a

@@ -7,27 +7,27 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // A warning of three nodes in the same words is one row, and NODE is the node with the problem.
 func TestWarnings(t *testing.T) {
 	now := time.Unix(1000, 0)
-	ago := func(seconds int) *time.Time { at := now.Add(-time.Duration(seconds) * time.Second); return &at }
+	ago := func(seconds int) report.Timestamp { return report.At(now.Add(-time.Duration(seconds) * time.Second)) }
 	writes := "Service kubernetes: a kube-apiserver writes the Service itself"
-	r := httpapi.Report{Node: httpapi.NodeReport{ID: "a"}, Warnings: []httpapi.WarningReport{
+	r := report.Status{Node: report.Node{ID: "a"}, Warnings: []report.Warning{
 		{Reason: "MemberDown", Subject: "b", Message: "its sidecar runs, its etcd member does not serve: no space left on device", Since: ago(33)},
 		{Reason: "ReconcilerRuns", Message: writes, Since: ago(5)},
 		{Reason: "APIServerNotReady", Subject: "c", Message: "its kube-apiserver answers 401, so it does not serve", Since: ago(9)},
 	}}
-	r.Fleet.Nodes = []httpapi.FleetNode{
-		{RecordReport: httpapi.RecordReport{ID: "a"}, Warnings: []httpapi.WarningReport{{Message: "shown above"}}},
-		{RecordReport: httpapi.RecordReport{ID: "b"}, Warnings: []httpapi.WarningReport{
+	r.Fleet.Nodes = []report.FleetNode{
+		{Record: report.Record{ID: "a"}, Warnings: []report.Warning{{Message: "shown above"}}},
+		{Record: report.Record{ID: "b"}, Warnings: []report.Warning{
 			{Reason: "MemberDown", Message: "its etcd member cannot be used: no space left on device", Since: ago(34)},
 			{Reason: "ReconcilerRuns", Message: writes, Since: ago(7)},
 			{Reason: "ServiceFailing", Message: "one", Since: ago(1)}, {Reason: "ServiceFailing", Message: "two", Since: ago(2)},
 		}},
-		{RecordReport: httpapi.RecordReport{ID: "c"}, Warnings: []httpapi.WarningReport{
+		{Record: report.Record{ID: "c"}, Warnings: []report.Warning{
 			{Reason: "ReconcilerRuns", Message: writes},
 			{Reason: "APIRefused", Message: "its kube-apiserver answers 401"},
 			{Reason: "MemberDown", Subject: "b", Message: "c says so in other words"},
@@ -50,9 +50,9 @@ func TestWarnings(t *testing.T) {
 
 func TestClusterRow(t *testing.T) {
 	now := time.Unix(1000, 0)
-	since, down := now.Add(-time.Hour), now.Add(-20*time.Second)
-	c := httpapi.ClusterReport{State: "Running", Since: &since, Members: []httpapi.ClusterMemberReport{
-		{Node: "a", Address: "10.0.0.1", Healthy: true, Leader: true}, {Node: "b", Address: "10.0.0.2", Problem: "it does not answer", Since: &down}, {Node: "c", Address: "10.0.0.3"},
+	since, down := report.At(now.Add(-time.Hour)), report.At(now.Add(-20*time.Second))
+	c := report.Cluster{State: "Running", Since: since, Members: []report.Member{
+		{Node: "a", Address: "10.0.0.1", Healthy: true, Leader: true}, {Node: "b", Address: "10.0.0.2", Problem: "it does not answer", Since: down}, {Node: "c", Address: "10.0.0.3"},
 	}}
 	want := "Running for 1h0m\na 10.0.0.1 (leads etcd)\nb 10.0.0.2 (not healthy for 20s: it does not answer)\nc 10.0.0.3 (not healthy)"
 	if got := strings.Join((table{now: now}).cluster(c), "\n"); got != want {
@@ -62,11 +62,11 @@ func TestClusterRow(t *testing.T) {
 
 // A node that does not follow the election any more shows the last state that it knew.
 func TestLeaderRow(t *testing.T) {
-	r := httpapi.Report{Etcd: httpapi.EtcdReport{Connected: true}, Election: httpapi.ElectionReport{State: "ineligible"}}
+	r := report.Status{Etcd: report.Etcd{Connected: true}, Election: report.Election{State: "ineligible"}}
 	if got, want := (table{}).leader(r), "none known to this node; this node: ineligible"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	r.Fleet.Nodes = []httpapi.FleetNode{{RecordReport: httpapi.RecordReport{ID: "a"}}, {RecordReport: httpapi.RecordReport{ID: "b", Election: "leading"}}}
+	r.Fleet.Nodes = []report.FleetNode{{Record: report.Record{ID: "a"}}, {Record: report.Record{ID: "b", Election: "leading"}}}
 	if got, want := (table{}).leader(r), "b, as it last reported; this node: ineligible"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

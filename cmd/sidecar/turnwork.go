@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // turnWork is the work of a turn, of the node whose sidecar is at --server.
@@ -26,7 +27,7 @@ type turnWork struct {
 	want    protocol.Turn // without a node until take knows it
 
 	causes waitCauses
-	shown  httpapi.Report // the sidecar's last report
+	shown  report.Status // the sidecar's last report
 }
 
 func (p program) newTurnWork(client etcdClient, f turnFlags, command []string) (*turnWork, error) {
@@ -232,7 +233,7 @@ func (w *turnWork) leaveService(ctx context.Context) {
 	_ = w.server.follow(limited, follower{ // if it cannot see the address, the drain suffices
 		each: func(a answer) (bool, error) {
 			k := a.report.KubernetesService
-			return !k.Enabled || !slices.ContainsFunc(k.Nodes, func(n httpapi.ServiceNodeReport) bool {
+			return !k.Enabled || !slices.ContainsFunc(k.Nodes, func(n report.EndpointsNode) bool {
 				return n.ID == string(w.want.Node) &&
 					slices.ContainsFunc(n.Addresses, func(own string) bool { return slices.Contains(k.Addresses, own) })
 			}), nil

@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // watch shows the status until ctx ends: on a terminal, a table that is drawn again each second; elsewhere, the
@@ -140,7 +140,7 @@ type fact struct {
 
 // showChanges returns a function that prints a line for each fact that is new or changed since the answer before.
 func (s *shower) showChanges() func(answer) error {
-	var last *httpapi.Report
+	var last *report.Status
 	return func(a answer) error {
 		var out bytes.Buffer
 		now := s.table(&out)
@@ -169,7 +169,7 @@ func (s *shower) showChanges() func(answer) error {
 }
 
 // facts returns the contents of a table, except for durations: two reports are compared at one time.
-func (t table) facts(r httpapi.Report) (out []fact) {
+func (t table) facts(r report.Status) (out []fact) {
 	for _, cells := range t.summary(r) {
 		text := clean(strings.Join(cells[1:], gap))
 		if cells[0] == "" && len(out) > 0 {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // Each message names server and user, what happened, and what to do.
@@ -81,10 +81,10 @@ func TestKeepTimes(t *testing.T) {
 }
 
 func TestWarningsOfALeader(t *testing.T) {
-	if got := heldMessage(protocol.Leading, report.Report{PruneHeld: "why", Objects: report.Counts{Owed: 1}}); got != "1 object that the bundle dropped is not removed: why" {
+	if got := heldMessage(protocol.Leading, report.Reconcile{PruneHeld: "why", Objects: report.Objects{Owed: 1}}); got != "1 object that the bundle dropped is not removed: why" {
 		t.Errorf("got %q", got)
 	}
-	if got := heldMessage(protocol.Campaigning, report.Report{PruneHeld: "why", Objects: report.Counts{Owed: 1}}); got != "" {
+	if got := heldMessage(protocol.Campaigning, report.Reconcile{PruneHeld: "why", Objects: report.Objects{Owed: 1}}); got != "" {
 		t.Errorf("a node that does not lead: got %q", got)
 	}
 	f := protocol.Fleet{Revision: 1, Records: []*protocol.Record{

@@ -14,6 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // A sidecar shows its version and its kube-apiserver's, notices another version when a
@@ -26,19 +27,19 @@ func TestRun_versions(t *testing.T) {
 	}
 	s := start(t, cfg)
 	s.awaitReason(protocol.Ready)
-	first := s.awaitOwn("the versions", func(n httpapi.FleetNode) bool { return n.ApiserverVersion == "v1.0.0" && n.ServicesDigest != "" })
+	first := s.awaitOwn("the versions", func(n report.FleetNode) bool { return n.ApiserverVersion == "v1.0.0" && n.ServicesDigest != "" })
 
 	n := protocol.Node{ID: "peer", Roles: protocol.Roles{Controller: true}, Version: s.app.local.Get().Version, Digest: s.app.local.Get().Digest}
 	put(t, raw, keys.Node("peer"), fleet.Encode(n))
 	peer := runPeer(t, cfg.Etcd, fleet.Shown{Verdict: protocol.Verdict{Ready: true, Reason: protocol.Ready}, APIServer: "v1.0.0", Services: first.ServicesDigest})
-	s.awaitFleet("the peer", func(r httpapi.Report) bool { return len(r.Fleet.Nodes) == 3 && len(differences(r)) == 0 })
+	s.awaitFleet("the peer", func(r report.Status) bool { return len(r.Fleet.Nodes) == 3 && len(differences(r)) == 0 })
 
 	api.version.Store(new("v1.0.1"))
 	writeService(t, cfg, log, ready, "two")
-	second := s.awaitOwn("the new versions", func(n httpapi.FleetNode) bool {
+	second := s.awaitOwn("the new versions", func(n report.FleetNode) bool {
 		return n.ApiserverVersion == "v1.0.1" && n.ServicesDigest != first.ServicesDigest
 	})
-	got := differences(s.awaitFleet("both warnings", func(r httpapi.Report) bool { return len(differences(r)) == 2 }))
+	got := differences(s.awaitFleet("both warnings", func(r report.Status) bool { return len(differences(r)) == 2 }))
 	if !strings.HasPrefix(got[0], "APIServersDiffer: ") || !strings.Contains(got[0], "v1.0.0 on peer; v1.0.1 on me") || !strings.HasPrefix(got[1], "ServicesDiffer: ") {
 		t.Errorf("got %q", got)
 	}
@@ -56,7 +57,7 @@ func TestRun_versions(t *testing.T) {
 	// While versions differ, it asks often.
 	api.version.Store(new("v1.0.0"))
 	event.Update(peer, func(s fleet.Shown) fleet.Shown { s.Services = second.ServicesDigest; return s })
-	s.awaitFleet("that they are equal", func(r httpapi.Report) bool { return len(differences(r)) == 0 })
+	s.awaitFleet("that they are equal", func(r report.Status) bool { return len(differences(r)) == 0 })
 }
 
 // A node registers only beside the kube-apiserver that its bundle is for. One that is replaced
@@ -68,7 +69,7 @@ func TestRun_otherAPIServer(t *testing.T) {
 	cfg := configure(t, server.Endpoints()[0], api)
 	cfg.Bundle = dir
 	s := start(t, cfg)
-	s.awaitFleet("the reason", func(r httpapi.Report) bool {
+	s.awaitFleet("the reason", func(r report.Status) bool {
 		return r.Ready.Reason == string(protocol.OtherAPIServer) && strings.Contains(r.Ready.Message, "the bundle is for kube-apiserver 1.1") &&
 			strings.Contains(r.Ready.Message, "the one of this node is v1.0.0")
 	})
@@ -82,8 +83,8 @@ func TestRun_otherAPIServer(t *testing.T) {
 
 	api.version.Store(new("v1.0.0"))
 	s.app.apiserver.Set(httpapi.APIServer{}) // it asks again when the kube-apiserver becomes ready
-	got := s.awaitFleet("the warning", func(r httpapi.Report) bool {
-		return slices.ContainsFunc(r.Warnings, func(w httpapi.WarningReport) bool { return w.Reason == string(protocol.OtherAPIServer) })
+	got := s.awaitFleet("the warning", func(r report.Status) bool {
+		return slices.ContainsFunc(r.Warnings, func(w report.Warning) bool { return w.Reason == string(protocol.OtherAPIServer) })
 	})
 	if !got.Ready.Ready {
 		t.Errorf("the gate of a node that serves has closed: %+v", got.Ready)
@@ -91,7 +92,7 @@ func TestRun_otherAPIServer(t *testing.T) {
 }
 
 // differences returns the warnings about different versions on nodes of one release.
-func differences(r httpapi.Report) (out []string) {
+func differences(r report.Status) (out []string) {
 	for _, w := range r.Warnings {
 		if strings.HasSuffix(w.Reason, "sDiffer") {
 			out = append(out, w.Reason+": "+w.Message)
@@ -125,13 +126,13 @@ func runPeer(t *testing.T, cfg etcd.Config, shows fleet.Shown) *event.Value[flee
 }
 
 // awaitFleet waits until /status is as wanted.
-func (s *sidecar) awaitFleet(what string, ok func(httpapi.Report) bool) httpapi.Report {
+func (s *sidecar) awaitFleet(what string, ok func(report.Status) bool) report.Status {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 30*time.Second)
 	defer cancel()
 	for {
 		now, snapshotChanged := s.app.snapshot.Load()
-		r := httpapi.NewReport(now)
+		r := httpapi.NewStatus(now)
 		if ok(r) {
 			return r
 		}
@@ -142,9 +143,9 @@ func (s *sidecar) awaitFleet(what string, ok func(httpapi.Report) bool) httpapi.
 }
 
 // awaitOwn waits until this node's entry in the fleet of /status is as wanted.
-func (s *sidecar) awaitOwn(what string, ok func(httpapi.FleetNode) bool) (own httpapi.FleetNode) {
+func (s *sidecar) awaitOwn(what string, ok func(report.FleetNode) bool) (own report.FleetNode) {
 	s.Helper()
-	s.awaitFleet(what, func(r httpapi.Report) bool {
+	s.awaitFleet(what, func(r report.Status) bool {
 		for _, n := range r.Fleet.Nodes {
 			if own = n; n.ID == "me" && ok(n) {
 				return true

@@ -33,6 +33,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/report"
 	"github.com/lockstep-dev/lockstep/role"
 	"github.com/lockstep-dev/lockstep/role/service"
 	"github.com/lockstep-dev/lockstep/status"
@@ -53,7 +54,7 @@ type App struct {
 
 	kubeconfig          *kubeconfig
 	reviewKubeconfigs   []*kubeconfig // the kubeconfigs of Config.Reviews, except kubeconfig
-	certificates        *event.Value[[]httpapi.Certificate]
+	certificates        *event.Value[[]report.Certificate]
 	certificateWarnings *event.Value[[]string]
 	local               *event.Value[protocol.Local]
 	bundle              *event.Value[*bundle.Bundle]
@@ -130,7 +131,7 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 	a := &App{
 		cfg: cfg, id: id, log: log, kubeconfig: file, bundle: event.New(b),
 
-		certificates: event.New[[]httpapi.Certificate](nil), certificateWarnings: event.New[[]string](nil),
+		certificates: event.New[[]report.Certificate](nil), certificateWarnings: event.New[[]string](nil),
 
 		bundleProblem: event.New(""), bundleFault: event.New[error](nil),
 		override: event.New(protocol.Override{}), overrideProblem: event.New(""),

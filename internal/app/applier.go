@@ -10,7 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile"
-	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // Reconciler makes the objects in the API match the bundle, and reports on them. applier implements
@@ -18,7 +18,7 @@ import (
 type Reconciler interface {
 	election.Applier
 	// Report follows the reconciler's report.
-	Report() *event.Value[report.Report]
+	Report() *event.Value[report.Reconcile]
 	// Trouble returns why the API server cannot be used now; zero: it can be used.
 	Trouble() report.Trouble
 }

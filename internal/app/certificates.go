@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lockstep-dev/lockstep/cluster"
-	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 const (
@@ -103,7 +103,7 @@ func (a *App) watchCertificates(ctx context.Context) error {
 // readCertificates publishes all certificates, and the warnings about them. It logs
 // each new warning.
 func (a *App) readCertificates(now time.Time) {
-	var list []httpapi.Certificate
+	var list []report.Certificate
 	var warnings []string
 	for _, used := range usedCertificates() {
 		cert, warning := used.read(a, now)
@@ -128,12 +128,12 @@ func (a *App) readCertificates(now time.Time) {
 }
 
 // read returns the certificate and its problem; empty: none.
-func (u usedCertificate) read(a *App, now time.Time) (httpapi.Certificate, string) {
+func (u usedCertificate) read(a *App, now time.Time) (report.Certificate, string) {
 	file, content, err := u.source(a)
 	if errors.Is(err, fs.ErrNotExist) && a.notYetIssued(file) {
 		file = ""
 	}
-	out := httpapi.Certificate{Use: u.use, File: file}
+	out := report.Certificate{Use: u.use, File: file}
 	if file == "" {
 		return out, ""
 	}
@@ -150,7 +150,7 @@ func (u usedCertificate) read(a *App, now time.Time) (httpapi.Certificate, strin
 		out.Problem = err.Error()
 		return out, fmt.Sprintf("%s in %q cannot be read: %v; repair the file, it is read again by itself", u.name, file, err)
 	}
-	out.Expires = first.NotAfter
+	out.Expires = report.At(first.NotAfter)
 	at := first.NotAfter.UTC().Format("2006-01-02 15:04 UTC")
 	switch {
 	case !now.Before(first.NotAfter):
@@ -225,8 +225,8 @@ func (m expiryMetric) Describe(c chan<- *prometheus.Desc) { c <- m.desc }
 func (m expiryMetric) Collect(c chan<- prometheus.Metric) {
 	now := m.app.certificates.Get()
 	for _, used := range usedCertificates() {
-		var cert httpapi.Certificate
-		if i := slices.IndexFunc(now, func(c httpapi.Certificate) bool { return c.Use == used.use }); i >= 0 {
+		var cert report.Certificate
+		if i := slices.IndexFunc(now, func(c report.Certificate) bool { return c.Use == used.use }); i >= 0 {
 			cert = now[i]
 		}
 		value := 0.0

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -8,38 +9,23 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 	"github.com/lockstep-dev/lockstep/supervise"
 )
 
 // clusterNow returns the state of the cluster manager and of this node's member.
 func (a *App) clusterNow() httpapi.Cluster {
-	now := a.cluster.Status().Get()
+	now, members, problem := a.cluster.Status().Get(), a.cluster.Members().Get(), a.memberProblem()
 	out := httpapi.Cluster{
-		State: string(now.State), Since: now.Since, Problem: now.Problem,
-		Embedded: a.cfg.Embedded != nil && a.cluster.Membership().Get().Phase != protocol.WithoutMember,
+		Cluster: report.Cluster{
+			State: string(now.State), Since: report.At(now.Since), Transitions: now.Transitions, Error: cmp.Or(now.Problem, problem),
+			Rotation: a.cluster.Rotation().Get().Rotation, Snapshots: a.snapshotsNow(),
+		},
+		Embedded:      a.cfg.Embedded != nil && a.cluster.Membership().Get().Phase != protocol.WithoutMember,
+		MemberProblem: problem, Voters: nodeVoters(members, a.warned.Get().troubles),
 	}
-	for _, t := range now.Transitions {
-		out.Transitions = append(out.Transitions, httpapi.ClusterTransition{From: string(t.From), To: string(t.To), At: t.At})
-	}
-	troubles := a.warned.Get().troubles
-	for _, m := range a.cluster.Members().Get() {
-		out.Members = append(out.Members, httpapi.ClusterMember{
-			ID: m.ID, Node: m.Node, Address: m.Address, Learner: m.Learner, Leader: m.Leader,
-			Healthy: m.Healthy, Problem: m.Problem, Since: m.Since, Trouble: troubles[m.ID],
-		})
-	}
-	out.MemberProblem = a.memberProblem()
-	r := a.cluster.Rotation().Get()
-	out.Rotation = httpapi.ClusterRotation{
-		Phase: r.Phase, Since: r.Since, Turn: string(r.Turn), WaitsFor: texts(r.Waits), Lost: texts(r.Lost), Problem: r.Problem,
-	}
-	out.Snapshots = a.snapshotsNow()
-	return out
-}
-
-func texts(nodes []protocol.NodeID) (out []string) {
-	for _, n := range nodes {
-		out = append(out, string(n))
+	for _, m := range members {
+		out.Members = append(out.Members, m.Member)
 	}
 	return out
 }

@@ -11,12 +11,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/buildinfo"
 	"github.com/lockstep-dev/lockstep/internal/endpoints"
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // This file wires and shows the publisher of the Service kubernetes
@@ -130,15 +130,11 @@ func (a *App) serviceChanged() <-chan struct{} {
 }
 
 // serviceNow returns the state of the Service, as the publisher reports it.
-func (a *App) serviceNow() httpapi.KubernetesService {
+func (a *App) serviceNow() report.Endpoints {
 	if a.publisher == nil {
-		return httpapi.KubernetesService{}
+		return report.Endpoints{}
 	}
-	s := a.publisher.State().Get()
-	return httpapi.KubernetesService{
-		Enabled: true, Reason: s.Reason, Message: s.Message, Since: s.Since, Problem: s.Problem,
-		Revision: s.Revision, Addresses: s.Addresses, Nodes: s.Nodes,
-	}
+	return a.publisher.State().Get().Endpoints
 }
 
 // serviceWarnings returns the problems of the Service that an operator has to fix.
@@ -146,12 +142,13 @@ func (a *App) serviceWarnings() []protocol.Warning {
 	if a.publisher == nil {
 		return nil
 	}
-	switch s := a.publisher.State().Get(); s.Reason {
+	s := a.serviceNow()
+	switch reason := protocol.Reason(s.Reason); reason {
 	case protocol.NotPublishing, protocol.OtherStore, protocol.ReconcilerRuns, protocol.OtherWriter:
-		return []protocol.Warning{{Reason: s.Reason, Message: "Service kubernetes: " + s.Message, Since: s.Since}}
+		return []protocol.Warning{{Reason: reason, Message: "Service kubernetes: " + s.Message, Since: s.Since.Time}}
 	case protocol.Pending, protocol.EndpointsUnread:
 		if s.Problem != "" {
-			return []protocol.Warning{{Reason: s.Reason, Message: "Service kubernetes: " + cmp.Or(s.Problem, s.Message), Since: s.Since}}
+			return []protocol.Warning{{Reason: reason, Message: "Service kubernetes: " + cmp.Or(s.Problem, s.Message), Since: s.Since.Time}}
 		}
 	default:
 	}

@@ -28,7 +28,7 @@ func historyFacts(s httpapi.Snapshot, reported []protocol.Warning) history.Facts
 	out := history.Facts{
 		Node: s.Local.ID, Reached: s.Etcd.Reached, Override: s.Override, Warnings: reported,
 		Digest: s.Local.Digest, Version: s.Local.Version,
-		Repairs: s.Reconcile.Drift.Repairs, Pass: s.Reconcile.LastSuccess, Pruned: s.Reconcile.Objects.Pruned,
+		Repairs: s.Reconcile.Drift.Repairs, Pass: s.Reconcile.LastSuccess.Time, Pruned: s.Reconcile.Objects.Pruned,
 		Leading: leading, Leader: s.Election.Leader, Epoch: s.Election.Epoch, Status: s.Status, Fleet: s.Fleet, Store: s.Etcd.Store,
 	}
 	if leading {

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/cluster"
-	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // A member's measurements become warnings: the presence contains the one about a slow disk,
@@ -24,15 +24,15 @@ func TestWatchMember(t *testing.T) {
 
 	slow := protocol.Durations{Count: 2, Buckets: []protocol.DurationBucket{{UpTo: 2.048}, {UpTo: 4.096, Count: 2}}}
 	s.app.cluster.Measures().Set(protocol.Measures{Fsync: slow, LeaderChanges: 2})
-	s.awaitOwn("the slow disk in the presence", func(n httpapi.FleetNode) bool {
-		return slices.ContainsFunc(n.Warnings, func(w httpapi.WarningReport) bool {
+	s.awaitOwn("the slow disk in the presence", func(n report.FleetNode) bool {
+		return slices.ContainsFunc(n.Warnings, func(w report.Warning) bool {
 			return w.Reason == "DiskSlow" && strings.Contains(w.Message, "took 2s or longer")
 		})
 	})
 
 	s.app.cluster.Measures().Set(protocol.Measures{Fsync: slow, LeaderChanges: 6})
-	s.awaitFleet("the leaders", func(r httpapi.Report) bool {
-		return slices.ContainsFunc(r.Warnings, func(w httpapi.WarningReport) bool {
+	s.awaitFleet("the leaders", func(r report.Status) bool {
+		return slices.ContainsFunc(r.Warnings, func(w report.Warning) bool {
 			return w.Reason == "EtcdLeaderChanges" && w.Subject == "" && strings.Contains(w.Message, "changed 5 times within the last 10 minutes")
 		})
 	})
@@ -41,7 +41,7 @@ func TestWatchMember(t *testing.T) {
 func TestLostMembers(t *testing.T) {
 	members := func(healthy ...bool) (out []cluster.Observed) {
 		for i, h := range healthy {
-			out = append(out, cluster.Observed{ID: string(rune('1' + i)), Node: "cp-" + string(rune('1'+i)), Healthy: h})
+			out = append(out, cluster.Observed{Member: report.Member{ID: string(rune('1' + i)), Node: "cp-" + string(rune('1'+i)), Healthy: h}})
 		}
 		return out
 	}

@@ -64,7 +64,7 @@ func (f memberFacts) troubles(now time.Time) map[string]string {
 	out := map[string]string{}
 	for _, m := range faulty {
 		facts := protocol.VoterFacts{
-			Name: cmp.Or(m.Node, m.ID), Address: m.Address, Problem: m.Problem, Spare: spare, Gone: now.Sub(m.Since),
+			Name: cmp.Or(m.Node, m.ID), Address: m.Address, Problem: m.Problem, Spare: spare, Gone: now.Sub(m.Since.Time),
 		}
 		if record, found := f.fleet.Record(protocol.NodeID(m.Node)); found {
 			facts.Alive, facts.Reported = record.Alive, protocol.ReportedMember(record)
@@ -82,10 +82,10 @@ func (f memberFacts) troubles(now time.Time) map[string]string {
 // that one.
 func (f memberFacts) warnings(troubles map[string]string) []protocol.Warning {
 	_, faulty := voters(f.members)
-	if text := protocol.NoMajority(nodeVoters(f.members)); text != "" {
-		since := faulty[0].Since
+	if text := protocol.NoMajority(nodeVoters(f.members, nil)); text != "" {
+		since := faulty[0].Since.Time
 		for _, m := range faulty {
-			since = latest(since, m.Since)
+			since = latest(since, m.Since.Time)
 		}
 		return []protocol.Warning{{Reason: protocol.MemberDown, Message: text, Since: since}}
 	}
@@ -95,7 +95,7 @@ func (f memberFacts) warnings(troubles map[string]string) []protocol.Warning {
 			continue
 		}
 		out = append(out, protocol.Warning{
-			Reason: protocol.MemberDown, Subject: cmp.Or(m.Node, m.ID), Message: troubles[m.ID], Since: m.Since,
+			Reason: protocol.MemberDown, Subject: cmp.Or(m.Node, m.ID), Message: troubles[m.ID], Since: m.Since.Time,
 		})
 	}
 	return out
@@ -117,11 +117,14 @@ func (f memberFacts) leaving() []protocol.Warning {
 	return out
 }
 
-func nodeVoters(members []cluster.Observed) []protocol.NodeVoter {
+// nodeVoters returns the voters, with the problem of each by the member's ID.
+func nodeVoters(members []cluster.Observed, troubles map[string]string) []protocol.NodeVoter {
 	var out []protocol.NodeVoter
 	for _, m := range members {
 		if !m.Learner {
-			out = append(out, protocol.NodeVoter{Name: cmp.Or(m.Node, m.ID), Address: m.Address, Healthy: m.Healthy, Waits: m.NoLeader()})
+			out = append(out, protocol.NodeVoter{
+				Name: cmp.Or(m.Node, m.ID), Address: m.Address, Healthy: m.Healthy, Waits: m.NoLeader(), Trouble: troubles[m.ID],
+			})
 		}
 	}
 	return out

@@ -7,17 +7,20 @@ import (
 
 	"github.com/lockstep-dev/lockstep/cluster"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 var observedAt = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func TestMemberWarnings(t *testing.T) {
 	const last = "etcd accepts no writes if another one"
-	ok := func(node string) cluster.Observed { return cluster.Observed{ID: node, Node: node, Healthy: true} }
-	down := func(node string) cluster.Observed {
-		return cluster.Observed{ID: node, Node: node, Address: "10.0.0.9", Problem: "it does not answer", Since: observedAt}
+	ok := func(node string) cluster.Observed {
+		return cluster.Observed{Member: report.Member{ID: node, Node: node, Healthy: true}}
 	}
-	learner := cluster.Observed{Node: "l", Learner: true}
+	down := func(node string) cluster.Observed {
+		return cluster.Observed{Member: report.Member{ID: node, Node: node, Address: "10.0.0.9", Problem: "it does not answer", Since: report.At(observedAt)}}
+	}
+	learner := cluster.Observed{Member: report.Member{Node: "l", Learner: true}}
 	for name, tt := range map[string]struct {
 		members []cluster.Observed
 		want    []string // the subject of each
@@ -30,9 +33,9 @@ func TestMemberWarnings(t *testing.T) {
 		"one of five":                      {members: []cluster.Observed{ok("a"), down("b"), ok("c"), ok("d"), ok("e")}, want: []string{"b"}},
 		"two of five":                      {members: []cluster.Observed{down("a"), down("b"), ok("c"), ok("d"), ok("e")}, noSpare: true, want: []string{"a", "b"}},
 		"two of three, and this one waits": {members: []cluster.Observed{
-			{ID: "me", Node: "me", Problem: "it has no leader", Since: observedAt}, down("b"), down("c")}, want: []string{""}},
+			{Member: report.Member{ID: "me", Node: "me", Problem: "it has no leader", Since: report.At(observedAt)}}, down("b"), down("c")}, want: []string{""}},
 		"two of three": {members: []cluster.Observed{ok("a"), down("b"), down("c")}, want: []string{""}},
-		"not known":    {members: []cluster.Observed{{ID: "1f"}, ok("b"), ok("c")}, noSpare: true, want: []string{"1f"}},
+		"not known":    {members: []cluster.Observed{{Member: report.Member{ID: "1f"}}, ok("b"), ok("c")}, noSpare: true, want: []string{"1f"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			facts := memberFacts{members: tt.members, own: "me"}
@@ -56,7 +59,7 @@ func TestMemberWarnings(t *testing.T) {
 func TestMemberWarnings_leaving(t *testing.T) {
 	member := protocol.Node{Roles: protocol.Roles{Consensus: true}}
 	facts := memberFacts{
-		members: []cluster.Observed{{ID: "1", Node: "a"}, {ID: "2", Node: "b"}, {ID: "3", Node: "c"}, {ID: "4", Node: "unknown"}},
+		members: []cluster.Observed{{Member: report.Member{ID: "1", Node: "a"}}, {Member: report.Member{ID: "2", Node: "b"}}, {Member: report.Member{ID: "3", Node: "c"}}, {Member: report.Member{ID: "4", Node: "unknown"}}},
 		fleet:   protocol.Fleet{Records: []*protocol.Record{{ID: "a", Node: member}, {ID: "b"}, {ID: "c", Alive: true}}},
 	}
 	if got := facts.leaving(); len(got) != 1 || got[0].Subject != "b" || got[0].Reason != protocol.MemberLeaves {
@@ -72,7 +75,7 @@ func TestMemberWarnings_sidecars(t *testing.T) {
 	}}}
 	gone := &protocol.Record{ID: "b"}
 	members := []cluster.Observed{
-		{ID: "1", Node: "me", Healthy: true}, {ID: "2", Node: "b", Problem: "it does not answer", Since: observedAt}, {ID: "3", Node: "c", Healthy: true},
+		{Member: report.Member{ID: "1", Node: "me", Healthy: true}}, {Member: report.Member{ID: "2", Node: "b", Problem: "it does not answer", Since: report.At(observedAt)}}, {Member: report.Member{ID: "3", Node: "c", Healthy: true}},
 	}
 	facts := memberFacts{members: members, own: "me", seen: sightings{}}
 	trouble := func(r *protocol.Record, passed time.Duration) string {

@@ -8,7 +8,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // noObjects is a reconciler without work.
@@ -29,7 +29,7 @@ func (noObjects) Keep(ctx context.Context, _ protocol.Work, _ func() time.Time) 
 
 func (noObjects) Answered() time.Time { return time.Now() }
 
-func (noObjects) Report() *event.Value[report.Report] { return event.New(report.Report{}) }
+func (noObjects) Report() *event.Value[report.Reconcile] { return event.New(report.Reconcile{}) }
 
 func (noObjects) Trouble() report.Trouble { return report.Trouble{} }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
-	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 	"github.com/lockstep-dev/lockstep/role"
 	"github.com/lockstep-dev/lockstep/role/service"
 	"github.com/lockstep-dev/lockstep/status"
@@ -229,28 +229,23 @@ func (a *App) unlock() error {
 }
 
 // localRoles returns the roles by which this sidecar starts and stops services.
-func (a *App) localRoles() httpapi.LocalRoles {
+func (a *App) localRoles() report.Roles {
 	local := a.roles.Local().Get()
-	return httpapi.LocalRoles{Roles: local.Roles, Source: string(local.Source), Since: local.Since}
+	return report.Roles{Local: local.Roles.Names(), Source: string(local.Source), Since: report.At(local.Since)}
 }
 
 // servicesNow lists the services of the directory, and those still running whose file was deleted.
-func (a *App) servicesNow() []httpapi.Service {
-	var out []httpapi.Service
-	now := a.roles.State().Get()
+func (a *App) servicesNow() []report.Service {
+	var out []report.Service
 	listed := map[string]bool{}
-	for _, st := range now.Services {
+	for _, st := range a.roles.State().Get().Services {
 		listed[st.Name] = true
-		out = append(out, httpapi.Service{
-			Name: st.Name, Role: st.Role, Driver: st.Driver, State: string(st.Phase), Ready: st.Ready, Since: st.Since,
-			Restarts: st.Restarts, LastExit: st.LastExit, Problem: st.Problem, Lines: st.LastLines,
-			Optional: st.Optional, File: st.Source.File, Changed: st.Source.Changed,
-		})
+		out = append(out, st.Report())
 	}
 	for _, svc := range a.roles.Loaded().Get() {
 		if !listed[svc.Name] {
-			out = append(out, httpapi.Service{Name: svc.Name, Role: svc.Role, Driver: svc.Driver(), State: string(service.Stopped),
-				Optional: svc.Optional, File: svc.Source.File, Changed: svc.Source.Changed})
+			out = append(out, service.Status{Name: svc.Name, Role: svc.Role, Driver: svc.Driver(), Phase: service.Stopped,
+				Optional: svc.Optional, Source: svc.Source}.Report())
 		}
 	}
 	return out

@@ -14,9 +14,9 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster"
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/event"
-	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // withServices configures a sidecar with one service: a shell that writes into a log
@@ -111,14 +111,14 @@ func TestServices(t *testing.T) {
 	// The record is read after it was written, and the gate may be open before that.
 	s.awaitStatus("the roles of the record", func(r statusReport) bool { return r.Roles.Source == "cluster" })
 	_, body := s.get("/status")
-	var report httpapi.Report
-	if err := json.Unmarshal([]byte(body), &report); err != nil {
+	var shown report.Status
+	if err := json.Unmarshal([]byte(body), &shown); err != nil {
 		t.Fatal(err)
 	}
-	if got := report.Services; len(got) != 1 || got[0].Name != "api" || got[0].State != "Running" || !got[0].Ready {
+	if got := shown.Services; len(got) != 1 || got[0].Name != "api" || got[0].State != "Running" || !got[0].Ready {
 		t.Errorf("services in /status: %+v", got)
 	}
-	if got := report.Roles; got.Source != "cluster" || len(got.Local) != 1 || got.Local[0] != protocol.RoleController {
+	if got := shown.Roles; got.Source != "cluster" || len(got.Local) != 1 || got.Local[0] != protocol.RoleController {
 		t.Errorf("roles in /status: %+v", got)
 	}
 

@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
-	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/report"
 	"github.com/lockstep-dev/lockstep/role/service"
 	"github.com/lockstep-dev/lockstep/status"
 )
@@ -151,19 +151,20 @@ func (a *App) snapshotNow() httpapi.Snapshot {
 		Election:        election,
 		Reconcile:       reconcile,
 		Etcd: httpapi.Etcd{
-			Reached: contact.Reached(), Connected: contact.Connected, LastContact: contact.Last,
-			Revision: contact.Revision, Store: a.follower.Store().Get().ID,
-			Warnings:  a.etcdFaults.Get(),
-			Endpoints: a.cfg.Etcd.Endpoints, Problem: a.etcdProblem.Get().text, Full: a.etcdProblem.Get().full,
+			Etcd: report.Etcd{
+				Connected: contact.Connected, LastContact: report.At(contact.Last), Revision: contact.Revision, Store: a.follower.Store().Get().ID,
+				Endpoints: a.cfg.Etcd.Endpoints, Problem: a.etcdProblem.Get().text, Warnings: a.etcdFaults.Get(),
+			},
+			Reached: contact.Reached(), Full: a.etcdProblem.Get().full,
 		},
 		Cluster:   a.clusterNow(),
 		APIServer: a.apiserverNow(),
 
-		KubernetesService: a.serviceNow(),
-		Certificates:      a.certificates.Get(),
-		Warnings:          a.warned.Get().shown,
-		EtcdFlags:         EtcdFlags(a.cfg.Etcd, a.dataDir()),
-		OverrideFlag:      OverrideFlag(a.cfg.OverrideFile),
+		Endpoints:    a.serviceNow(),
+		Certificates: a.certificates.Get(),
+		Warnings:     a.warned.Get().shown,
+		EtcdFlags:    EtcdFlags(a.cfg.Etcd, a.dataDir()),
+		OverrideFlag: OverrideFlag(a.cfg.OverrideFile),
 	}
 }
 
@@ -187,7 +188,7 @@ func (a *App) electionNow() httpapi.Election {
 	state, leader := a.election.State().Get(), a.election.Leader().Get()
 	out := httpapi.Election{
 		State: state.Election, Since: state.Since, Leader: leader.Node, Epoch: leader.Epoch,
-		Eligibility: state.Eligibility, Step: state.Step, Working: state.Working,
+		Eligibility: state.Eligibility, Step: state.Step,
 	}
 	if withheld := a.roles.Withheld().Get(); withheld != "" && state.Election == protocol.Ineligible {
 		out.Eligibility = protocol.Eligibility{Reason: protocol.ServicesNotReady, Message: withheld}
@@ -205,13 +206,11 @@ func (a *App) electionNow() httpapi.Election {
 
 // reconcileNow returns the reconciler's report, without fights if this node does not lead: the
 // leader's report lists the current ones.
-func (a *App) reconcileNow() report.Report {
+func (a *App) reconcileNow() report.Reconcile {
 	r, state := a.reconcile.Report().Get(), a.election.State().Get()
 	if state.Election != protocol.Leading {
 		r.Drift.Fights = nil
 	}
-	if r.LastError == "" {
-		r.LastError = state.Problem
-	}
+	r.LastError, r.Running = cmp.Or(r.LastError, state.Problem), state.Working
 	return r
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/backup"
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/event"
-	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // This file schedules the snapshots that this node saves by itself (docs/clusters.md#scheduled).
@@ -61,9 +61,9 @@ func (a *App) snapshotWarnings() []protocol.Warning {
 	return nil
 }
 
-func (a *App) snapshotsNow() httpapi.ClusterSnapshots {
+func (a *App) snapshotsNow() report.Snapshots {
 	now := a.schedule.State().Get()
-	return httpapi.ClusterSnapshots{Every: now.Every, Kept: now.Kept, Newest: now.Newest, File: now.File, Problem: now.Problem}
+	return report.Snapshots{EverySeconds: now.Every.Seconds(), Kept: now.Kept, Newest: report.At(now.Newest), File: now.File, Problem: now.Problem}
 }
 
 func (a *App) registerSnapshots(gauge func(name, help string, value func() float64)) {

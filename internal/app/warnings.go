@@ -16,7 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/report"
 	"github.com/lockstep-dev/lockstep/supervise"
 )
 
@@ -104,7 +104,7 @@ func (a *App) warningsNow(was warned, now time.Time) warned {
 	out := warned{
 		shown: slices.Concat(own, protocol.DatabaseWarnings(databases(members.members)),
 			members.warnings(troubles), members.leaving(), a.memberHealth.Get().shown,
-			fleetWarnings(view, protocol.WithVoters(members.fleet, nodeVoters(members.members)), a.local.Get().ID),
+			fleetWarnings(view, protocol.WithVoters(members.fleet, nodeVoters(members.members, nil)), a.local.Get().ID),
 			protocol.TurnWarnings(members.fleet.Turns, now),
 			protocol.RollbackEnding(members.fleet, now)),
 		reported: protocol.ReportedWarnings(slices.Concat(own, leaders)),
@@ -223,7 +223,7 @@ func bundleWarning(err error) protocol.Warning {
 
 // heldMessage describes removals that wait until a person allows them; empty: none. Only the leader
 // warns: after another node was elected, the report of the old leader's last pass can be outdated.
-func heldMessage(e protocol.ElectionState, r report.Report) string {
+func heldMessage(e protocol.ElectionState, r report.Reconcile) string {
 	held := r.Held()
 	if e != protocol.Leading || held == 0 {
 		return ""
@@ -263,23 +263,23 @@ func (a *App) leaderWarnings() []protocol.Warning {
 	r := a.reconcile.Report().Get()
 	out = append(out, a.failureWarnings(r)...)
 	for _, f := range firstOf(r.Drift.Fights, reportedFights) {
-		out = append(out, protocol.Warning{Reason: protocol.Fight, Subject: f.Object, Message: f.Advice(), Since: f.Since})
+		out = append(out, protocol.Warning{Reason: protocol.Fight, Subject: f.Object, Message: f.Advice(), Since: f.Since.Time})
 	}
 	return out
 }
 
 // failureWarnings names the first failed objects, and where to find the rest. Required objects,
 // which keep the status from becoming DONE, come first.
-func (a *App) failureWarnings(r report.Report) []protocol.Warning {
+func (a *App) failureWarnings(r report.Reconcile) []protocol.Warning {
 	var out []protocol.Warning
 	failures := slices.Clone(r.Failures)
 	sorting.By(failures, requiredFirst)
 	for _, f := range firstOf(failures, reportedFailures) {
 		message := f.Message
-		if remedy := f.Remedy(); remedy != "" {
-			message += "; " + remedy
+		if f.Remedy != "" {
+			message += "; " + f.Remedy
 		}
-		out = append(out, protocol.Warning{Reason: protocol.ObjectFailed, Subject: f.Object, Message: message, Since: f.Since})
+		out = append(out, protocol.Warning{Reason: protocol.ObjectFailed, Subject: f.Object, Message: message, Since: f.Since.Time})
 	}
 	if more := r.TotalFailures - len(out); more > 0 {
 		what := fmt.Sprintf("and %d more objects fail", more)

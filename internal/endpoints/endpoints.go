@@ -10,7 +10,7 @@ package endpoints
 import (
 	"context"
 	"log/slog"
-	"slices"
+	"reflect"
 	"sync"
 	"time"
 
@@ -22,6 +22,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // Config configures a Publisher. All fields except Registerer are required.
@@ -43,22 +44,15 @@ type Parent struct{ Namespace, Name string }
 
 // State describes the Service and the work of a Publisher.
 type State struct {
-	Reason   protocol.Reason // one of protocol.PublishReasons
-	Message  string
-	Since    time.Time // when Reason last changed
-	Problem  string    // why this sidecar cannot read or write the Service; empty: it can
-	Revision int64     // in the slice; 0: Lockstep did not write it
-	// Addresses are those in the slices, sorted by family.
-	Addresses []string
-	Nodes     []protocol.ServiceNode
+	// Endpoints are what people see. Reason is one of protocol.PublishReasons, and Addresses are sorted by family.
+	report.Endpoints
 	// MayLeave: if the gate of this node is closed, its address may still leave.
 	MayLeave bool
 }
 
 func (s State) equal(o State) bool {
-	return s.Reason == o.Reason && s.Message == o.Message && s.Problem == o.Problem &&
-		s.Revision == o.Revision && s.MayLeave == o.MayLeave &&
-		slices.Equal(s.Addresses, o.Addresses) && slices.Equal(s.Nodes, o.Nodes)
+	s.Since = o.Since
+	return reflect.DeepEqual(s, o)
 }
 
 // Publisher writes the Service.
@@ -88,7 +82,7 @@ const (
 func New(cfg Config) *Publisher {
 	return &Publisher{
 		cfg: cfg, metrics: newMetrics(cfg.Registerer), seen: event.New(observed{}),
-		state:  event.New(State{Reason: protocol.EndpointsUnread, Since: time.Now(), MayLeave: true}),
+		state:  event.New(State{report.Endpoints{Enabled: true, Reason: string(protocol.EndpointsUnread), Since: report.At(time.Now())}, true}),
 		pauses: backoff.Backoff{First: minPause, Max: maxPause, Jitter: 0.2},
 	}
 }

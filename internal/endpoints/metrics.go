@@ -55,6 +55,6 @@ func (m *metrics) show(s State) {
 	for _, r := range protocol.PublishReasons() {
 		m.state.WithLabelValues(string(r)).Set(0)
 	}
-	m.state.WithLabelValues(string(s.Reason)).Set(1)
+	m.state.WithLabelValues(s.Reason).Set(1)
 	m.addresses.Set(float64(len(s.Addresses)))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // target is an object, and the step for it.
@@ -113,9 +114,11 @@ func (p plan) worst() protocol.PublishStep {
 func (p *Publisher) show(f protocol.Fleet, seen observed, now plan) {
 	worst := now.worst()
 	out := State{
-		Reason: worst.Reason, Message: worst.Message, Problem: cmp.Or(p.problem, seen.problem()),
-		Revision: seen.slices[serviceName].Revision, Addresses: seen.addresses(), Nodes: protocol.ServiceNodes(f),
-		Since: time.Now(), MayLeave: protocol.MayLeave(f, p.cfg.Node, p.cfg.Own, now.parts()),
+		Endpoints: report.Endpoints{
+			Enabled: true, Reason: string(worst.Reason), Message: worst.Message, Problem: cmp.Or(p.problem, seen.problem()),
+			Revision: seen.slices[serviceName].Revision, Addresses: seen.addresses(), Nodes: controllers(f), Since: report.At(time.Now()),
+		},
+		MayLeave: protocol.MayLeave(f, p.cfg.Node, p.cfg.Own, now.parts()),
 	}
 	was := p.state.Get()
 	if out.equal(was) {
@@ -128,6 +131,18 @@ func (p *Publisher) show(f protocol.Fleet, seen observed, now plan) {
 	}
 	p.state.Set(out)
 	p.metrics.show(out)
+}
+
+// controllers describes all controllers.
+func controllers(f protocol.Fleet) []report.EndpointsNode {
+	var out []report.EndpointsNode
+	for _, n := range protocol.ServiceNodes(f) {
+		addresses := slices.DeleteFunc([]string{n.Endpoint.Address, n.Endpoint.Secondary}, func(a string) bool { return a == "" })
+		out = append(out, report.EndpointsNode{
+			ID: string(n.ID), Addresses: addresses, Port: n.Endpoint.Port, Serves: n.Serves, Reason: string(n.Reason), Message: n.Message,
+		})
+	}
+	return out
 }
 
 // attempt takes a snapshot, decides again, and writes. The objects were read before

@@ -38,7 +38,7 @@ var levels = map[string]int{
 	"fleet":            4,
 	"status":           4,
 	"reconcile/bundle": 4,
-	"reconcile/report": 4, // plain values that reconcile fills and httpapi shows
+	"report":           0, // plain values that their owners fill in and httpapi shows
 
 	"cluster":          8, // brings the sidecar into its etcd cluster, with the packages below it
 	"cluster/datadir":  3,

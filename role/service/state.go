@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // Phase is the stage of a service in its supervisor.
@@ -47,6 +49,19 @@ type Status struct {
 	// wasReady: it was ready since its worker started it, so the services after it may start.
 	wasReady bool
 	of       Service // the service that its worker runs
+}
+
+// Report describes the service for people.
+func (s Status) Report() report.Service {
+	out := report.Service{
+		Name: s.Name, Role: s.Role, Driver: s.Driver, State: string(s.Phase), Ready: s.Ready, Since: report.At(s.Since),
+		Restarts: s.Restarts, LastExit: s.LastExit, Problem: s.Problem,
+		Required: !s.Optional, File: s.Source.File, Changed: report.At(s.Source.Changed),
+	}
+	if !s.Ready { // what a healthy service writes is for its log: all local users can read /status
+		out.LastLines = s.LastLines
+	}
+	return out
 }
 
 // Trusts reports whether a service works with these CAs of etcd, or uses none.

@@ -7,14 +7,14 @@ import (
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/protocol"
-	reconcilereport "github.com/lockstep-dev/lockstep/reconcile/report"
+	reconcilereport "github.com/lockstep-dev/lockstep/report"
 )
 
 // objectless is a reconciler of no objects. It is in the place of the Kubernetes API
 // of one control plane, whose sidecars share it: it keeps the mark, and completes
 // each pass at once.
 type objectless struct {
-	report *event.Value[reconcilereport.Report]
+	report *event.Value[reconcilereport.Reconcile]
 
 	mu       sync.Mutex // mu guards the fields below
 	mark     protocol.Mark
@@ -22,10 +22,10 @@ type objectless struct {
 }
 
 func newObjectless() *objectless {
-	return &objectless{report: event.New(reconcilereport.Report{}), mark: protocol.Mark{Kind: protocol.MarkAbsent}}
+	return &objectless{report: event.New(reconcilereport.Reconcile{}), mark: protocol.Mark{Kind: protocol.MarkAbsent}}
 }
 
-func (o *objectless) Report() *event.Value[reconcilereport.Report] { return o.report }
+func (o *objectless) Report() *event.Value[reconcilereport.Reconcile] { return o.report }
 
 func (o *objectless) Trouble() reconcilereport.Trouble { return reconcilereport.Trouble{} }
 

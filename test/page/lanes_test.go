@@ -135,7 +135,7 @@ func TestLanes(t *testing.T) {
 			if err := b.Open(t.Context(), url); err != nil {
 				t.Fatal(err)
 			}
-			entries, err := json.Marshal(httpapi.NewHistoryReports(s.entries))
+			entries, err := json.Marshal(httpapi.NewEntries(s.entries))
 			if err != nil {
 				t.Fatal(err)
 			}

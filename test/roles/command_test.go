@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/report"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -39,7 +39,7 @@ func TestOneCommand(t *testing.T) {
 	}
 
 	n.setRoles("consensus_member")
-	n.awaitService("to stop", func(s httpapi.ServiceReport) bool { return s.State == "Stopped" })
+	n.awaitService("to stop", func(s report.Service) bool { return s.State == "Stopped" })
 	if n.apiserver() == nil || n.sidecar.Readyz(t.Context()) == nil {
 		t.Error("the node has no controller role, and its kube-apiserver or its gate is open")
 	}
@@ -47,7 +47,7 @@ func TestOneCommand(t *testing.T) {
 	n.awaitGate()
 
 	n.killService()
-	n.awaitService("to be started again", func(s httpapi.ServiceReport) bool { return s.Restarts > 0 && s.Ready })
+	n.awaitService("to be started again", func(s report.Service) bool { return s.Restarts > 0 && s.Ready })
 	if gate := n.sidecar.Readyz(t.Context()); gate != nil || n.service().LastExit == "" {
 		t.Errorf("the kube-apiserver was killed: the gate is %v, and lastExit %q", gate, n.service().LastExit)
 	}
@@ -146,20 +146,20 @@ func (n *oneNode) apiserver() error {
 	return conn.Close()
 }
 
-func (n *oneNode) service() httpapi.ServiceReport {
+func (n *oneNode) service() report.Service {
 	n.Helper()
 	code, body, err := n.sidecar.Get(n.Context(), "/status")
-	var report httpapi.Report
+	var shown report.Status
 	if err == nil {
-		err = json.Unmarshal([]byte(body), &report)
+		err = json.Unmarshal([]byte(body), &shown)
 	}
-	if err != nil || len(report.Services) != 1 {
+	if err != nil || len(shown.Services) != 1 {
 		n.Fatalf("/status: %d %s, %v", code, body, err)
 	}
-	return report.Services[0]
+	return shown.Services[0]
 }
 
-func (n *oneNode) awaitService(what string, ok func(httpapi.ServiceReport) bool) {
+func (n *oneNode) awaitService(what string, ok func(report.Service) bool) {
 	n.Helper()
 	cluster.Await(n, "the service "+what, func(context.Context) error {
 		if now := n.service(); !ok(now) {

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/report"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 	"github.com/lockstep-dev/lockstep/test/jail"
 )
@@ -157,15 +157,15 @@ func (e *examples) writeFiles() {
 func (e *examples) wantServices(sidecar *cluster.Sidecar, want ...string) {
 	e.Helper()
 	code, body, err := sidecar.Get(e.Context(), "/status")
-	var report httpapi.Report
+	var shown report.Status
 	if err == nil {
-		err = json.Unmarshal([]byte(body), &report)
+		err = json.Unmarshal([]byte(body), &shown)
 	}
 	if err != nil {
 		e.Fatalf("/status: %d %s, %v", code, body, err)
 	}
 	var got []string
-	for _, s := range report.Services {
+	for _, s := range shown.Services {
 		got = append(got, fmt.Sprint(s.Name, " ", s.Driver, " ", s.State, " ", s.Ready))
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {

@@ -7,7 +7,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/ownership"
-	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 const (
@@ -112,8 +112,9 @@ func (fs Fights) Report() []report.Fight {
 	for _, k := range applyset.SortedKeys(fs) {
 		if f := fs[k]; f.isFight() {
 			out = append(out, report.Fight{
-				Object: k.String(), Manager: f.change.Manager, Fields: f.change.Fields, Repairs: f.count, Since: f.since, Last: f.last(),
-			})
+				Object: k.String(), Manager: f.change.Manager, Fields: f.change.Fields, Repairs: f.count,
+				Since: report.At(f.since), LastRepair: report.At(f.last()),
+			}.Explained())
 		}
 	}
 	return out

@@ -29,7 +29,7 @@ func TestFights(t *testing.T) {
 			t.Errorf("got pauses of %v s, want %v", pauses, want)
 		}
 		got := fs.Report()
-		if len(got) != 1 || got[0].Object != `ConfigMap "n/a"` || got[0].Manager != "other" || got[0].Repairs != 12 || got[0].Since != begin {
+		if len(got) != 1 || got[0].Object != `ConfigMap "n/a"` || got[0].Manager != "other" || got[0].Repairs != 12 || !got[0].Since.Equal(begin) {
 			t.Errorf("got %+v", got)
 		}
 	})

@@ -3,7 +3,7 @@ package report
 import "testing"
 
 func TestAddFailure(t *testing.T) {
-	var r Report
+	var r Reconcile
 	for range MaxFailures + 2 {
 		r.AddFailure(Failure{Object: `ConfigMap "n/a"`, Message: "rejected"})
 	}
@@ -13,7 +13,7 @@ func TestAddFailure(t *testing.T) {
 }
 
 func TestHeld(t *testing.T) {
-	r := Report{Objects: Counts{Owed: 3}}
+	r := Reconcile{Objects: Objects{Owed: 3}}
 	if got := r.Held(); got != 0 {
 		t.Errorf("without a brake: got %d held objects", got)
 	}
@@ -38,7 +38,7 @@ func TestFightMessage(t *testing.T) {
 			"another writer keeps changing this object (repaired once); stop that writer, or leave this object out of the bundle",
 		},
 	} {
-		if got := tt.fight.Message(); got != tt.want {
+		if got := tt.fight.Explained().Message; got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}
 	}
