@@ -63,9 +63,15 @@ build: bin/sidecar ## build bin/sidecar
 
 ##@ Check
 
-# What is cheap comes first, so that most mistakes show within a minute.
+# side_by_side makes two lists of targets at the same time, and fails if one of them failed. With -j
+# all targets of a list would begin at once.
+side_by_side = $(MAKE) --no-print-directory $(1) & first=$$!; failed=0; $(MAKE) --no-print-directory $(2) || failed=1; wait $$first || failed=1; exit $$failed
+
+# What is cheap comes first, so that most mistakes show within a minute. The other steps run side by side:
+# the tests of real processes mostly wait, and what only computes fills that time at a lower priority.
 .PHONY: check quick
-check: quick lint test ## everything that a change has to pass, with make model
+check: quick programs ## everything that a change has to pass, with make model
+	@$(call side_by_side,test-raced,lint vet test-plain)
 
 quick: format-check tidy-check docs
 
@@ -75,14 +81,8 @@ quick: format-check tidy-check docs
 unit: ## the tests that need no kube-apiserver (two minutes on a fresh clone, then seconds)
 	$(STATIC) go test -trimpath -vet=off ./...
 
-# What takes longest begins first. Two packages at once on two cores: with more, and with other steps
-# beside, members of etcd miss their elections, and tests fail that have no fault.
-FIRST := ./reconcile ./etcd ./election ./internal/app
-FIRST_OF_CLUSTERS := $(addprefix ./test/,quorum e2e soak roles service balancers)
-RACE_TEST = LOCKSTEP_E2E_ASSETS=$(BIN) CGO_ENABLED=1 go test -race -trimpath -vet=off -timeout=40m
-
 # What only computes leaves the processors to what waits, which would miss its time.
-COMPUTES := nice -n 10
+COMPUTES := nice -n 19
 
 .PHONY: test
 test: vet test-plain test-raced ## every test, the end-to-end ones too, with the race detector
@@ -90,22 +90,39 @@ test: vet test-plain test-raced ## every test, the end-to-end ones too, with the
 .PHONY: programs
 programs: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/kubelet-probe bin/etcdutl bin/etcdctl ## build what tests run
 
-# With the race detector the model searches a beginning only, so it runs without
-# it too. What counts allocations, or decodes many megabytes, runs without it only, and so
-# does what only reads the repository.
+# Two lists run side by side, and each begins with what takes longest: packages that start many processes, two at
+# once, and packages that mostly wait. With more at once, members of etcd miss their elections.
+CLUSTERS := $(addprefix ./test/,quorum e2e soak service) ./reconcile $(addprefix ./test/,balancers local/run upstream page join cluster)
+WAITING := $(addprefix ./,test/roles etcd election test/turns internal/app cmd/sidecar)
+# What counts allocations or decodes many megabytes, what only reads the repository, and the model, which has no
+# goroutines, runs without the race detector.
+PLAIN := ./internal/model ./internal/repotest
+
+# GOGC: tests, and kube-apiservers that they start, collect their garbage less often. A kube-apiserver that starts
+# computes a third less. Sidecars and their members run as users run them.
+RACED := CGO_ENABLED=1 GOGC=400 LOCKSTEP_E2E_ASSETS=$(BIN) go test -race -trimpath -vet=off -timeout=40m $(if $(SHARES),-exec=$(CURDIR)/test/share.sh)
+
 # SHARES=FILE prints how much each package took and computed at the end; then no result comes from Go's cache.
-.PHONY: test-raced test-plain
+# go list compiles, so that the two lists do not compile the same packages at the same moment.
+.PHONY: test-raced test-clusters test-waiting test-plain
 test-raced: export ROOT := $(CURDIR)
 test-raced: programs
 	@rm -f $(SHARES)
-	$(RACE_TEST) $(if $(SHARES),-exec=$(CURDIR)/test/share.sh) $(FIRST) $$(go list ./... | grep -v -e '/lockstep/test/' -e '/internal/repotest$$')
-	$(RACE_TEST) $(if $(SHARES),-exec=$(CURDIR)/test/share.sh) $(FIRST_OF_CLUSTERS) ./test/...
+	CGO_ENABLED=1 go list -race -trimpath -export -deps -test ./... >/dev/null
+	@$(call side_by_side,test-clusters,test-waiting)
 	$(if $(SHARES),@test/share.sh --print)
 
+test-clusters:
+	$(RACED) -p=2 $(CLUSTERS)
+
+test-waiting:
+	$(RACED) -p=3 $(WAITING) $$(go list ./... | grep -vxF -f <(go list $(CLUSTERS) $(PLAIN)))
+
+# MODEL=whole leaves out the searches that make model repeats in larger worlds: for a run of both.
 test-plain: programs
-	for module in $(MODULES); do (cd $$module && LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) $(COMPUTES) go test -trimpath ./...); done
-	$(STATIC) $(COMPUTES) go test -trimpath ./internal/model ./internal/repotest
-	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) $(COMPUTES) go test -trimpath ./reconcile -run='TestMemoryOf'
+	for module in $(MODULES); do (cd $$module && LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) $(COMPUTES) go test -timeout=40m -trimpath ./...); done
+	$(STATIC) $(COMPUTES) go test -timeout=40m -trimpath $(PLAIN) $(if $(filter whole,$(MODEL)),-skip='$(SEARCHES)')
+	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) $(COMPUTES) go test -timeout=40m -trimpath ./reconcile -run='TestMemoryOf'
 
 # A real kubeadm with a real kubelet, on Debian's containerd and runc; the image is built from
 # the Dockerfile, by Debian's buildah. It needs root.
@@ -126,19 +143,13 @@ docs: ## the repository's own rules: words, links, citations, names, sizes, impo
 
 # What it finds is kept in testdata/fuzz of the package; commit it with the fix.
 FUZZTIME ?= 30s
+FUZZ := reconcile/bundle:FuzzLoad status:FuzzDecode reconcile/bundle:FuzzDigest status:FuzzEncode reconcile/internal/applyset:FuzzMark \
+	cluster/token:FuzzParse cluster/enrol:FuzzParse httpapi:FuzzRequest cluster/enrol:FuzzClientCertificate httpapi:FuzzClientCertificates
 
+# Two at the same time, each with one worker.
 .PHONY: fuzz
 fuzz: ## look for bundles, statuses, marks, tokens, requests and certificates that break what reads them, each for FUZZTIME
-	$(STATIC) go test -trimpath ./reconcile/bundle -run='^$$' -fuzz='^FuzzLoad$$' -fuzztime=$(FUZZTIME)
-	$(STATIC) go test -trimpath ./reconcile/bundle -run='^$$' -fuzz='^FuzzDigest$$' -fuzztime=$(FUZZTIME)
-	$(STATIC) go test -trimpath ./status -run='^$$' -fuzz='^FuzzDecode$$' -fuzztime=$(FUZZTIME)
-	$(STATIC) go test -trimpath ./status -run='^$$' -fuzz='^FuzzEncode$$' -fuzztime=$(FUZZTIME)
-	$(STATIC) go test -trimpath ./reconcile/internal/applyset -run='^$$' -fuzz='^FuzzMark$$' -fuzztime=$(FUZZTIME)
-	$(STATIC) go test -trimpath ./cluster/token -run='^$$' -fuzz='^FuzzParse$$' -fuzztime=$(FUZZTIME)
-	$(STATIC) go test -trimpath ./cluster/enrol -run='^$$' -fuzz='^FuzzParse$$' -fuzztime=$(FUZZTIME)
-	$(STATIC) go test -trimpath ./cluster/enrol -run='^$$' -fuzz='^FuzzClientCertificate$$' -fuzztime=$(FUZZTIME)
-	$(STATIC) go test -trimpath ./httpapi -run='^$$' -fuzz='^FuzzRequest$$' -fuzztime=$(FUZZTIME)
-	$(STATIC) go test -trimpath ./httpapi -run='^$$' -fuzz='^FuzzClientCertificates$$' -fuzztime=$(FUZZTIME)
+	printf '%s\n' $(FUZZ:%=./%) | $(STATIC) xargs -P2 -n1 sh -euc 'go test -trimpath "$${1%:*}" -run="^$$" -fuzz="^$${1#*:}$$" -fuzztime=$(FUZZTIME) -parallel=1' fuzz
 
 # Others that apply objects: each has a module of its own, with the versions that
 # are compared, and is built for the benchmarks only.
@@ -160,9 +171,11 @@ ATTACK ?= 1m
 attack: bin/sidecar ## what strangers do over the network, each for ATTACK=1m: what it costs a sidecar, and whether probes go on (16 minutes)
 	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/attack -run='TestAttack$$' -count=1 -v -timeout=0 -attack.duration=$(ATTACK)
 
+SEARCHES := TestProgressOfEvery|TestExhaustive|TestMembers|TestEndpoints|TestRotation|TestTurns
+
 .PHONY: model
 model: ## every order of events in bounded worlds: 63 million states (five minutes)
-	$(STATIC) go test -trimpath ./internal/model -run 'TestProgressOfEvery|TestExhaustive|TestMembers|TestEndpoints|TestRotation|TestTurns' -timeout=3h -v -model.full
+	$(STATIC) go test -trimpath ./internal/model -run '$(SEARCHES)' -timeout=3h -v -model.full
 
 # -run=NAME in MUTANTS_ARGS: only those. Each is one patch in test/mutants/patches.
 .PHONY: mutants
@@ -189,7 +202,7 @@ vet: ## go vet, in all modules
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## golangci-lint, with the project's configuration
-	for module in . $(MODULES); do (cd $$module && $(STATIC) $(COMPUTES) $(GOLANGCI_LINT) run --config=$(CURDIR)/.golangci.yml ./...); done
+	for module in . $(MODULES); do (cd $$module && $(STATIC) $(COMPUTES) $(GOLANGCI_LINT) run --timeout=40m --config=$(CURDIR)/.golangci.yml ./...); done
 
 .PHONY: format
 format: ## gofmt everything
