@@ -9,7 +9,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
@@ -95,7 +94,7 @@ func cordonOf(c *lockstepv1.Cordon) protocol.Cordon {
 		return protocol.Cordon{}
 	}
 	out := protocol.Cordon{
-		Since: timeOf(c.GetSince()), Until: timeOf(c.GetUntil()), Message: shortenedTo(c.GetMessage(), protocol.MaxCordonMessage),
+		Since: lockstepv1.ToTime(c.GetSince()), Until: lockstepv1.ToTime(c.GetUntil()), Message: shortenedTo(c.GetMessage(), protocol.MaxCordonMessage),
 		By: shortenedTo(c.GetBy(), protocol.MaxCordonMessage),
 	}
 	out.Turn = c.GetTurn()
@@ -103,13 +102,6 @@ func cordonOf(c *lockstepv1.Cordon) protocol.Cordon {
 		out.Since = time.Unix(0, 0).UTC() // the message is there, and empty
 	}
 	return out
-}
-
-func timeOf(t *timestamppb.Timestamp) time.Time {
-	if t == nil || t.CheckValid() != nil {
-		return time.Time{}
-	}
-	return t.AsTime()
 }
 
 // encodeCordon returns the cordon over previous. Fields that a newer program added to it stay.
@@ -122,16 +114,9 @@ func encodeCordon(previous *lockstepv1.Cordon, c protocol.Cordon) *lockstepv1.Co
 	case cordonOf(previous) == c:
 		return previous
 	}
-	previous.Since, previous.Until, previous.Message, previous.By = timestampOf(c.Since), timestampOf(c.Until), c.Message, c.By
+	previous.Since, previous.Until, previous.Message, previous.By = lockstepv1.FromTime(c.Since), lockstepv1.FromTime(c.Until), c.Message, c.By
 	previous.Turn = c.Turn
 	return previous
-}
-
-func timestampOf(t time.Time) *timestamppb.Timestamp {
-	if t.IsZero() {
-		return nil
-	}
-	return timestamppb.New(t)
 }
 
 // encodeOver returns the bytes of a node record that replaces another one. Fields that a newer
@@ -156,7 +141,7 @@ func encodeOver(previous []byte, n protocol.Node) []byte {
 		Ephemeral:                n.Ephemeral,
 		Bundle:                   n.Bundle,
 	}
-	return marshal(&m)
+	return lockstepv1.Marshal(&m)
 }
 
 // encodeRoles sets the known roles in out. It keeps the roles that this program does
@@ -199,7 +184,7 @@ func withRoles(id protocol.NodeID, value []byte, change RoleChange) (out []byte,
 	if takes && change.Stopped && n.GetStatus() != nil {
 		n.Status.Serves = false
 	}
-	return marshal(&n), takes, nil
+	return lockstepv1.Marshal(&n), takes, nil
 }
 
 // withCordon changes the cordon in the bytes of a valid record.
@@ -209,7 +194,7 @@ func withCordon(value []byte, cordon protocol.Cordon) ([]byte, error) {
 		return nil, err // Decode did the same
 	}
 	n.Cordon = encodeCordon(n.GetCordon(), cordon)
-	return marshal(&n), nil
+	return lockstepv1.Marshal(&n), nil
 }
 
 // decodePresence never fails: the node is alive because the key exists, whatever
@@ -234,7 +219,7 @@ func decodePresence(value []byte) protocol.Presence {
 		APIServer:     shortened(p.GetApiserverVersion()),
 		Services:      shortened(p.GetServicesDigest()),
 		Failing:       int(max(0, p.GetFailing())),
-		Written:       timeOf(p.GetWritten()),
+		Written:       lockstepv1.ToTime(p.GetWritten()),
 	}
 }
 
@@ -275,13 +260,10 @@ func encodeEndpoint(e protocol.Endpoint) *lockstepv1.Endpoint {
 func decodeWarnings(from []*lockstepv1.Warning) []protocol.Warning {
 	var out []protocol.Warning
 	for _, w := range from[:min(len(from), protocol.MaxWarnings)] {
-		decoded := protocol.Warning{
+		out = append(out, protocol.Warning{
 			Reason: protocol.Reason(shortened(w.GetReason())), Subject: shortened(w.GetSubject()), Message: shortened(w.GetMessage()),
-		}
-		if w.GetSince().IsValid() {
-			decoded.Since = w.GetSince().AsTime()
-		}
-		out = append(out, decoded)
+			Since: lockstepv1.ToTime(w.GetSince()),
+		})
 	}
 	return out
 }
@@ -289,11 +271,9 @@ func decodeWarnings(from []*lockstepv1.Warning) []protocol.Warning {
 func encodeWarnings(from []protocol.Warning) []*lockstepv1.Warning {
 	var out []*lockstepv1.Warning
 	for _, w := range from[:min(len(from), protocol.MaxWarnings)] {
-		encoded := &lockstepv1.Warning{Reason: string(w.Reason), Subject: shortened(w.Subject), Message: shortened(w.Message)}
-		if !w.Since.IsZero() {
-			encoded.Since = timestamppb.New(w.Since)
-		}
-		out = append(out, encoded)
+		out = append(out, &lockstepv1.Warning{
+			Reason: string(w.Reason), Subject: shortened(w.Subject), Message: shortened(w.Message), Since: lockstepv1.FromTime(w.Since),
+		})
 	}
 	return out
 }
@@ -312,20 +292,20 @@ func shortenedTo(s string, limit int) string {
 // verdictSince returns when the presence's verdict began; zero: unknown.
 func verdictSince(value []byte) time.Time {
 	var p lockstepv1.Presence
-	if proto.Unmarshal(value, &p) != nil || p.GetSince() == nil {
+	if proto.Unmarshal(value, &p) != nil {
 		return time.Time{}
 	}
-	return p.GetSince().AsTime()
+	return lockstepv1.ToTime(p.GetSince())
 }
 
 func encodePresence(p protocol.Presence, since time.Time) []byte {
-	return marshal(&lockstepv1.Presence{
+	return lockstepv1.Marshal(&lockstepv1.Presence{
 		Instance:  p.Instance,
 		MachineId: p.MachineID,
 		Ready:     p.Ready,
 		Reason:    string(p.Reason),
 		Election:  string(p.Election),
-		Since:     timestamppb.New(since),
+		Since:     lockstepv1.FromTime(since),
 		Host:      shortened(p.Host),
 		Address:   shortened(p.Address),
 		Warnings:  encodeWarnings(p.Warnings),
@@ -336,7 +316,7 @@ func encodePresence(p protocol.Presence, since time.Time) []byte {
 		ApiserverVersion: shortened(p.APIServer),
 		ServicesDigest:   shortened(p.Services),
 		Failing:          int32(min(p.Failing, math.MaxInt32)),
-		Written:          timestampOf(p.Written),
+		Written:          lockstepv1.FromTime(p.Written),
 	})
 }
 
@@ -349,20 +329,10 @@ func decodeStoreID(value []byte) string {
 	return s.GetId()
 }
 
-func encodeStoreID(id string) []byte { return marshal(&lockstepv1.Store{Id: id}) }
+func encodeStoreID(id string) []byte { return lockstepv1.Marshal(&lockstepv1.Store{Id: id}) }
 
 // unmarshal reports whether the bytes are a message, which it decodes.
 func unmarshal(value []byte, m proto.Message) bool { return proto.Unmarshal(value, m) == nil }
-
-// marshal panics on a string that is not UTF-8, the only thing that can fail here.
-// IDs and reasons are checked where they enter the program.
-func marshal(m proto.Message) []byte {
-	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-	if err != nil {
-		panic(fmt.Sprintf("marshal %T: %v", m, err))
-	}
-	return b
-}
 
 func decodeRollback(kv *etcd.KV) protocol.Rollback {
 	var m lockstepv1.Rollback
@@ -373,16 +343,12 @@ func decodeRollback(kv *etcd.KV) protocol.Rollback {
 	if err != nil {
 		return protocol.Rollback{}
 	}
-	out := protocol.Rollback{To: to, By: m.GetBy(), Until: m.GetUntil().AsTime(), Revision: kv.ModRevision}
-	if m.GetSince().IsValid() {
-		out.Since = m.GetSince().AsTime()
-	}
-	return out
+	return protocol.Rollback{To: to, By: m.GetBy(), Since: lockstepv1.ToTime(m.GetSince()), Until: m.GetUntil().AsTime(), Revision: kv.ModRevision}
 }
 
 // EncodeRollback returns the bytes of a rollback.
 func EncodeRollback(r protocol.Rollback) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(&lockstepv1.Rollback{
-		To: lockstepv1.FromRelease(r.To), By: r.By, Since: timestamppb.New(r.Since), Until: timestamppb.New(r.Until),
+		To: lockstepv1.FromRelease(r.To), By: r.By, Since: lockstepv1.FromTime(r.Since), Until: lockstepv1.FromTime(r.Until),
 	})
 }

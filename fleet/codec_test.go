@@ -43,7 +43,7 @@ func TestEncode_keepsUnknownFields(t *testing.T) {
 	for _, m := range []proto.Message{written, written.Roles, written.Roles.KubernetesController, written.Status} {
 		m.ProtoReflect().SetUnknown(unknown)
 	}
-	value := marshal(written)
+	value := lockstepv1.Marshal(written)
 	wantKept := func(t *testing.T, got []byte, status []byte) {
 		t.Helper()
 		var n lockstepv1.Node

@@ -169,7 +169,7 @@ func TestCordonOf(t *testing.T) {
 	unknown := []byte{0xfa, 0x01, 0x01, 'x'} // field 31
 	written := &lockstepv1.Cordon{Message: "x"}
 	written.ProtoReflect().SetUnknown(unknown)
-	value := marshal(&lockstepv1.Node{Id: "n", Cordon: written})
+	value := lockstepv1.Marshal(&lockstepv1.Node{Id: "n", Cordon: written})
 	n, problem := decodeNode("n", value)
 	var out lockstepv1.Node
 	if err := proto.Unmarshal(encodeOver(value, n), &out); err != nil || problem != "" {

@@ -36,7 +36,7 @@ func decodeTurn(id protocol.NodeID, kv *etcd.KV) protocol.Turn {
 	if !unmarshal(kv.Value, &m) || m.GetNode() != string(id) {
 		return out
 	}
-	out.Since, out.Until = timeOf(m.GetSince()), timeOf(m.GetUntil())
+	out.Since, out.Until = lockstepv1.ToTime(m.GetSince()), lockstepv1.ToTime(m.GetUntil())
 	out.Message, out.By, out.Command = shortened(m.GetMessage()), shortened(m.GetBy()), shortened(m.GetCommand())
 	out.Kind, out.BootID = protocol.TurnKind(shortened(m.GetKind())), shortened(m.GetBootId())
 	for work, text := range turnWorks {
@@ -48,8 +48,8 @@ func decodeTurn(id protocol.NodeID, kv *etcd.KV) protocol.Turn {
 }
 
 func encodeTurn(t protocol.Turn) []byte {
-	return marshal(&lockstepv1.Turn{
-		Node: string(t.Node), Since: timestampOf(t.Since), Until: timestampOf(t.Until), Message: shortened(t.Message), By: shortened(t.By),
+	return lockstepv1.Marshal(&lockstepv1.Turn{
+		Node: string(t.Node), Since: lockstepv1.FromTime(t.Since), Until: lockstepv1.FromTime(t.Until), Message: shortened(t.Message), By: shortened(t.By),
 		Kind: string(t.Kind), Command: shortened(t.Command), Work: turnWorks[t.Work], BootId: t.BootID,
 	})
 }
@@ -58,14 +58,14 @@ func decodeTurnRequest(id protocol.NodeID, kv *etcd.KV) protocol.TurnRequest {
 	out := protocol.TurnRequest{Node: id, Created: kv.CreateRevision}
 	var m lockstepv1.TurnRequest
 	if unmarshal(kv.Value, &m) {
-		out.Since, out.Message, out.By = timeOf(m.GetSince()), shortened(m.GetMessage()), shortened(m.GetBy())
+		out.Since, out.Message, out.By = lockstepv1.ToTime(m.GetSince()), shortened(m.GetMessage()), shortened(m.GetBy())
 	}
 	return out
 }
 
 func encodeTurnRequest(r protocol.TurnRequest) []byte {
-	return marshal(&lockstepv1.TurnRequest{
-		Node: string(r.Node), Since: timestampOf(r.Since), Message: shortened(r.Message), By: shortened(r.By),
+	return lockstepv1.Marshal(&lockstepv1.TurnRequest{
+		Node: string(r.Node), Since: lockstepv1.FromTime(r.Since), Message: shortened(r.Message), By: shortened(r.By),
 	})
 }
 
@@ -77,4 +77,6 @@ func decodeTurnLimit(value []byte) int {
 	return int(min(max(m.GetTurns(), 0), protocol.MaxTurns))
 }
 
-func encodeTurnLimit(turns int) []byte { return marshal(&lockstepv1.TurnLimit{Turns: int32(turns)}) }
+func encodeTurnLimit(turns int) []byte {
+	return lockstepv1.Marshal(&lockstepv1.TurnLimit{Turns: int32(turns)})
+}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
@@ -75,17 +74,13 @@ func DecodeReplacement(kv *etcd.KV) protocol.Replacement {
 	if kv == nil || proto.Unmarshal(kv.Value, &m) != nil || !protocol.ValidBundleName(m.GetFrom()) || !protocol.ValidBundleName(m.GetTo()) {
 		return protocol.Replacement{}
 	}
-	out := protocol.Replacement{From: m.GetFrom(), To: m.GetTo(), Revision: kv.ModRevision}
-	if m.GetSince().IsValid() {
-		out.Since = m.GetSince().AsTime()
-	}
-	return out
+	return protocol.Replacement{From: m.GetFrom(), To: m.GetTo(), Since: lockstepv1.ToTime(m.GetSince()), Revision: kv.ModRevision}
 }
 
 // EncodeReplacement returns the bytes of a replacement.
 func EncodeReplacement(r protocol.Replacement) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(&lockstepv1.BundleReplacement{
-		From: r.From, To: r.To, Since: timestamppb.New(r.Since),
+		From: r.From, To: r.To, Since: lockstepv1.FromTime(r.Since),
 	})
 }
 
@@ -97,10 +92,10 @@ var states = map[lockstepv1.ReconcilerStatus_State]protocol.State{
 // updatedAt returns when the status was written; zero: unknown.
 func updatedAt(value []byte) time.Time {
 	var m lockstepv1.ReconcilerStatus
-	if proto.Unmarshal(value, &m) != nil || m.GetUpdatedAt() == nil {
+	if proto.Unmarshal(value, &m) != nil {
 		return time.Time{}
 	}
-	return m.GetUpdatedAt().AsTime()
+	return lockstepv1.ToTime(m.GetUpdatedAt())
 }
 
 // Encode returns the bytes of a status. The time is for people: no decision
@@ -127,7 +122,7 @@ func Encode(s protocol.Status, now time.Time) ([]byte, error) {
 		ContentRelease:           lockstepv1.FromRelease(s.ContentRelease),
 		ContentEpoch:             s.ContentEpoch,
 		Bundle:                   s.Bundle,
-		UpdatedAt:                timestamppb.New(now),
+		UpdatedAt:                lockstepv1.FromTime(now),
 	}
 	switch s.State {
 	case protocol.Done:

@@ -3,10 +3,8 @@ package record
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
 	"github.com/lockstep-dev/lockstep/keyspace"
@@ -18,7 +16,7 @@ var ErrCorrupt = errors.New("corrupt")
 
 // EncodeCluster returns the value of keyspace's Cluster.
 func EncodeCluster(c Cluster) []byte {
-	return marshal(&lockstepv1.Cluster{Id: c.ID, EtcdClusterId: c.EtcdClusterID, CaHash: c.CA[:], CreatedAt: timestamp(c.Created)})
+	return lockstepv1.Marshal(&lockstepv1.Cluster{Id: c.ID, EtcdClusterId: c.EtcdClusterID, CaHash: c.CA[:], CreatedAt: lockstepv1.FromTime(c.Created)})
 }
 
 // DecodeCluster is the inverse of EncodeCluster.
@@ -27,14 +25,14 @@ func DecodeCluster(value []byte) (Cluster, error) {
 	if err := proto.Unmarshal(value, &m); err != nil || m.GetId() == "" || len(m.GetCaHash()) != len(Hash{}) {
 		return Cluster{}, fmt.Errorf("the record of the cluster: %w", ErrCorrupt)
 	}
-	return Cluster{ID: m.GetId(), EtcdClusterID: m.GetEtcdClusterId(), CA: Hash(m.GetCaHash()), Created: toTime(m.GetCreatedAt())}, nil
+	return Cluster{ID: m.GetId(), EtcdClusterID: m.GetEtcdClusterId(), CA: Hash(m.GetCaHash()), Created: lockstepv1.ToTime(m.GetCreatedAt())}, nil
 }
 
 // EncodeMember returns the value of keyspace's ClusterMember or RemovedMember.
 func EncodeMember(m Member) []byte {
-	return marshal(&lockstepv1.ClusterMember{
+	return lockstepv1.Marshal(&lockstepv1.ClusterMember{
 		Node: string(m.Node), Address: m.Address, PeerUrl: m.PeerURL, ClientUrl: m.ClientURL, JoinUrl: m.JoinURL,
-		KeyHash: m.Key[:], CertificateSerial: m.Serial, AddedAt: timestamp(m.Added), Leaving: m.Leaving, RemovedAt: timestamp(m.Removed),
+		KeyHash: m.Key[:], CertificateSerial: m.Serial, AddedAt: lockstepv1.FromTime(m.Added), Leaving: m.Leaving, RemovedAt: lockstepv1.FromTime(m.Removed),
 	})
 }
 
@@ -51,13 +49,13 @@ func DecodeMember(key string, value []byte) (Member, error) {
 		ID: id, Node: protocol.NodeID(m.GetNode()), Address: m.GetAddress(),
 		PeerURL: m.GetPeerUrl(), ClientURL: m.GetClientUrl(), JoinURL: m.GetJoinUrl(),
 		Key: Hash(m.GetKeyHash()), Serial: m.GetCertificateSerial(),
-		Added: toTime(m.GetAddedAt()), Leaving: m.GetLeaving(), Removed: toTime(m.GetRemovedAt()),
+		Added: lockstepv1.ToTime(m.GetAddedAt()), Leaving: m.GetLeaving(), Removed: lockstepv1.ToTime(m.GetRemovedAt()),
 	}, nil
 }
 
 // EncodeLearner returns the value of keyspace's ClusterLearner.
 func EncodeLearner(l Learner) []byte {
-	return marshal(&lockstepv1.ClusterLearner{Node: string(l.Node), AddedAt: timestamp(l.Added)})
+	return lockstepv1.Marshal(&lockstepv1.ClusterLearner{Node: string(l.Node), AddedAt: lockstepv1.FromTime(l.Added)})
 }
 
 // DecodeLearner never fails: the member is a learner because the key exists,
@@ -67,31 +65,5 @@ func DecodeLearner(key string, value []byte) Learner {
 	if proto.Unmarshal(value, &m) != nil {
 		m.Reset()
 	}
-	return Learner{ID: keyspace.MemberOf(key), Node: protocol.NodeID(m.GetNode()), Added: toTime(m.GetAddedAt())}
-}
-
-// timestamp returns nil for the zero time.
-func timestamp(t time.Time) *timestamppb.Timestamp {
-	if t.IsZero() {
-		return nil
-	}
-	return timestamppb.New(t)
-}
-
-// toTime returns the zero time for nil, and for an invalid time.
-func toTime(t *timestamppb.Timestamp) time.Time {
-	if !t.IsValid() {
-		return time.Time{}
-	}
-	return t.AsTime()
-}
-
-// marshal panics on a string that is not UTF-8, the only thing that can fail here.
-// IDs and URLs are checked where they enter the program.
-func marshal(m proto.Message) []byte {
-	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-	if err != nil {
-		panic(fmt.Sprintf("marshal %T: %v", m, err))
-	}
-	return b
+	return Learner{ID: keyspace.MemberOf(key), Node: protocol.NodeID(m.GetNode()), Added: lockstepv1.ToTime(m.GetAddedAt())}
 }

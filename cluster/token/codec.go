@@ -1,11 +1,7 @@
 package token
 
 import (
-	"fmt"
-	"time"
-
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/lockstep-dev/lockstep/cluster/record"
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
@@ -14,7 +10,7 @@ import (
 
 func encode(s Stored) []byte {
 	m := &lockstepv1.JoinToken{
-		SecretHash: s.secret[:], CreatedAt: timestamppb.New(s.Created), ExpiresAt: timestamppb.New(s.Expires),
+		SecretHash: s.secret[:], CreatedAt: lockstepv1.FromTime(s.Created), ExpiresAt: lockstepv1.FromTime(s.Expires),
 		Uses: int32(s.Uses), Revoked: s.Revoked,
 	}
 	if s.Node != "" {
@@ -22,13 +18,9 @@ func encode(s Stored) []byte {
 		m.Bound = &lockstepv1.TokenBinding{Node: string(s.Node), Address: s.Address, SecretHash: s.secret[:]}
 	}
 	for _, u := range s.UsedBy {
-		m.UsedBy = append(m.UsedBy, &lockstepv1.TokenUse{Node: string(u.Node), KeyHash: u.Key[:], At: timestamppb.New(u.At)})
+		m.UsedBy = append(m.UsedBy, &lockstepv1.TokenUse{Node: string(u.Node), KeyHash: u.Key[:], At: lockstepv1.FromTime(u.At)})
 	}
-	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-	if err != nil {
-		panic(fmt.Sprintf("marshal a token: %v", err)) // node IDs are checked before
-	}
-	return b
+	return lockstepv1.Marshal(m) // node IDs are checked before
 }
 
 // decode returns a token that is worth nothing for bytes that make no sense: they
@@ -48,21 +40,14 @@ func decode(id string, value []byte) Stored {
 		return out
 	}
 	out.secret = record.Hash(secret)
-	out.Created, out.Expires = timeOf(m.GetCreatedAt()), timeOf(m.GetExpiresAt())
+	out.Created, out.Expires = lockstepv1.ToTime(m.GetCreatedAt()), lockstepv1.ToTime(m.GetExpiresAt())
 	out.Uses, out.Revoked = int(m.GetUses()), m.GetRevoked()
 	for _, u := range m.GetUsedBy() {
 		if len(u.GetKeyHash()) != len(record.Hash{}) {
 			out.Corrupt = true
 			return out
 		}
-		out.UsedBy = append(out.UsedBy, Use{Node: protocol.NodeID(u.GetNode()), Key: record.Hash(u.GetKeyHash()), At: timeOf(u.GetAt())})
+		out.UsedBy = append(out.UsedBy, Use{Node: protocol.NodeID(u.GetNode()), Key: record.Hash(u.GetKeyHash()), At: lockstepv1.ToTime(u.GetAt())})
 	}
 	return out
-}
-
-func timeOf(t *timestamppb.Timestamp) time.Time {
-	if !t.IsValid() {
-		return time.Time{}
-	}
-	return t.AsTime()
 }

@@ -3,6 +3,10 @@ package lockstepv1
 import (
 	"errors"
 	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -37,4 +41,30 @@ func ToVersion(v *Version) (protocol.Version, error) {
 		return protocol.Version{}, err
 	}
 	return protocol.Version{Release: r, Prerelease: v.GetPrerelease(), Build: v.GetBuild()}, nil
+}
+
+// FromTime returns the wire form of a time; nil for the zero time.
+func FromTime(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+// ToTime returns the zero time for nil, and for an invalid time.
+func ToTime(t *timestamppb.Timestamp) time.Time {
+	if !t.IsValid() {
+		return time.Time{}
+	}
+	return t.AsTime()
+}
+
+// Marshal panics on a string that is not UTF-8, the only thing that can fail here. IDs, URLs and
+// reasons are checked where they enter the program.
+func Marshal(m proto.Message) []byte {
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		panic(fmt.Sprintf("marshal %T: %v", m, err))
+	}
+	return b
 }
