@@ -124,8 +124,9 @@ func (c *clients) send(ctx context.Context, client *http.Client, write bool) {
 }
 
 // TestKubeadm makes a cluster of three nodes by the commands of docs/kubeadm.md, behind the HAProxy
-// of docs/load-balancers.md, and upgrades one node after another, with clients that reach it
-// through HAProxy, and others through the Service kubernetes: no request fails. etcd itself drops
+// of docs/load-balancers.md, and types kubeadm upgrade on all nodes at the same time, in turns, with
+// clients that reach it through HAProxy, and others through the Service kubernetes: no request fails.
+// Then it renews the certificates in the same way, which restarts each etcd. etcd itself drops
 // writes while its leadership moves, and nothing in front of the kube-apiservers can help: they are
 // counted apart, and only while an etcd is restarted. It is long, since each part needs the one
 // before.
@@ -173,15 +174,14 @@ func TestKubeadm(t *testing.T) {
 	}
 	all := []*clients{startClients(t, "balancer", cfg, nil, 8), startClients(t, "service", cfg, proxy.Dial, 8)}
 	began := time.Now()
-	for i, n := range nodes {
-		etcdRestarts := i < 2
-		for _, c := range all {
-			c.etcdRestarts.Store(etcdRestarts)
-		}
-		n.rollForward(i, v.next)
-		t.Logf("after %s: %s; %s", n.Name, all[0], all[1])
+	upgradeInTurns(t, nodes, v.next)
+	t.Logf("upgraded in %s: %s; %s", time.Since(began), all[0], all[1])
+	for _, c := range all {
+		c.etcdRestarts.Store(true)
 	}
-	t.Logf("upgraded in %s", time.Since(began))
+	began = time.Now()
+	renewInTurns(t, nodes)
+	t.Logf("each etcd restarted in %s: %s; %s", time.Since(began), all[0], all[1])
 	for _, n := range nodes {
 		n.Shell("cat /proc/[0-9]*/status 2>/dev/null | awk '/^VmRSS/ { sum += $2 } END { print sum / 1024 }' > /run/memory")
 		t.Logf("%s: %s MB resident", n.Name, strings.TrimSpace(n.Run("cat", "/run/memory")))
@@ -241,25 +241,58 @@ func awaitAddresses(t *testing.T, proxy *balancers.Proxy, nodes []*Node) {
 	})
 }
 
-// rollForward types the page's upgrade of one node: of the first, of another, and of one whose
-// etcd is left alone.
-func (n *Node) rollForward(i int, next string) {
-	n.t.Helper()
-	n.Type("sidecar kubeadm --image registry.example.com/lockstep:1.1.0", pageNextImage, ownImage, "./bundle-1.1.0", bundleOf(n, "1.1.0"))
-	if i == 2 {
-		n.Type("kubeadm upgrade node --etcd-upgrade=false", patches, patches+forUpgrade)
-	} else {
-		n.TypeWithEnv("sidecar cordon cp-1", "cp-1", n.Name)
-		n.Type("pkill -x kube-apiserver")
-		if i == 0 {
-			n.Type("kubeadm upgrade apply", "v1.36.4", next+" --yes", patches, patches+forUpgrade)
-		} else {
-			n.Type("kubeadm upgrade node --patches", patches, patches+forUpgrade)
-		}
-		n.AwaitTyped("sidecar uncordon", "cp-1", n.Name)
+// upgradeInTurns types the page's upgrade on all nodes at the same time: the first node has its
+// turn when the others begin to wait for theirs.
+func upgradeInTurns(t *testing.T, nodes []*Node, next string) {
+	t.Helper()
+	for _, n := range nodes {
+		n.Type("sidecar kubeadm --image registry.example.com/lockstep:1.1.0", pageNextImage, ownImage, "./bundle-1.1.0", bundleOf(n, "1.1.0"))
 	}
-	n.Type("sidecar wait-ready")
-	n.wantClean()
+	lines := []string{typedLine(t, "sidecar turn -- kubeadm upgrade apply", "v1.36.4", next, patches, patches+forUpgrade)}
+	for range nodes[1:] {
+		lines = append(lines, typedLine(t, "sidecar turn -- kubeadm upgrade node", patches, patches+forUpgrade))
+	}
+	inTurns(t, nodes, lines, true)
+}
+
+// renewInTurns restarts each etcd, with new certificates.
+func renewInTurns(t *testing.T, nodes []*Node) {
+	t.Helper()
+	var lines []string
+	for range nodes {
+		lines = append(lines, typedLine(t, "sidecar turn -- bash", patches, patches+forUpgrade))
+	}
+	inTurns(t, nodes, lines, false)
+}
+
+// inTurns types a line on each node, on all of them at the same time, and requires that each
+// succeeds. firstBegins: the others are typed when the first node has its turn.
+func inTurns(t *testing.T, nodes []*Node, lines []string, firstBegins bool) {
+	t.Helper()
+	env := typedLine(t, ". /etc/lockstep/env") + "; "
+	var typed sync.WaitGroup
+	for i, n := range nodes {
+		typed.Go(func() {
+			out, err := n.tryFor(turnsEnd, "bash", "-euc", env+lines[i])
+			t.Logf("%s: %s: %v: %s", n.Name, lines[i], err, out)
+			if err != nil {
+				t.Errorf("%s: %v", n.Name, err)
+			}
+		})
+		if firstBegins && i == 0 {
+			n.Await("its turn", func() error {
+				out, err := n.Try("bash", "-euc", env+"sidecar turn status -o json")
+				if err == nil && !strings.Contains(out, "UnderWay") {
+					err = fmt.Errorf("got %s", out)
+				}
+				return err
+			})
+		}
+	}
+	typed.Wait()
+	for _, n := range nodes {
+		n.wantClean()
+	}
 }
 
 // startBalancer starts HAProxy on the machine of the test, with the configuration of the page.
@@ -280,6 +313,9 @@ func startBalancer(t *testing.T, endpoint string, nodes []*Node) {
 	t.Cleanup(func() {
 		if err := p.Stop(); err != nil {
 			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("HAProxy:\n%s", p.Log())
 		}
 	})
 }

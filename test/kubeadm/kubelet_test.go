@@ -320,7 +320,7 @@ func (n *Node) otherEtcd() {
 // cordon closes the gate by hand: the pod follows.
 func (n *Node) cordon() {
 	n.t.Helper()
-	n.TypeWithEnv("sidecar cordon cp-1", "--for 15m", "--for 15m --force") // it is the last one
+	n.TypeWithEnv("sidecar cordon cp-1")
 	n.wantGate("Cordoned")
 	n.wantPod(false)
 	n.TypeWithEnv("sidecar uncordon")
@@ -459,7 +459,7 @@ func (n *Node) upgrade(next string) {
 	n.Type("sidecar kubeadm --image registry.example.com/lockstep:1.1.0", pageNextImage, ownImage, "./bundle-1.1.0", bundleOf(n, "1.1.0"))
 	n.wantFinding("PatchNotApplied")
 	n.Type("kubectl --kubeconfig /etc/kubernetes/admin.conf apply")
-	n.TypeWithEnv("sidecar cordon cp-1", "--for 15m", "--for 15m --force")
+	n.TypeWithEnv("sidecar cordon cp-1")
 	stop := n.watchGate()
 	n.Write("/etc/kubeadm-upgrade.yaml", pageConfig(n.t, "UpgradeConfiguration"))
 	n.Shell("kubeadm upgrade apply " + next + " --yes --config /etc/kubeadm-upgrade.yaml" + forUpgrade)

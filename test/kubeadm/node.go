@@ -32,8 +32,9 @@ var systemctlScript []byte
 // Limits on the slow parts.
 const (
 	starts   = 30 * time.Second
-	settles  = 3 * time.Minute // until a pod or a gate is as it should be
-	commands = 6 * time.Minute // of kubeadm
+	settles  = 3 * time.Minute  // until a pod or a gate is as it should be
+	commands = 6 * time.Minute  // of kubeadm
+	turnsEnd = 20 * time.Minute // of three nodes, each by kubeadm
 )
 
 // repository is the name under which the images are known; no registry serves it.
@@ -214,8 +215,10 @@ func (n *Node) command(ctx context.Context, line ...string) *exec.Cmd {
 }
 
 // Try runs a command on the node, and returns its output.
-func (n *Node) Try(line ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(n.t.Context(), commands)
+func (n *Node) Try(line ...string) (string, error) { return n.tryFor(commands, line...) }
+
+func (n *Node) tryFor(limit time.Duration, line ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(n.t.Context(), limit)
 	defer cancel()
 	cmd := n.command(ctx, line...)
 	// Processes that it leaves in the background must not hold up the end.
