@@ -120,8 +120,9 @@ type clientPhase struct {
 type clientPart string
 
 const (
-	onlyGates clientPart = "gates" // do nothing but close gates
-	onlyBack  clientPart = "back"  // upgrade and roll back
+	onlyGates    clientPart = "gates"    // do nothing but close gates
+	onlyBack     clientPart = "back"     // upgrade and roll back
+	onlyRestarts clientPart = "restarts" // restart the kube-apiservers of all nodes
 )
 
 // upgradeTimes are the times that an upgrade or a rollback of three nodes took.

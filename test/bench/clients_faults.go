@@ -50,6 +50,8 @@ func (r *clientRig) faults() []clientFault {
 	switch r.only {
 	case onlyGates:
 		return out
+	case onlyRestarts:
+		return r.restarts()
 	case onlyBack:
 		return []clientFault{{name: "upgrade of three nodes", upgrade: true, run: r.upgradeAll}, back}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -25,9 +26,13 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// idleCalls is how many requests an idle sidecar may send to etcd in a minute, at the
-// default --lease-ttl.
-const idleCalls = 36
+const (
+	// idleCalls is how many requests an idle sidecar may send to etcd in a minute, at the
+	// default --lease-ttl.
+	idleCalls = 36
+	// idleRequests is how many it may send to the API: it asks for the version.
+	idleRequests = 1
+)
 
 // benchIdle observes three idle sidecars with 1,000 objects. The slow cases of the
 // peers run at the same time: they mostly wait, too.
@@ -79,7 +84,7 @@ func (b *bench) watchIdle(ctx context.Context, nodes trio, requests *requestCoun
 	if err != nil {
 		return err
 	}
-	requests.n.Store(0)
+	requests.reset()
 	calls.n.Store(0)
 	pause(ctx, b.opts.idle)
 	asked, called := requests.n.Load(), calls.n.Load()
@@ -88,7 +93,12 @@ func (b *bench) watchIdle(ctx context.Context, nodes trio, requests *requestCoun
 		return err
 	}
 	minutes, what := b.opts.idle.Minutes(), "3 idle sidecars, 1,000 objects: "
-	b.report.fact(what+"API requests a minute", fmt.Sprintf("%.0f", float64(asked)/minutes), "0", asked == 0)
+	versions := float64(idleRequests * len(nodes))
+	b.report.fact(what+"API requests a minute", fmt.Sprintf("%.0f", float64(asked)/minutes),
+		fmt.Sprintf("<= %.0f, for the version", versions), float64(asked) <= versions*minutes+versions)
+	for path, n := range requests.paths() {
+		progress("idle: %d API requests to %s", n, path)
+	}
 	// A request that is sent at intervals can happen one more time in the window: two leases are
 	// kept alive, and the watches are checked.
 	most, once := float64(idleCalls*len(nodes)), float64(3*len(nodes))
@@ -96,7 +106,19 @@ func (b *bench) watchIdle(ctx context.Context, nodes trio, requests *requestCoun
 		fmt.Sprintf("<= %.0f", most), float64(called) <= most*minutes+once)
 	b.report.fact(what+"CPU seconds a minute", fmt.Sprintf("%.2f", (after.cpu-before.cpu)/minutes), "", true)
 	b.report.fact(what+"resident memory, all three", fmt.Sprintf("%.0f MB", after.memory/1e6), "", true)
-	return nil
+	leader, others := nodes.leader()
+	largest := 0.0
+	for _, n := range others {
+		one, err := used(ctx, trio{n})
+		if err != nil {
+			return err
+		}
+		largest = max(largest, one.memory)
+	}
+	leading, err := used(ctx, trio{leader})
+	b.report.fact(what+"resident memory of the leader, and of the larger of the others", fmt.Sprintf("%.0f and %.0f MB", leading.memory/1e6, largest/1e6),
+		"< 48 and 40 MB", leading.memory < 48e6 && largest < 40e6)
+	return err
 }
 
 // usage is the CPU time, in seconds, and the resident memory, in bytes, of processes.
@@ -134,6 +156,30 @@ type requestCounter struct {
 	n      atomic.Int64
 	url    string
 	server *http.Server
+
+	mu     sync.Mutex // mu guards byPath
+	byPath map[string]int
+}
+
+func (c *requestCounter) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.byPath = map[string]int{}
+	c.n.Store(0)
+}
+
+func (c *requestCounter) add(path string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.byPath[path]++
+	c.n.Add(1)
+}
+
+// paths returns how often each path was requested since the last reset.
+func (c *requestCounter) paths() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.byPath)
 }
 
 func countRequests(api *cluster.APIServer) (*requestCounter, error) {
@@ -149,13 +195,13 @@ func countRequests(api *cluster.APIServer) (*requestCounter, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &requestCounter{url: "http://" + listener.Addr().String()}
+	c := &requestCounter{url: "http://" + listener.Addr().String(), byPath: map[string]int{}}
 	proxy := &httputil.ReverseProxy{
 		Transport: transport, FlushInterval: -1, // forward events of watches at once
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) },
 	}
 	c.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c.n.Add(1)
+		c.add(r.URL.Path)
 		proxy.ServeHTTP(w, r)
 	})}
 	go func() {

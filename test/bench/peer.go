@@ -50,6 +50,8 @@ func runPeer(name string, args []string) error {
 		return runEtcd(ctx, args)
 	case "many":
 		return runMany(ctx, args)
+	case "restart":
+		return runRestart(ctx, args)
 	}
 	return runLasting(ctx, name, args)
 }
