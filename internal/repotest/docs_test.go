@@ -85,8 +85,9 @@ var planned []string
 
 // foreign are flags of other programs in the examples.
 var foreign = []string{
-	"--advertise-address",      // kube-apiserver
-	"--authorization-mode",     // kube-apiserver
+	"--advertise-address",  // kube-apiserver
+	"--authorization-mode", // kube-apiserver
+	"--cert-dir", "--token-auth-file",
 	"--certificate-key",        // kubeadm
 	"--certificate-renewal",    // kubeadm
 	"--client-name",            // kubeadm
