@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -135,6 +136,7 @@ func TestLanes(t *testing.T) {
 			if err := b.Open(t.Context(), url); err != nil {
 				t.Fatal(err)
 			}
+			stopFetching(t, b)
 			entries, err := json.Marshal(httpapi.NewEntries(s.entries))
 			if err != nil {
 				t.Fatal(err)
@@ -144,8 +146,7 @@ func TestLanes(t *testing.T) {
 					t.Fatal(err)
 				}
 				showReport(t, b, report{s.name, s.raw(), noonOf})
-				// The page fetches entries of the time of this machine; the picture is of noon.
-				if err := b.Eval(t.Context(), fmt.Sprintf("clearTimeout(recalling); past = %s; lanes(shown); scrollTo(0, 0)", entries), nil); err != nil {
+				if err := b.Eval(t.Context(), fmt.Sprintf("past = %s; lanes(shown); scrollTo(0, 0)", entries), nil); err != nil {
 					t.Fatal(err)
 				}
 				wantLayout(t, b, fmt.Sprintf("%s at %d", s.name, v.Width))
@@ -157,6 +158,20 @@ func TestLanes(t *testing.T) {
 			}
 			s.wantKeyboard(t, b)
 		})
+	}
+}
+
+// stopFetching lets the page finish what it fetches, and fetch nothing more: its entries are of the time of this
+// machine, and the pictures are of noon.
+func stopFetching(t *testing.T, b *page.Browser) {
+	t.Helper()
+	var fetched bool
+	if err := b.Eval(t.Context(), `(async () => {
+		for (let i = 0; past === null && i < 400; i++) await new Promise((done) => setTimeout(done, 50));
+		fetch = () => new Promise(() => {});
+		return past !== null;
+	})()`, &fetched); err != nil || !fetched {
+		t.Fatalf("the page fetched its history: %t, %v", fetched, err)
 	}
 }
 
@@ -195,6 +210,45 @@ func (s story) wantKeyboard(t *testing.T, b *page.Browser) {
 	}
 	if got.Note != got.Label || got.Label == "" || got.Again != got.Label {
 		t.Errorf("%s: got %+v", s.name, got)
+	}
+}
+
+// TestLanes_young: a control plane that began half an hour ago has nothing in its lanes before that, and a status that
+// was lost leaves a gap.
+func TestLanes_young(t *testing.T) {
+	entries := []history.Entry{
+		entry(history.Status, "cp-1", 31, 31, history.Changed, "WORKING 1.0.0, minimum 0.0.0 (before: no status)"),
+		entry(history.Status, "cp-1", 32, 32, history.Changed, "DONE 1.0.0, minimum 1.0.0 (before: WORKING 1.0.0, minimum 0.0.0)"),
+		entry(history.Status, "", 40, 40, history.Changed, "no status (before: DONE 1.0.0, minimum 1.0.0)"),
+		entry(history.Status, "cp-1", 50, 50, history.Changed, "DONE 1.0.0, minimum 1.0.0 (before: no status)"),
+	}
+	for _, node := range []protocol.NodeID{"cp-1", "cp-2", "cp-3"} {
+		entries = append(entries, entry(history.Node, node, 31, 31, history.Registered, "registered with release 1.0.0"))
+	}
+	s := story{name: "a young control plane", release: "1.0.0", entries: entries}
+	url := serveHistory(t, nil) // first: it waits at the end until the browser has gone
+	b := startBrowser(t)
+	if err := b.Open(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	stopFetching(t, b)
+	showReport(t, b, report{s.name, s.raw(), noonOf})
+	written, err := json.Marshal(httpapi.NewEntries(entries))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var minutes []int // in which the bars begin and end
+	if err := b.Eval(t.Context(), fmt.Sprintf(`(() => {
+		past = %s;
+		lanes(shown);
+		const bars = [...document.querySelectorAll('#lanes svg rect[height="14"]:not(.working)')], number = (bar, name) => Number(bar.getAttribute(name));
+		const axis = document.querySelector("#lanes svg .axis").getAttribute("d").match(/M(\S+) .*H(\S+)/), left = Number(axis[1]), width = Number(axis[2]) - left;
+		return bars.flatMap((bar) => [number(bar, "x"), number(bar, "x") + number(bar, "width")].map((x) => Math.round((x - left) / width * 60)));
+	})()`, written), &minutes); err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{31, 32, 32, 40, 50, 60, 31, 60, 31, 60, 31, 60}; !slices.Equal(minutes, want) {
+		t.Errorf("got bars in the minutes %v, want %v", minutes, want)
 	}
 }
 
