@@ -99,7 +99,7 @@ func (a *Access) Missing(ctx context.Context, needs Needs) ([]string, error) {
 		return nil, err
 	}
 	defer client.CloseIdle()
-	needed := slices.Concat(rightsOnParent(), rightsOnFence())
+	needed := slices.Concat(rightsOnParent(), rightsOnFence(), rightsOnEvents())
 	for _, b := range needs.Bundles {
 		ofBundle, err := rights.Of(b, resolver(ctx, client))
 		if err != nil {
@@ -215,6 +215,20 @@ func rightsOnFence() []kube.Right {
 		}
 		right.Name = reconcile.FenceName
 		for _, right.Verb = range []string{"get", "patch", "delete"} {
+			out = append(out, right)
+		}
+	}
+	return out
+}
+
+// rightsOnEvents returns the rights to show what happened, in the namespaces of the Events.
+func rightsOnEvents() []kube.Right {
+	var out []kube.Right
+	for _, right := range []kube.Right{
+		{Group: "events.k8s.io", Resource: "events", Namespace: "default"},
+		{Group: "events.k8s.io", Resource: "events", Namespace: reconcile.ParentNamespace},
+	} {
+		for _, right.Verb = range []string{"create", "patch"} {
 			out = append(out, right)
 		}
 	}

@@ -50,7 +50,7 @@ func TestPrintedRights(t *testing.T) {
 	kubeconfig := b.kubeconfig("lockstep", api.URL(), b.authority(), cert, key)
 
 	first, second := b.platform("1.0.0", "a", "b"), b.platform("1.1.0", "a", "c")
-	b.misses(kubeconfig, first, "create configmaps in kube-system", "list, watch, create, get widgets.acme.example", "get, patch, delete widgets.acme.example a, b",
+	b.misses(kubeconfig, first, "create configmaps in kube-system", "create, patch events.events.k8s.io in default", "create, patch events.events.k8s.io in kube-system", "list, watch, create, get widgets.acme.example", "get, patch, delete widgets.acme.example a, b",
 		"list, watch, create priorityclasses.scheduling.k8s.io", "list, watch, create, escalate clusterroles.rbac.authorization.k8s.io")
 	printed := b.grants(kubeconfig, first, "--all")
 	b.start("cp-1", first, kubeconfigOf(kubeconfig), func(c *cluster.SidecarConfig) {
