@@ -122,7 +122,7 @@ test-waiting:
 test-plain: programs
 	for module in $(MODULES); do (cd $$module && LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) $(COMPUTES) go test -timeout=40m -trimpath ./...); done
 	$(STATIC) $(COMPUTES) go test -timeout=40m -trimpath $(PLAIN) $(if $(filter whole,$(MODEL)),-skip='$(SEARCHES)')
-	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) $(COMPUTES) go test -timeout=40m -trimpath ./reconcile -run='TestMemoryOf'
+	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) $(COMPUTES) go test -timeout=40m -trimpath ./reconcile ./httpapi -run='TestMemoryOf|allocatesNothing'
 
 # A real kubeadm with a real kubelet, on Debian's containerd and runc; the image is built from
 # the Dockerfile, by Debian's buildah. It needs root.

@@ -207,10 +207,7 @@ func TestUnknownPaths(t *testing.T) {
 func TestRouterAndDescriptionHaveTheSamePaths(t *testing.T) {
 	c := loadContract(t)
 	var routed []string
-	routes, ok := newFixture(t, Snapshot{}, func(c *Config) { c.FleetLock = &lockStub{} }).handler.(chi.Routes)
-	if !ok {
-		t.Fatal("the handler is not a chi router")
-	}
+	routes := newFixture(t, Snapshot{}, func(c *Config) { c.FleetLock = &lockStub{} }).router()
 	err := chi.Walk(routes, func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 		if isLock := route == preRebootPath || route == steadyStatePath; isLock != (method == http.MethodPost) || !isLock && method != http.MethodGet {
 			t.Errorf("%s %s: want GET only, and POST for agents that reboot the machine", method, route)

@@ -1,14 +1,16 @@
 package httpapi
 
 import (
+	"cmp"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/go-chi/chi/v5/middleware"
 )
 
 // securityHeaders are part of every response: browsers do not guess the type, and
@@ -16,30 +18,74 @@ import (
 func securityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Cache-Control", "no-cache, private")
+		h["X-Content-Type-Options"] = noSniff
+		h["Cache-Control"] = noCache
 		next.ServeHTTP(w, r)
 	})
 }
+
+// Values of headers, shared by all responses, so that a health check allocates none. Nothing may write into them:
+// http.Header.Set and Add do not.
+var (
+	noSniff   = []string{"nosniff"}
+	noCache   = []string{"no-cache, private"}
+	plainText = []string{"text/plain; charset=utf-8"}
+)
+
+// observed is a ResponseWriter that knows the status code of its response.
+type observed struct {
+	http.ResponseWriter
+	code int // 0: the response has not begun
+}
+
+// writers keeps the writers of ended requests.
+var writers = sync.Pool{New: func() any { return &observed{} }}
+
+func (o *observed) WriteHeader(code int) {
+	if o.code == 0 {
+		o.code = code
+	}
+	o.ResponseWriter.WriteHeader(code)
+}
+
+func (o *observed) Write(text []byte) (int, error) {
+	if o.code == 0 {
+		o.code = http.StatusOK
+	}
+	return o.ResponseWriter.Write(text)
+}
+
+// Unwrap is for http.ResponseController.
+func (o *observed) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
 // observe counts and times the requests.
 func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+		ww, _ := writers.Get().(*observed)
+		*ww = observed{ResponseWriter: w}
 		next.ServeHTTP(ww, r)
-		code := ww.Status()
-		if code == 0 {
-			code = http.StatusOK // net/http sends that when a handler writes nothing
-		}
+		code := cmp.Or(ww.code, http.StatusOK) // net/http sends that when a handler writes nothing
+		*ww = observed{}
+		writers.Put(ww) // not after a panic: its handler may have left it to others
 		endpoint := chi.RouteContext(r.Context()).RoutePattern()
 		took := time.Since(start)
-		s.metrics.answered(endpoint, code)
-		if !strings.HasPrefix(ww.Header().Get("Content-Type"), eventStream) {
-			s.metrics.timed(endpoint, took)
+		if strings.HasPrefix(w.Header().Get("Content-Type"), eventStream) {
+			took = 0
 		}
-		s.log.Debug("answered", "method", r.Method, "endpoint", endpoint, "code", code, "duration", took)
+		s.answered(r, endpoint, code, took)
 	})
+}
+
+// answered counts a response, and times it unless took is 0.
+func (s *Server) answered(r *http.Request, endpoint string, code int, took time.Duration) {
+	s.metrics.answered(endpoint, code)
+	if took > 0 {
+		s.metrics.timed(endpoint, took)
+	}
+	if s.log.Enabled(r.Context(), slog.LevelDebug) { // the values are allocated
+		s.log.Debug("answered", "method", r.Method, "endpoint", endpoint, "code", code, "duration", took)
+	}
 }
 
 // recover turns a panic into a 500. If the response has begun, it closes the
@@ -66,6 +112,6 @@ func (s *Server) recover(next http.Handler) http.Handler {
 }
 
 func begun(w http.ResponseWriter) bool {
-	ww, ok := w.(middleware.WrapResponseWriter)
-	return ok && ww.Status() != 0
+	ww, ok := w.(*observed)
+	return ok && ww.code != 0
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 )
@@ -13,8 +14,60 @@ import (
 // health check (docs/upstream.md#probes).
 func healthText(w http.ResponseWriter) {
 	h := w.Header()
-	h.Set("Content-Type", "text/plain; charset=utf-8")
-	h.Set("Cache-Control", "no-cache, private")
+	h["Content-Type"] = plainText
+	h["Cache-Control"] = noCache
+}
+
+// ok is the body of a health check that passes, without query.
+var (
+	okBody   = []byte("ok")
+	okLength = []string{"2"}
+)
+
+// replyOK sends it, and allocates nothing: most requests are answered by it.
+func replyOK(w http.ResponseWriter) {
+	healthText(w)
+	w.Header()["Content-Length"] = okLength
+	_, _ = w.Write(okBody) // the client closed the connection
+}
+
+// quick answers /readyz for clients on this machine before the router, while it is only ok: load balancers and
+// kubelets ask all the time.
+func (s *Server) quick(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || r.URL.Path != readyzPath || r.URL.RawQuery != "" || connOf(r) != nil || !s.passes() {
+			next.ServeHTTP(w, r)
+			return
+		}
+		start := time.Now()
+		w.Header()["X-Content-Type-Options"] = noSniff
+		replyOK(w)
+		s.answered(r, readyzPath, http.StatusOK, time.Since(start))
+	})
+}
+
+const readyzPath = "/readyz"
+
+// plainCheck remembers whether all checks of a snapshot pass, without a remark.
+type plainCheck struct {
+	changed <-chan struct{} // closed when there is a newer snapshot
+	plain   bool
+}
+
+// passes reports whether /readyz without query answers ok and nothing more.
+func (s *Server) passes() bool {
+	if p := s.plainCheck.Load(); p != nil {
+		select {
+		case <-p.changed:
+		default:
+			return p.plain
+		}
+	}
+	snap, changed := s.cfg.Snapshot.Load()
+	all := checks(snap)
+	p := &plainCheck{changed: changed, plain: !slices.ContainsFunc(all, func(c check) bool { return !c.OK }) && overriddenOK(all) == string(okBody)}
+	s.plainCheck.Store(p)
+	return p.plain
 }
 
 // livez is for /livez and /healthz: the process is alive, and its loops make progress.
@@ -37,6 +90,10 @@ func (s *Server) livez(w http.ResponseWriter, r *http.Request) {
 
 // readyz is the gate (docs/protocol.md#gate).
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
+	if r.URL.RawQuery == "" && s.passes() {
+		replyOK(w)
+		return
+	}
 	all := s.checksFor(r)
 	body, ok := renderChecks(all, r.URL.Query()["exclude"])
 	healthText(w)

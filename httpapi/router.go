@@ -9,7 +9,7 @@ import (
 )
 
 // router contains every path of the API. openapi.yaml describes the same ones; a test holds the two together.
-func (s *Server) router() http.Handler {
+func (s *Server) router() chi.Router {
 	r := chi.NewRouter()
 	r.Use(s.observe, s.recover, s.withinAllowance, securityHeaders, middleware.GetHead)
 	r.NotFound(s.notFound)
@@ -18,7 +18,7 @@ func (s *Server) router() http.Handler {
 	// The health endpoints are open to all clients: kubelets and load balancers show no client certificate.
 	r.Get("/livez", s.livez)
 	r.Get("/healthz", s.livez)
-	r.Get("/readyz", s.readyz)
+	r.Get(readyzPath, s.readyz)
 	r.Get("/readyz/{check}", s.readyzCheck)
 
 	if s.cfg.FleetLock != nil { // these answer all problems in the form of the protocol

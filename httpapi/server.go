@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -120,17 +121,19 @@ const maxHeaderBytes = 32 << 10
 
 // Server is the HTTP API of one sidecar.
 type Server struct {
-	cfg      Config
-	log      *slog.Logger
-	metrics  *metrics
-	certs    *certificates // nil: plain HTTP
-	handler  http.Handler
-	started  time.Time
-	timeouts timeouts
-	port     *allowance.Port
-	streams  streams
-	reading  chan struct{} // holds a token while the metrics of the etcd member are read
-	stopping chan struct{} // closed when Run begins to stop: ends the streams
+	cfg        Config
+	log        *slog.Logger
+	metrics    *metrics
+	certs      *certificates // nil: plain HTTP
+	handler    http.Handler
+	started    time.Time
+	timeouts   timeouts
+	port       *allowance.Port
+	streams    streams
+	rendered   rendering
+	plainCheck atomic.Pointer[plainCheck]
+	reading    chan struct{} // holds a token while the metrics of the etcd member are read
+	stopping   chan struct{} // closed when Run begins to stop: ends the streams
 }
 
 // New returns a server that does not listen yet. It reads the certificate files
@@ -155,7 +158,7 @@ func New(cfg Config) (*Server, error) {
 		}
 	}
 	s.port = s.newPort()
-	s.handler = s.router()
+	s.handler = s.quick(s.router())
 	return s, nil
 }
 

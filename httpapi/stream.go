@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/allowance"
 )
 
@@ -75,6 +76,32 @@ func (s *streams) count() int {
 // eventStream is the media type of server-sent events.
 const eventStream = "text/event-stream"
 
+// rendering is the event of the newest snapshot, rendered once for all streams.
+type rendering struct {
+	mu     sync.Mutex // mu guards newest; held while one stream renders, for which the others wait
+	newest streamed
+}
+
+// streamed is the event of a snapshot.
+type streamed struct {
+	mark    string
+	text    string
+	changed <-chan struct{} // closed when there is a newer snapshot; nil: nothing is rendered yet
+}
+
+// of returns the event of the newest snapshot.
+func (r *rendering) of(snapshot *event.Value[Snapshot]) streamed {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	snap, changed := snapshot.Load()
+	if r.newest.changed != changed {
+		now := NewStatus(snap)
+		mark := fingerprint(now)
+		r.newest = streamed{mark, "id: " + mark + "\ndata: " + string(marshal(now)) + "\n\n", changed}
+	}
+	return r.newest
+}
+
 // stream sends the report as a server-sent event, now and after each change, until
 // the client closes the connection or the server stops. A slow client may miss
 // reports, but never the newest.
@@ -108,16 +135,15 @@ func (s *Server) follow(out *sender, r *http.Request) {
 		if code, _ := s.problemOf(r); code != 0 {
 			return // its certificate expired, or the CA was removed
 		}
-		snap, changed := s.cfg.Snapshot.Load()
-		now := NewStatus(snap)
-		if mark := fingerprint(now); mark != sent {
-			if err := out.send("id: " + mark + "\ndata: " + string(marshal(now)) + "\n\n"); err != nil {
+		newest := s.rendered.of(s.cfg.Snapshot)
+		if newest.mark != sent {
+			if err := out.send(newest.text); err != nil {
 				return // the client closed the connection
 			}
-			sent = mark
+			sent = newest.mark
 		}
 		select {
-		case <-changed:
+		case <-newest.changed:
 		case <-keepAlive.C:
 			if err := out.send(": keep-alive\n\n"); err != nil {
 				return // the client closed the connection
