@@ -6,7 +6,7 @@ import (
 	"context"
 	"io"
 
-	"github.com/lockstep-dev/lockstep/cluster/member/child"
+	"github.com/lockstep-dev/lockstep/internal/cluster/member/child"
 )
 
 // MemberMain is the main function of an etcd member's process. The command sidecar calls it.

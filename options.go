@@ -1,7 +1,7 @@
 package lockstep
 
 import (
-	"github.com/lockstep-dev/lockstep/cluster/member"
+	"github.com/lockstep-dev/lockstep/internal/cluster/member"
 
 	"cmp"
 	"errors"

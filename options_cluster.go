@@ -10,11 +10,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/cluster"
-	"github.com/lockstep-dev/lockstep/cluster/backup"
-	"github.com/lockstep-dev/lockstep/cluster/datadir"
-	"github.com/lockstep-dev/lockstep/cluster/member"
 	"github.com/lockstep-dev/lockstep/internal/app"
+	"github.com/lockstep-dev/lockstep/internal/cluster"
+	"github.com/lockstep-dev/lockstep/internal/cluster/backup"
+	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/internal/cluster/member"
 	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 	"github.com/lockstep-dev/lockstep/protocol"
 )

@@ -1,6 +1,6 @@
 // Package history records the past of a fleet, as pure functions: it compares two snapshots of facts, and folds
 // the differences into entries that grow (docs/history.md). It uses no clock and no I/O: times are passed in.
-// Package history/journal keeps the entries in etcd.
+// Package internal/journal keeps the entries in etcd.
 //
 // A sidecar writes the entries about its own node. All sidecars notice a change of the fleet, such as a new status
 // or a node whose sidecar is missing; the leader writes it.

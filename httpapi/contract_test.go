@@ -218,7 +218,7 @@ func TestRouterAndDescriptionHaveTheSamePaths(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A path with a server of its own is on another port: package cluster/enrol answers it.
+	// A path with a server of its own is on another port: package internal/cluster/enrol answers it.
 	described := slices.DeleteFunc(slices.Sorted(maps.Keys(c.doc.Paths.Map())), func(path string) bool { return c.doc.Paths.Value(path).Servers != nil })
 	if slices.Sort(routed); !slices.Equal(routed, described) {
 		t.Errorf("routed:    %v\ndescribed: %v", routed, described)

@@ -1,7 +1,7 @@
 // Package keyspace names Lockstep's keys in etcd (docs/protocol.md#keys). It does not
 // know their values: package fleet owns the values of node records, presences and the
 // store ID, package status the status, package election the values of candidates,
-// package history/journal the journal, packages cluster/record and cluster/token the
+// package internal/journal the journal, packages internal/cluster/record and internal/cluster/token the
 // values below cluster/.
 package keyspace
 

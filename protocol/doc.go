@@ -54,7 +54,7 @@
 //	#dead-nodes       fleet/expiry.go confirms the presence, election/absence.go counts
 //	#ephemeral        fleet/leave.go, election/deletions.go; internal/app/leave.go waits
 //	#duplicate-ids    fleet/presence.go
-//	#membership       cluster/quorum/remove.go asks and removes
+//	#membership       internal/cluster/quorum/remove.go asks and removes
 //	#apply            reconcile/pass.go
 //	#drain            election/drain.go
 //	#invariants       internal/model/invariants.go

@@ -6,7 +6,7 @@ import (
 	"context"
 	"os"
 
-	"github.com/lockstep-dev/lockstep/cluster/member/child"
+	"github.com/lockstep-dev/lockstep/internal/cluster/member/child"
 )
 
 func main() {

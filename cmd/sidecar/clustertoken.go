@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep"
-	"github.com/lockstep-dev/lockstep/cluster/quorum"
-	"github.com/lockstep-dev/lockstep/cluster/token"
+	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
+	"github.com/lockstep-dev/lockstep/internal/cluster/token"
 )
 
 func (p program) clusterTokenCommand() *cobra.Command {

@@ -22,7 +22,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/deploy/kubeadm"
+	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 )
 
 // kubeadmNode is a node of kubeadm, in directories of the test.

@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep"
-	"github.com/lockstep-dev/lockstep/deploy/kubeadm"
 	"github.com/lockstep-dev/lockstep/internal/app"
+	"github.com/lockstep-dev/lockstep/internal/kubeadm"
+	"github.com/lockstep-dev/lockstep/internal/role/service"
+	"github.com/lockstep-dev/lockstep/internal/strict"
 	"github.com/lockstep-dev/lockstep/internal/trusted"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
-	"github.com/lockstep-dev/lockstep/role/service"
-	"github.com/lockstep-dev/lockstep/strict"
 )
 
 // rightsTimeout bounds all requests of one check.

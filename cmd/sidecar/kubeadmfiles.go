@@ -13,9 +13,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockstep-dev/lockstep/deploy/kubeadm"
 	"github.com/lockstep-dev/lockstep/internal/durable"
-	"github.com/lockstep-dev/lockstep/strict"
+	"github.com/lockstep-dev/lockstep/internal/kubeadm"
+	"github.com/lockstep-dev/lockstep/internal/strict"
 )
 
 // kubeadmFiles are the files that sidecar kubeadm writes on a node. It remembers the digest of each in

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/deploy/kubeadm"
+	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 )
 
 // writeServing writes the certificate with which the sidecar serves HTTPS, and the one with which the

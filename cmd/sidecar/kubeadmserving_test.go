@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockstep-dev/lockstep/deploy/kubeadm"
+	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 )
 
 // A first call makes a node that Prometheus can scrape: HTTPS with a certificate of the cluster's CA,

@@ -13,12 +13,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/deploy/kubeadm"
 	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/internal/durable"
+	"github.com/lockstep-dev/lockstep/internal/kubeadm"
+	"github.com/lockstep-dev/lockstep/internal/strict"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/reconcile/rights"
-	"github.com/lockstep-dev/lockstep/strict"
 )
 
 // writeKubeadm checks everything before it writes anything.

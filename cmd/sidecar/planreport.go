@@ -4,10 +4,10 @@ import (
 	"fmt"
 
 	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/internal/rollout"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/report"
-	"github.com/lockstep-dev/lockstep/rollout"
 )
 
 // planReport is a plan as `plan -o json` prints it. Lists are never null.

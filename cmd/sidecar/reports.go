@@ -4,11 +4,11 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/internal/role/service"
+	"github.com/lockstep-dev/lockstep/internal/strict"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/report"
-	"github.com/lockstep-dev/lockstep/role/service"
-	"github.com/lockstep-dev/lockstep/strict"
 )
 
 // The output of commands with -o json (docs/operations.md#json). Fields are added, and never renamed or removed;

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockstep-dev/lockstep/role/service"
-	"github.com/lockstep-dev/lockstep/strict"
+	"github.com/lockstep-dev/lockstep/internal/role/service"
+	"github.com/lockstep-dev/lockstep/internal/strict"
 )
 
 func (p program) serviceCommand() *cobra.Command {

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/cluster"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/internal/cluster"
 )
 
 // etcdProblem is a problem of etcd. The zero value: none is known.

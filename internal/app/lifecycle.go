@@ -7,7 +7,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
-	"github.com/lockstep-dev/lockstep/supervise"
+	"github.com/lockstep-dev/lockstep/internal/supervise"
 )
 
 // Run runs the sidecar until ctx ends, and stops it in order: it closes the gate, waits until the

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/cluster"
+	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 

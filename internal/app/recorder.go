@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/trace"
 )
 

@@ -3,8 +3,8 @@ package app
 import (
 	"time"
 
+	"github.com/lockstep-dev/lockstep/internal/role/service"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/role/service"
 )
 
 // answerPause is how long a warning keeps the answer of a probe: the answers of a service that is

@@ -7,8 +7,8 @@ import (
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/role"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/role"
 )
 
 // keepServiceTurns takes a turn when services with restart: in-turn have changed, and ends it when

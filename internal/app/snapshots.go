@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/cluster"
-	"github.com/lockstep-dev/lockstep/cluster/backup"
-	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/cluster"
+	"github.com/lockstep-dev/lockstep/internal/cluster/backup"
+	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
 )

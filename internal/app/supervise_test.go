@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/supervise"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/supervise"
 )
 
 // A panic of a worker that cannot be started again ends the sidecar in order, and not

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/cluster"
 	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 

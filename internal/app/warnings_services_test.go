@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/internal/role/service"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/role/service"
 )
 
 // A service that the sidecar stops, or stopped, ends on purpose.

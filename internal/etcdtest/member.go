@@ -10,7 +10,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 
-	"github.com/lockstep-dev/lockstep/cluster/member/stopguard"
+	"github.com/lockstep-dev/lockstep/internal/cluster/member/stopguard"
 )
 
 // MemberConfig describes one member of a cluster of several, with TLS for peers and

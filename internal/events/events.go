@@ -1,4 +1,4 @@
-// Package events copies the journal of package history/journal into Events of Kubernetes (docs/history.md#events),
+// Package events copies the journal of package internal/journal into Events of Kubernetes (docs/history.md#events),
 // for people who use kubectl. It owns the Events with the reporting controller lockstep.dev/sidecar.
 //
 // Only the leader writes them, also for other nodes. The name of an Event follows from its entry, so that the next

@@ -21,10 +21,10 @@ var levels = map[string]int{
 
 	"internal/app": 10, // wires everything
 
-	"election":  9,
-	"role":      9, // what a node runs follows from its roles
-	"httpapi":   9,
-	"reconcile": 9,
+	"election":      9,
+	"internal/role": 9, // what a node runs follows from its roles
+	"httpapi":       9,
+	"reconcile":     9,
 
 	// The rooms of reconcile. The two lowest are pure, and so is plan.
 	"reconcile/rights":             7, // what the leader may have to do with a bundle, as roles of RBAC
@@ -40,13 +40,13 @@ var levels = map[string]int{
 	"reconcile/bundle": 4,
 	"report":           0, // plain values that their owners fill in and httpapi shows
 
-	"cluster":          8, // brings the sidecar into its etcd cluster, with the packages below it
-	"cluster/datadir":  3,
-	"cluster/token":    4, // how nodes are allowed to join
-	"cluster/quorum":   5, // changes the members
-	"cluster/enrol":    6, // both sides of a join
-	"cluster/rotation": 6, // replaces the CA
-	"cluster/record":   3, // the values below cluster/ in etcd
+	"internal/cluster":          8, // brings the sidecar into its etcd cluster, with the packages below it
+	"internal/cluster/datadir":  3,
+	"internal/cluster/token":    4, // how nodes are allowed to join
+	"internal/cluster/quorum":   5, // changes the members
+	"internal/cluster/enrol":    6, // both sides of a join
+	"internal/cluster/rotation": 6, // replaces the CA
+	"internal/cluster/record":   3, // the values below cluster/ in etcd
 
 	"etcd":               3,
 	"internal/endpoints": 5, // writes the Service kubernetes
@@ -60,32 +60,33 @@ var levels = map[string]int{
 	"internal/lockstepv1": 2, // converts to and from the values of protocol
 	"internal/model":      3, // a world around protocol
 	"history":             2, // what happened between two snapshots of facts, pure
-	"history/journal":     4, // keeps it in etcd
+	"internal/journal":    4, // keeps it in etcd
 	"internal/events":     4, // shows what happened in the API
 	"trace":               2, // what the shells report to tests, checked by protocol
 	"internal/semver":     2, // parses the versions of protocol
-	"rollout":             2, // simulates with the decisions of protocol
+	"internal/rollout":    2, // simulates with the decisions of protocol
 
-	"cluster/backup":       6, // snapshots, and a cluster made of one
-	"cluster/members":      4, // the list of the members, and the endpoints of the client
-	"cluster/pki":          2,
-	"cluster/member":       2,
-	"cluster/member/child": 3, // the one package in which etcd's server runs
+	"internal/cluster/backup":       6, // snapshots, and a cluster made of one
+	"internal/cluster/members":      4, // the list of the members, and the endpoints of the client
+	"internal/cluster/pki":          2,
+	"internal/cluster/member":       2,
+	"internal/cluster/member/child": 3, // the one package in which etcd's server runs
 	// What that answers while it stops, for tests that run one too.
-	"cluster/member/stopguard": 1,
+	"internal/cluster/member/stopguard": 1,
 
-	"role/service":           6, // what a node runs for its roles, with the packages below it
-	"role/service/process":   3,
-	"role/service/systemd":   3,
-	"role/service/staticpod": 3,
-	"role/service/readiness": 2,
-	"role/service/driver":    1,
+	"internal/role/service":           6, // what a node runs for its roles, with the packages below it
+	"internal/role/service/process":   3,
+	"internal/role/service/systemd":   3,
+	"internal/role/service/staticpod": 3,
+	"internal/role/service/readiness": 2,
+	"internal/role/service/driver":    1,
 
-	"deploy/kubeadm": 1, // contents, and decisions about facts
+	"deploy":           0, // files for others
+	"internal/kubeadm": 1, // contents, and decisions about facts
 
 	"internal/backoff":     1,
 	"internal/checks":      1, // reads what health endpoints answer
-	"supervise":            2, // keeps workers running
+	"internal/supervise":   2, // keeps workers running
 	"internal/buildinfo":   1,
 	"internal/allowance":   1, // what clients without an identity may use of a processor
 	"internal/cputime":     1,
@@ -97,7 +98,7 @@ var levels = map[string]int{
 	"internal/sorting":     0,
 	"event":                1,
 	"protocol":             1,
-	"strict":               1, // reads the files that people write
+	"internal/strict":      1, // reads the files that people write
 }
 
 // forTests are packages that nothing that ships may import. They may import
@@ -137,7 +138,7 @@ func dirOf(imported string) (string, bool) {
 // clock. fmt alone drags in os, so direct imports are what counts.
 func TestTheCoreIsPure(t *testing.T) {
 	standard := []string{"cmp", "fmt", "slices", "sort", "strings", "time"}
-	pure := map[string][]string{"protocol": standard, "rollout": append(slices.Clone(standard), module+"/protocol"),
+	pure := map[string][]string{"protocol": standard, "internal/rollout": append(slices.Clone(standard), module+"/protocol"),
 		"history": append(slices.Clone(standard), "maps", module+"/protocol")}
 	for _, s := range sources(t) {
 		allowed, core := pure[s.dir]
@@ -186,10 +187,10 @@ func inFile(name string, others ...string) func(source) bool {
 
 // places has each dependency where one package hides it from the others.
 var places = []place{
-	{"go.etcd.io/etcd/client", in("etcd", "status", "fleet", "election", "cluster", "cluster/backup", "cluster/member/child",
-		"cluster/token", "cluster/quorum", "cluster/enrol", "history/journal")},
-	{"go.etcd.io/etcd/api", in("etcd", "cluster/backup", "cluster/datadir", "cluster/member/stopguard")},  // backup reads the values in a snapshot
-	{"go.etcd.io/etcd/server", in("cluster/member/child", "cluster/member/stopguard", "cluster/datadir")}, // datadir reads the beginning of the log
+	{"go.etcd.io/etcd/client", in("etcd", "status", "fleet", "election", "internal/cluster", "internal/cluster/backup", "internal/cluster/member/child",
+		"internal/cluster/token", "internal/cluster/quorum", "internal/cluster/enrol", "internal/journal")},
+	{"go.etcd.io/etcd/api", in("etcd", "internal/cluster/backup", "internal/cluster/datadir", "internal/cluster/member/stopguard")},  // backup reads the values in a snapshot
+	{"go.etcd.io/etcd/server", in("internal/cluster/member/child", "internal/cluster/member/stopguard", "internal/cluster/datadir")}, // datadir reads the beginning of the log
 	{"k8s.io/api/", in()}, // would double the binary: docs/adr/0003
 	{"k8s.io/client-go/dynamic", in()},
 	{"k8s.io/client-go/discovery", in()},
@@ -202,13 +203,13 @@ var places = []place{
 	{"github.com/spf13", in("cmd/sidecar")},
 	{"google.golang.org/protobuf", inFile("codec.go", "internal/lockstepv1")},
 	{"golang.org/x/mod", in("internal/semver")},
-	{"google.golang.org/grpc", in("etcd", "cluster/member/stopguard")},
-	{"go.uber.org/zap", in("etcd", "cluster/member/child")},
-	{"go.etcd.io/etcd/etcdutl", in("cluster/member/child")},
-	{"go.etcd.io/bbolt", in("cluster/backup")},
-	{"github.com/DeRuina/timberjack", in("role/service/process")},
-	{"github.com/coreos/go-systemd", in("role/service/systemd", "test/roles")},
-	{"github.com/godbus/dbus", in("role/service/systemd", "test/roles")},
+	{"google.golang.org/grpc", in("etcd", "internal/cluster/member/stopguard")},
+	{"go.uber.org/zap", in("etcd", "internal/cluster/member/child")},
+	{"go.etcd.io/etcd/etcdutl", in("internal/cluster/member/child")},
+	{"go.etcd.io/bbolt", in("internal/cluster/backup")},
+	{"github.com/DeRuina/timberjack", in("internal/role/service/process")},
+	{"github.com/coreos/go-systemd", in("internal/role/service/systemd", "test/roles")},
+	{"github.com/godbus/dbus", in("internal/role/service/systemd", "test/roles")},
 	{"log/slog", notIn("protocol", "event", "internal/lockstepv1", "internal/kube", "internal/model")},
 	{module + "/event", notIn("internal/model")}, // protocol only
 }

@@ -17,7 +17,7 @@ import (
 
 // TestPublicPackagesAreUsableFromOutside: what a public package takes, returns
 // and has in exported fields can be named by a program that imports it. A type
-// of an internal package cannot.
+// of an internal package cannot, except by an alias that the public package declares.
 func TestPublicPackagesAreUsableFromOutside(t *testing.T) {
 	exports := exportData(t)
 	imports := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
@@ -70,7 +70,7 @@ func exportData(t *testing.T) map[string]string {
 // internalTypes says where exported names of pkg lead to types of internal
 // packages, one sentence each, in order.
 func internalTypes(pkg *types.Package) []string {
-	s := &surface{pkg: pkg, seen: map[*types.TypeName]bool{}}
+	s := &surface{pkg: pkg, seen: map[*types.TypeName]bool{}, aliased: aliased(pkg)}
 	for _, name := range pkg.Scope().Names() { // sorted
 		if obj := pkg.Scope().Lookup(name); obj.Exported() {
 			s.object(obj)
@@ -81,9 +81,23 @@ func internalTypes(pkg *types.Package) []string {
 
 // surface walks what a package shows to others.
 type surface struct {
-	pkg   *types.Package
-	seen  map[*types.TypeName]bool // declared in pkg
-	leaks []string
+	pkg     *types.Package
+	seen    map[*types.TypeName]bool // declared in pkg
+	aliased map[*types.TypeName]bool // of internal packages, with a name in pkg
+	leaks   []string
+}
+
+// aliased returns the types of other packages that have an exported name in pkg as well.
+func aliased(pkg *types.Package) map[*types.TypeName]bool {
+	out := map[*types.TypeName]bool{}
+	for _, name := range pkg.Scope().Names() {
+		if alias, ok := pkg.Scope().Lookup(name).Type().(*types.Alias); ok && ast.IsExported(name) {
+			if named, ok := types.Unalias(alias).(*types.Named); ok {
+				out[named.Obj()] = true
+			}
+		}
+	}
+	return out
 }
 
 func (s *surface) object(obj types.Object) {
@@ -164,6 +178,8 @@ func (s *surface) named(where string, name *types.TypeName, args *types.TypeList
 	case name.Pkg() == s.pkg && name.Exported(): // walked from the scope
 	case name.Pkg() == s.pkg:
 		s.declared(where+" ("+name.Name()+")", name)
+	case s.aliased[name]:
+		s.declared(where, name)
 	case isInternal(name.Pkg().Path()) && strings.HasPrefix(name.Pkg().Path(), module):
 		s.leaks = append(s.leaks, fmt.Sprintf("%s has %s.%s", where, name.Pkg().Path(), name.Name()))
 	}
@@ -191,7 +207,7 @@ func (s *surface) methods(where string, t *types.Interface) {
 
 // TestInternalTypesAreFound shows that the test above can fail.
 func TestInternalTypesAreFound(t *testing.T) {
-	hidden := check(t, module+"/internal/x", "package x; type T struct{}; type A = struct{ N int }; type G[E any] struct{ E E }", nil)
+	hidden := check(t, module+"/internal/x", "package x; type T struct{}; type W struct{ F T }; type A = struct{ N int }; type G[E any] struct{ E E }", nil)
 	for text, want := range map[string]string{
 		"func F(x.T) {}": "F has",
 		"func F() (int, []*x.T) { return 0, nil }":       "F has",
@@ -201,7 +217,9 @@ func TestInternalTypesAreFound(t *testing.T) {
 		"type T struct { F x.T }":                        "T.F has",
 		"type T struct { f x.T }":                        "",
 		"type T struct { x.T }":                          "T.T has",
-		"type T = x.T":                                   "T has",
+		"type T = x.T":                                   "", // a name that others can use
+		"type T = x.T; type U struct { F x.T }":          "",
+		"type T = x.W":                                   "T.F has",
 		"type T = x.A":                                   "T has",
 		"type T = []x.T":                                 "T has",
 		"type T x.T":                                     "", // its fields are what counts

@@ -10,8 +10,8 @@ package bundle
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/lockstep-dev/lockstep/internal/strict"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/strict"
 )
 
 // Bundle contains the objects that one release wants. It is never changed after it was loaded: to edit an

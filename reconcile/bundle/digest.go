@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/lockstep-dev/lockstep/internal/sorting"
-	"github.com/lockstep-dev/lockstep/strict"
+	"github.com/lockstep-dev/lockstep/internal/strict"
 )
 
 // canonical sorts objects by group, kind, namespace and name, so that the digest

@@ -1,6 +1,6 @@
 package bundle
 
-import "github.com/lockstep-dev/lockstep/strict"
+import "github.com/lockstep-dev/lockstep/internal/strict"
 
 // Problem is one fault of a bundle, and its place.
 type Problem = strict.Problem

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/lockstep-dev/lockstep/internal/semver"
+	"github.com/lockstep-dev/lockstep/internal/strict"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/strict"
 )
 
 // headerKind is the kind of bundle.yaml.

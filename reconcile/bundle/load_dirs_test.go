@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockstep-dev/lockstep/strict"
+	"github.com/lockstep-dev/lockstep/internal/strict"
 )
 
 func TestLoadDirectories(t *testing.T) {

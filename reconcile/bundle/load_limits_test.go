@@ -11,7 +11,7 @@ import (
 	"testing/fstest"
 	"unicode/utf8"
 
-	"github.com/lockstep-dev/lockstep/strict"
+	"github.com/lockstep-dev/lockstep/internal/strict"
 )
 
 // loadFile loads a bundle of one more file than bundle.yaml.

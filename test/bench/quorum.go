@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	manager "github.com/lockstep-dev/lockstep/cluster"
+	manager "github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	manager "github.com/lockstep-dev/lockstep/cluster"
 	"github.com/lockstep-dev/lockstep/etcd"
+	manager "github.com/lockstep-dev/lockstep/internal/cluster"
 )
 
 // benchMembers measures three members beside a kube-apiserver: idle, and when the node

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/cluster/datadir"
-	"github.com/lockstep-dev/lockstep/cluster/pki"
+	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )

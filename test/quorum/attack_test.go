@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/cluster/enrol"
-	"github.com/lockstep-dev/lockstep/cluster/token"
+	"github.com/lockstep-dev/lockstep/internal/cluster/enrol"
+	"github.com/lockstep-dev/lockstep/internal/cluster/token"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 

@@ -21,9 +21,9 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	manager "github.com/lockstep-dev/lockstep/cluster"
-	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/etcd"
+	manager "github.com/lockstep-dev/lockstep/internal/cluster"
+	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 

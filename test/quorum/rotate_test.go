@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/cluster/datadir"
-	"github.com/lockstep-dev/lockstep/cluster/enrol"
-	"github.com/lockstep-dev/lockstep/cluster/pki"
+	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/internal/cluster/enrol"
+	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 

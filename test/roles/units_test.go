@@ -28,7 +28,7 @@ const (
 var unitPath = managerPath + dbus.ObjectPath("/unit/"+sdbus.PathBusEscape(unitName))
 
 // units is a fake of systemd on a bus of its own, with one unit that runs a program.
-// Package role/service/systemd tests the driver alone.
+// Package internal/role/service/systemd tests the driver alone.
 type units struct {
 	t    *testing.T
 	conn *dbus.Conn

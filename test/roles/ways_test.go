@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	manager "github.com/lockstep-dev/lockstep/cluster"
+	manager "github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 	"github.com/lockstep-dev/lockstep/test/quorum"

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
-	"github.com/lockstep-dev/lockstep/role/service"
+	"github.com/lockstep-dev/lockstep/internal/role/service"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 

@@ -1,0 +1,25 @@
+package child
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/internal/cluster/member"
+)
+
+// The metrics of etcd that the parent gets.
+const (
+	fsyncMetric   = "etcd_disk_wal_fsync_duration_seconds"
+	commitMetric  = "etcd_disk_backend_commit_duration_seconds"
+	leadersMetric = "etcd_server_leader_changes_seen_total"
+)
+
+// measure reports etcd's measures to the parent again and again, until ctx ends.
+func (c *child) measure(ctx context.Context, pause time.Duration) {
+	for backoff.Sleep(ctx, pause) {
+		if now, err := measured(); err == nil { // else the next time
+			c.send(member.Message{Event: member.Measured, Measures: &now})
+		}
+	}
+}

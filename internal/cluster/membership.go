@@ -1,0 +1,142 @@
+package cluster
+
+import (
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/internal/cluster/members"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Membership is how this node belongs to its etcd cluster. An etcd that runs elsewhere, a
+// creation, a join and a restart are ways to set it. Its readers need not know which of
+// them it was.
+type Membership struct {
+	// From is the way that set it: a state that is not final.
+	From State
+	// Phase is the phase of the node's member. Unset: etcd runs elsewhere, or the node is
+	// not in its cluster yet.
+	Phase protocol.MemberPhase
+
+	// Address is the IP at which other nodes reach this one. Empty: etcd runs elsewhere, or the
+	// node waits for an address.
+	Address string
+	// Servers are the client URLs of etcd. The first one is preferred.
+	Servers []string
+	// Local: the first one is this node's own member.
+	Local bool
+	// The files with the credentials, which this sidecar may renew; empty: etcd is used
+	// without TLS.
+	CAFile, CertFile, KeyFile string
+	// Trust names the CAs in CAFile when the processes that read it at their start
+	// were last due for a start.
+	Trust string
+}
+
+// Equal reports whether both are the same.
+func (m Membership) Equal(o Membership) bool {
+	return m.From == o.From && m.Phase == o.Phase && m.Address == o.Address && slices.Equal(m.Servers, o.Servers) && m.Local == o.Local &&
+		m.CAFile == o.CAFile && m.CertFile == o.CertFile && m.KeyFile == o.KeyFile && m.Trust == o.Trust
+}
+
+// sharer is the one writer of the membership. The client uses the servers before others
+// learn of them.
+type sharer struct {
+	client *etcd.Client
+	log    *slog.Logger
+	node   string // the node ID
+	value  *event.Value[Membership]
+
+	mu   sync.Mutex // mu guards the fields below, and the order of the values
+	own  string     // the client URL of this node's member; empty: it never gets one
+	used bool       // its own member is used
+	// others are the other known servers: from the answer to a join, then from the list
+	// of the members.
+	others []string
+	// reserve is one more server for the client, after all others; empty: none.
+	reserve string
+	asked   []string // the servers of the client, since the first change
+}
+
+func newSharer(client *etcd.Client, log *slog.Logger, node string, first Membership) *sharer {
+	return &sharer{client: client, log: log, node: node, value: event.New(first), others: client.Endpoints()}
+}
+
+// reachedAt sets the address of this node, when it is known.
+func (s *sharer) reachedAt(address, clientURL string) {
+	s.change(func(now *Membership) { now.Address, s.own = address, clientURL })
+}
+
+// ownURL returns the client URL of this node's member.
+func (s *sharer) ownURL() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.own
+}
+
+// useOwn makes this node's own member the preferred server.
+func (s *sharer) useOwn() { s.change(func(*Membership) { s.used = true }) }
+
+// useOthers makes the client and the services use only the other servers.
+func (s *sharer) useOthers() { s.change(func(*Membership) { s.used = false }) }
+
+// alsoAsk gives the client one more server, after those that are known.
+func (s *sharer) alsoAsk(url string) { s.change(func(*Membership) { s.reserve = url }) }
+
+// list uses a new list of the members.
+func (s *sharer) list(all []members.Member) {
+	if len(all) > 0 {
+		s.change(func(*Membership) { s.others = members.Endpoints(s.node, all) })
+	}
+}
+
+// change runs do under mu, and then publishes the new membership.
+func (s *sharer) change(do func(*Membership)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.value.Get()
+	do(&now)
+	servers := slices.DeleteFunc(slices.Clone(s.others), func(url string) bool { return url == s.own })
+	if s.used {
+		servers = append([]string{s.own}, servers...)
+	}
+	if len(servers) > 0 || now.Phase != protocol.LeavingMember { // else the services keep their servers
+		now.Servers, now.Local = servers, s.used
+	}
+	asked := servers
+	if s.reserve != "" && len(servers) > 0 && !slices.Contains(servers, s.reserve) {
+		asked = append(slices.Clone(servers), s.reserve)
+	}
+	if now.Equal(s.value.Get()) && slices.Equal(asked, s.asked) {
+		return
+	}
+	if s.asked = asked; len(servers) == 0 { // none is known yet: the client keeps its servers
+		s.value.Set(now)
+		return
+	}
+	if err := s.client.SetEndpoints(asked); err != nil {
+		s.log.Error("servers of etcd not used", "servers", servers, "err", err)
+		return
+	}
+	s.value.Set(now)
+}
+
+// phaseOf returns the phase of a node's member.
+func phaseOf(p datadir.Phase) protocol.MemberPhase {
+	switch p {
+	case datadir.Member:
+		return protocol.WorkingMember
+	case datadir.Adding:
+		return protocol.AddingMember
+	case datadir.Leaving:
+		return protocol.LeavingMember
+	case datadir.WithoutMember:
+		return protocol.WithoutMember
+	default: // on its way into the cluster, or removed
+		return protocol.MemberPhaseUnset
+	}
+}

@@ -1,0 +1,120 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/cluster/members"
+	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
+	"github.com/lockstep-dev/lockstep/internal/sorting"
+	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/report"
+)
+
+// Observed is a member of the cluster, as this sidecar observes it.
+type Observed struct {
+	report.Member
+	// DBSize is the size of its database, rounded down to a hundredth of Quota, so that the
+	// value rarely changes. Both are in bytes; 0: not known.
+	DBSize, Quota int64
+	// Full: etcd refuses writes, because the database of a member reached its quota.
+	Full bool
+}
+
+// NoLeader reports whether it answers, and cannot serve without a leader.
+func (o Observed) NoLeader() bool { return !o.Healthy && strings.Contains(o.Problem, "no leader") }
+
+const (
+	// The pauses between two questions to all members.
+	healthyPause   = 10 * time.Second
+	unhealthyPause = 2 * time.Second
+	// observeTimeout bounds the questions to all members.
+	observeTimeout = 4 * time.Second
+)
+
+// observe asks the members how they are, until ctx ends.
+func (f *flow) observe(ctx context.Context) error {
+	for {
+		list, listChanged := f.directory.List().Load()
+		now := keepSince(f.askMembers(ctx, list), f.observed.Get(), time.Now())
+		if !slices.Equal(now, f.observed.Get()) && ctx.Err() == nil {
+			f.observed.Set(now)
+		}
+		pause := healthyPause
+		if slices.ContainsFunc(now, func(o Observed) bool { return !o.Healthy }) {
+			pause = unhealthyPause
+		}
+		limited, cancel := context.WithTimeout(ctx, pause)
+		event.Wait(limited, listChanged)
+		cancel()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// askMembers returns the reports of the members. If none answers, it returns the
+// members in list, each with a problem.
+func (f *flow) askMembers(ctx context.Context, list []members.Member) []Observed {
+	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+	defer cancel()
+	views, err := quorum.ListKnown(ctx, f.client)
+	var out []Observed
+	if err != nil {
+		for _, m := range list {
+			out = append(out, Observed{Member: report.Member{ID: m.ID, Node: m.Node, Address: m.Address, Learner: m.Learner, Problem: unanswered}})
+		}
+		return byNode(out)
+	}
+	for _, v := range views {
+		o := Observed{
+			Member: report.Member{
+				ID: keyspace.MemberID(v.ID), Node: string(v.Node), Address: v.Address,
+				Learner: v.Learner, Leader: v.Leader, Healthy: v.Healthy, Problem: v.Problem,
+			},
+			DBSize: hundredths(v.DBSize, v.Quota), Quota: v.Quota, Full: v.Full,
+		}
+		if i := slices.IndexFunc(list, func(m members.Member) bool { return m.ID == o.ID }); i >= 0 {
+			o.Node, o.Address = list[i].Node, list[i].Address
+		}
+		out = append(out, o)
+	}
+	return byNode(out)
+}
+
+// hundredths rounds a size down to hundredths of the quota; without one it is 0.
+func hundredths(size, quota int64) int64 {
+	if hundredth := quota / 100; hundredth > 0 {
+		return size / hundredth * hundredth
+	}
+	return 0
+}
+
+// unanswered is the problem of all members while none of them answers.
+const unanswered = "it does not answer"
+
+// keepSince sets Since of the members that are not healthy: to at, or to the time in
+// before if the member was not healthy then either.
+func keepSince(now, before []Observed, at time.Time) []Observed {
+	for i, o := range now {
+		if o.Healthy {
+			continue
+		}
+		now[i].Since = report.At(at)
+		was := slices.IndexFunc(before, func(b Observed) bool { return b.ID == o.ID && !b.Healthy })
+		if was >= 0 {
+			now[i].Since = before[was].Since
+		}
+	}
+	return now
+}
+
+// byNode sorts members as people expect them.
+func byNode(members []Observed) []Observed {
+	sorting.By(members, func(a, b Observed) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.ID, b.ID)) })
+	return members
+}

@@ -1,0 +1,238 @@
+package quorum
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/internal/cluster/record"
+	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// addTimeout bounds one request to add a member. etcd needs less than a second, or
+// never answers.
+const addTimeout = 3 * time.Second
+
+// Addition is a node to add.
+type Addition struct {
+	Node record.Member // without its ID
+	// Joins: the node is new in the cluster. None is while the CA is replaced.
+	Joins bool
+	// After is called after each step, with its name. It is for tests; nil: nothing.
+	After func(step string)
+}
+
+// Added is a node that was added, and the members as they are then.
+type Added struct {
+	Cluster record.Cluster
+	ID      uint64
+	Members []etcd.Member
+}
+
+// CheckFree returns why the key, the ID or the address of a node would be refused, and
+// whether an earlier attempt added the node. It changes nothing.
+func CheckFree(ctx context.Context, client *etcd.Client, node record.Member) (added bool, err error) {
+	id, _, err := observe(ctx, client, node)
+	return id != 0, err
+}
+
+// Find returns the ID under which an earlier attempt added a node; 0: none did.
+func Find(ctx context.Context, client *etcd.Client, node record.Member) (uint64, error) {
+	id, _, err := observe(ctx, client, node)
+	return id, err
+}
+
+// Read returns a member; nil: it is not in the list of the members.
+func Read(ctx context.Context, client *etcd.Client, id uint64) (*View, error) {
+	members, err := client.Members(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.ID == id })
+	if i < 0 {
+		return nil, nil
+	}
+	s, err := readStored(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	v := newView(members[i], s.members[id])
+	return &v, nil
+}
+
+// Add adds a node as a learner, or finds it among the members if an earlier attempt has
+// added it. An attempt that ended before it wrote the record left a learner without
+// one: Add adopts that learner, unless its node is known to be another one. Errors:
+// InUseError, RemovedError, ErrWait, ErrBusy, or etcd's own.
+func Add(ctx context.Context, client *etcd.Client, a Addition) (Added, error) {
+	if a.After == nil {
+		a.After = func(string) {}
+	}
+	var out Added
+	err := locked(ctx, client, string(a.Node.Node), func(ctx context.Context) error {
+		a.After("lock")
+		var err error
+		out, err = add(ctx, client, a)
+		return err
+	})
+	return out, err
+}
+
+// add needs the lock.
+func add(ctx context.Context, client *etcd.Client, a Addition) (Added, error) {
+	id, s, err := observe(ctx, client, a.Node)
+	if err != nil {
+		return Added{}, err
+	}
+	if s.cluster == nil {
+		return Added{}, ErrNoCluster
+	}
+	if id == 0 && a.Joins && s.rotation.Active() {
+		return Added{}, ErrRotating
+	}
+	if id == 0 {
+		if id, err = addLearner(ctx, client, a.Node.PeerURL); err != nil {
+			return Added{}, err
+		}
+	}
+	a.After("add")
+	members, err := client.Members(ctx)
+	if err != nil {
+		return Added{}, err
+	}
+	if err := writeRecords(ctx, client, s, members, id, a.Node); err != nil {
+		return Added{}, err
+	}
+	a.After("record")
+	return Added{Cluster: *s.cluster, ID: id, Members: members}, nil
+}
+
+// observe returns the node's member ID if an earlier attempt added it; 0: the caller
+// must add it.
+func observe(ctx context.Context, client *etcd.Client, node record.Member) (id uint64, s stored, err error) {
+	members, err := client.Members(ctx)
+	if err != nil {
+		return 0, stored{}, err
+	}
+	if s, err = readStored(ctx, client); err != nil {
+		return 0, stored{}, err
+	}
+	id, err = judgeAddition(node, members, s)
+	return id, s, err
+}
+
+// judgeAddition asks the protocol whether a node may be added, and returns its ID if it was.
+func judgeAddition(node record.Member, members []etcd.Member, s stored) (uint64, error) {
+	occupants, removed := make([]protocol.Occupant, len(members)), make([]string, len(s.removed))
+	for i, m := range members {
+		r, known := s.members[m.ID]
+		occupants[i] = protocol.Occupant{
+			PeerURLs: m.PeerURLs, Learner: m.Learner, Started: m.Name != "", Leaving: r.Leaving, Recorded: known, AddedNode: addedNode(r),
+		}
+	}
+	for i, r := range s.removed {
+		removed[i] = string(r.Key[:])
+	}
+	verdict, i := protocol.JudgeAddition(addedNode(node), occupants, removed)
+	inUse := func(what string) error {
+		return &InUseError{What: what, Member: members[i].ID, Node: occupants[i].Node}
+	}
+	switch verdict {
+	case protocol.MayAdd:
+		return 0, nil
+	case protocol.WasAdded:
+		return members[i].ID, nil
+	case protocol.KeyRemoved:
+		return 0, &RemovedError{Node: s.removed[i].Node, At: s.removed[i].Removed}
+	case protocol.AwaitRemoval:
+		return 0, fmt.Errorf("%w: the member %s at %s is being removed", ErrWait, keyspace.MemberID(members[i].ID), node.PeerURL)
+	case protocol.PeerInUse:
+		return 0, inUse("the address " + node.PeerURL)
+	case protocol.NodeInUse:
+		return 0, inUse(fmt.Sprintf("the node ID %q", node.Node))
+	default: // ClientInUse
+		return 0, inUse("the address " + node.ClientURL)
+	}
+}
+
+func addedNode(m record.Member) protocol.AddedNode {
+	return protocol.AddedNode{Node: m.Node, Key: string(m.Key[:]), Address: m.Address, PeerURL: m.PeerURL, ClientURL: m.ClientURL}
+}
+
+// addLearner makes one attempt. etcd may have carried out a request without an
+// answer, so addLearner lists the members again.
+func addLearner(ctx context.Context, client *etcd.Client, peerURL string) (uint64, error) {
+	limited, cancel := context.WithTimeout(ctx, addTimeout)
+	defer cancel()
+	id, err := client.AddLearner(limited, peerURL)
+	switch {
+	case err == nil:
+		return id, nil
+	case errors.Is(err, etcd.ErrLearners):
+		return 0, fmt.Errorf("%w: other nodes are joining", ErrWait)
+	case errors.Is(err, etcd.ErrUnhealthy):
+		return 0, fmt.Errorf("%w: %s", ErrWait, whyUnhealthy(ctx, client))
+	}
+	members, listErr := client.Members(ctx)
+	if listErr != nil {
+		return 0, errors.Join(err, listErr)
+	}
+	for _, m := range members {
+		if m.Learner && m.Name == "" && slices.Contains(m.PeerURLs, peerURL) {
+			return m.ID, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: %w", ErrWait, err)
+}
+
+// whyUnhealthy names the voter that keeps etcd from adding a member, and the remedy.
+func whyUnhealthy(ctx context.Context, client *etcd.Client) string {
+	all, err := List(ctx, client)
+	if err != nil {
+		return "a member is unreachable, or was added less than 5 s ago"
+	}
+	for _, v := range all {
+		if !v.Learner && !v.Healthy {
+			return fmt.Sprintf("%s: %s; start it again, or, if that node is off for good, remove it on another member: sidecar cluster remove %s",
+				name(v), v.Problem, cmp.Or(string(v.Node), keyspace.MemberID(v.ID)))
+		}
+	}
+	return "a member was added less than 5 s ago"
+}
+
+// writeRecords writes who the new member is. It deletes the records that remain of removed
+// members, for example of those that etcd's own tools removed. If the sidecar of etcd's leader
+// wrote meanwhile that the member is leaving, it writes nothing: nothing takes that back.
+func writeRecords(ctx context.Context, client *etcd.Client, s stored, members []etcd.Member, id uint64, node record.Member) error {
+	keys := keyspace.Under(client.Prefix())
+	node.ID = id
+	if was, found := s.members[id]; found {
+		node.Added, node.Leaving = was.Added, was.Leaving
+	}
+	ops := []clientv3.Op{clientv3.OpPut(keys.ClusterMember(id), string(record.EncodeMember(node)))}
+	if i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.ID == id }); i >= 0 && members[i].Learner {
+		learner := record.Learner{Node: node.Node, Added: node.Added}
+		ops = append(ops, clientv3.OpPut(keys.ClusterLearner(id), string(record.EncodeLearner(learner))))
+	}
+	for old := range s.members {
+		if !slices.ContainsFunc(members, func(m etcd.Member) bool { return m.ID == old }) && old != id {
+			ops = append(ops, clientv3.OpDelete(keys.ClusterMember(old)))
+		}
+	}
+	key := keys.ClusterMember(id)
+	_, err := client.Write(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", s.revisions[key])}, ops...)
+	if errors.Is(err, etcd.ErrChanged) {
+		return fmt.Errorf("%w: the record of member %s has just changed", ErrWait, keyspace.MemberID(id))
+	}
+	if err != nil {
+		return fmt.Errorf("write the records of the members: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package quorum
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/internal/cluster/record"
+	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/test/members"
+)
+
+// putValue writes one key.
+func putValue(t *testing.T, client *etcd.Client, key string, value []byte) {
+	t.Helper()
+	if _, err := client.Txn(t.Context(), nil, []clientv3.Op{clientv3.OpPut(key, string(value))}, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The decision of a removal is written only if no record changed since: neither the roles of a
+// node, nor the record of a member, nor is there a new one. Then the record shows that the member
+// is leaving, before etcd is asked.
+func TestRemove_judgesAgain(t *testing.T) {
+	c := members.New(t)
+	client, keys := c.First.Client(), keyspace.Under(members.Prefix)
+	b := c.Node("b")
+	added := join(t, client, b)
+	give(t, client, c.First.Name, "b")
+	first := records(t, client).members[c.First.Member.ID()]
+	changes := []func(){
+		func() { give(t, client, c.First.Name) },
+		func() { putValue(t, client, keys.ClusterMember(first.ID), record.EncodeMember(first)) },
+		func() { putValue(t, client, keys.ClusterMember(4711), record.EncodeMember(b.Record())) },
+		func() {},
+	}
+	asked, leaving := 0, false
+	_, err := Remove(t.Context(), client, Removal{
+		Name: "b", Dial: func(url string) (*etcd.Client, error) { return c.First.Client(url), nil },
+		Before: func() error {
+			if asked < len(changes) {
+				changes[asked]()
+			}
+			asked++
+			return nil
+		},
+		After: func(step string) {
+			if step == "leaving" {
+				leaving = records(t, client).members[added.ID].Leaving
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if asked != len(changes) {
+		t.Errorf("asked %d times, want %d: again after each change", asked, len(changes))
+	}
+	if !leaving {
+		t.Error("etcd was asked to remove a member whose record does not have that it is leaving")
+	}
+}
+
+// A node whose record cannot be read keeps its role: it does not leave by itself.
+func TestRemove_corruptRoles(t *testing.T) {
+	c := members.New(t)
+	client := c.First.Client()
+	join(t, client, c.Node("b"))
+	give(t, client, c.First.Name)
+	putValue(t, client, keyspace.Under(members.Prefix).Node("b"), []byte("\xff"))
+	if _, err := Remove(t.Context(), client, Removal{Name: "b", Leaves: true}); !errors.Is(err, ErrRefused) {
+		t.Errorf("got %v, want it refused", err)
+	}
+}
+
+// Nothing takes back that a learner is leaving: its node is not added again before it is
+// removed, and no record of it says anything else.
+func TestAdd_leaving(t *testing.T) {
+	c := members.New(t)
+	client, keys := c.First.Client(), keyspace.Under(members.Prefix)
+	b := c.Node("b")
+	id, err := client.AddLearner(t.Context(), b.PeerURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The sidecar of etcd's leader evicts it, before its node writes a record.
+	k := NewKeeper(KeeperConfig{Client: client})
+	if err := k.writeLeaving(t.Context(), id, learnerRecord{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Add(t.Context(), client, Addition{Node: b.Record()}); !errors.Is(err, ErrWait) {
+		t.Errorf("got %v, want that it waits", err)
+	}
+	if m := records(t, client).members[id]; !m.Leaving || m.Node != "" {
+		t.Errorf("got the record %+v", m)
+	}
+	if rec, err := k.record(t.Context(), id); err != nil || !rec.leaving {
+		t.Errorf("got %+v, %v", rec, err)
+	}
+	// There is a record now, and its node asks again.
+	leaving := b.Record()
+	leaving.Leaving = true
+	putValue(t, client, keys.ClusterMember(id), record.EncodeMember(leaving))
+	if got, err := Add(t.Context(), client, Addition{Node: b.Record()}); err != nil || got.ID != id {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if m := records(t, client).members[id]; !m.Leaving {
+		t.Errorf("got the record %+v, want that it is still leaving", m)
+	}
+	// The keeper writes between its attempt and its record.
+	if err := writeRecords(t.Context(), client, stored{}, nil, id, b.Record()); !errors.Is(err, ErrWait) {
+		t.Errorf("got %v, want that it waits", err)
+	}
+}
+
+// Of a node whose member was removed before, the record is left, and the error names the command for
+// it. For a node that is known nowhere, there is nothing to remove.
+func TestRemove_onlyARecordIsLeft(t *testing.T) {
+	c := members.New(t)
+	client := c.First.Client()
+	give(t, client, "left")
+	for node, named := range map[string]bool{"left": true, "nowhere": false} {
+		_, err := remove(t, c.First, client, node)
+		if got := err != nil && strings.Contains(err.Error(), "type: sidecar node remove "+node+" --confirm-stopped"); got != named || !errors.Is(err, etcd.ErrNoMember) {
+			t.Errorf("%s: got %v", node, err)
+		}
+	}
+}

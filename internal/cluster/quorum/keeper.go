@@ -1,0 +1,286 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/internal/cluster/record"
+	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// KeeperConfig configures a Keeper.
+type KeeperConfig struct {
+	Client *etcd.Client
+	// Local returns the client URL of the member on this node. The keeper works only
+	// while that member is etcd's leader.
+	Local func() string
+	// EvictAfter is how long a learner may make no progress. Zero: 5 minutes.
+	EvictAfter time.Duration
+	Log        *slog.Logger
+	Registerer prometheus.Registerer // nil: no metrics
+}
+
+const (
+	defaultEvictAfter = 5 * time.Minute
+	// hurry is the time after a member was added in which it usually catches up; then
+	// the keeper asks more often.
+	hurry      = 15 * time.Second
+	hurryPause = 75 * time.Millisecond
+	calmPause  = time.Second
+	// scanPause is the time between two lists of the members, for learners without a
+	// record: the sidecar that added them ended before it wrote one.
+	scanPause = 30 * time.Second
+)
+
+// Keeper makes learners voters once they are caught up, and removes those that make no
+// progress. Every sidecar with a member runs one. Only the Keeper beside etcd's leader
+// works.
+type Keeper struct {
+	cfg      KeeperConfig
+	keys     keyspace.Keys
+	metrics  *metrics
+	learners *event.Value[map[uint64]record.Learner]
+	progress map[uint64]progress // only the goroutine of keep uses it
+}
+
+// progress is the progress of a learner, as this sidecar observed it.
+type progress struct {
+	first   time.Time // when it was observed first
+	since   time.Time // when it was last better than before
+	started bool
+	applied uint64
+}
+
+// NewKeeper returns a keeper that does nothing yet.
+func NewKeeper(cfg KeeperConfig) *Keeper {
+	if cfg.EvictAfter == 0 {
+		cfg.EvictAfter = defaultEvictAfter
+	}
+	return &Keeper{
+		cfg: cfg, keys: keyspace.Under(cfg.Client.Prefix()), metrics: newMetrics(cfg.Registerer),
+		learners: event.New[map[uint64]record.Learner](nil), progress: map[uint64]progress{},
+	}
+}
+
+// Run works until ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return k.cfg.Client.Follow(ctx, k.keys.ClusterLearners(), func(l etcd.Listing) {
+			now := map[uint64]record.Learner{}
+			for _, kv := range l.KVs {
+				now[keyspace.MemberOf(kv.Key)] = record.DecodeLearner(kv.Key, kv.Value)
+			}
+			k.learners.Set(now)
+		})
+	})
+	group.Go(func() error { return k.keep(ctx) })
+	return group.Wait()
+}
+
+func (k *Keeper) keep(ctx context.Context) error {
+	for {
+		_, changed := k.learners.Load()
+		pause, err := k.round(ctx)
+		if err != nil && ctx.Err() == nil {
+			k.cfg.Log.Debug("the learners were not checked, trying again", "err", err)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-changed:
+			timer.Stop()
+			if !backoff.Sleep(ctx, hurryPause) { // the learner must start first
+				return ctx.Err()
+			}
+		case <-timer.C:
+		}
+	}
+}
+
+// round takes one step about each learner, if one is possible now, and returns the time
+// until the next round.
+func (k *Keeper) round(ctx context.Context) (time.Duration, error) {
+	recorded := k.learners.Get()
+	local, err := k.cfg.Client.MemberStatus(ctx, k.cfg.Local())
+	if err != nil || local.Leader != local.ID {
+		clear(k.progress) // another member leads: its sidecar counts again
+		if len(recorded) > 0 {
+			return calmPause, err // the leader may change
+		}
+		return scanPause, err
+	}
+	members, err := k.cfg.Client.KnownMembers(ctx)
+	if err != nil {
+		return calmPause, err
+	}
+	var errs []error
+	pause := scanPause
+	for _, m := range members {
+		if m.Learner {
+			errs = append(errs, k.keepLearner(ctx, m, local))
+			pause = min(pause, k.pauseFor(m.ID))
+		}
+	}
+	errs = append(errs, k.forget(ctx, members, recorded))
+	return pause, errors.Join(errs...)
+}
+
+func (k *Keeper) pauseFor(id uint64) time.Duration {
+	if p, found := k.progress[id]; found && time.Since(p.first) > hurry {
+		return calmPause
+	}
+	return hurryPause
+}
+
+// keepLearner takes the next step about a learner.
+func (k *Keeper) keepLearner(ctx context.Context, m etcd.Member, leader etcd.MemberStatus) error {
+	rec, err := k.record(ctx, m.ID)
+	if err != nil {
+		return err
+	}
+	facts := k.observe(ctx, m, leader)
+	facts.Leaving = rec.leaving
+	step := protocol.NextLearnerStep(facts)
+	if step == protocol.PromoteLearner {
+		err := k.cfg.Client.PromoteMember(ctx, m.ID)
+		if err == nil || errors.Is(err, etcd.ErrNoLearner) {
+			return k.promoted(ctx, m)
+		}
+		if !errors.Is(err, etcd.ErrBehind) {
+			return err
+		}
+		facts.Behind = true
+		step = protocol.NextLearnerStep(facts)
+	}
+	if step == protocol.EvictLearner {
+		return k.evict(ctx, m, rec)
+	}
+	return nil
+}
+
+// observe asks a learner for its progress, because etcd logs an error for each promotion
+// that comes too early.
+func (k *Keeper) observe(ctx context.Context, m etcd.Member, leader etcd.MemberStatus) protocol.LearnerFacts {
+	p, known := k.progress[m.ID]
+	if !known {
+		p = progress{first: time.Now(), since: time.Now()}
+	}
+	facts := protocol.LearnerFacts{Index: leader.Index, Patience: k.cfg.EvictAfter}
+	if m.Name != "" && len(m.ClientURLs) > 0 {
+		limited, cancel := context.WithTimeout(ctx, statusTimeout)
+		status, err := k.cfg.Client.MemberStatus(limited, m.ClientURLs[0])
+		cancel()
+		if err == nil && status.ID == m.ID {
+			if !p.started || status.Applied > p.applied {
+				p.since = time.Now()
+			}
+			p.started, p.applied = true, max(p.applied, status.Applied)
+			facts.Answers, facts.Applied = true, status.Applied
+		}
+	}
+	k.progress[m.ID] = p
+	facts.Idle = time.Since(p.since)
+	return facts
+}
+
+func (k *Keeper) promoted(ctx context.Context, m etcd.Member) error {
+	took := time.Since(k.progress[m.ID].first).Round(time.Millisecond)
+	k.cfg.Log.Info("a member caught up and votes now", "member", keyspace.MemberID(m.ID), "name", m.Name, "duration", took)
+	k.metrics.changed(resultPromoted)
+	delete(k.progress, m.ID)
+	return write(ctx, k.cfg.Client, clientv3.OpDelete(k.keys.ClusterLearner(m.ID)))
+}
+
+// evict removes a learner that makes no progress, so that others can join, or one that is
+// leaving. evict first writes into its record that it is leaving
+// (docs/protocol.md#membership).
+func (k *Keeper) evict(ctx context.Context, m etcd.Member, rec learnerRecord) error {
+	if err := k.writeLeaving(ctx, m.ID, rec); err != nil {
+		return err
+	}
+	err := k.cfg.Client.RemoveMember(ctx, m.ID)
+	if err != nil && !errors.Is(err, etcd.ErrNoMember) {
+		return err
+	}
+	if rec.leaving {
+		k.cfg.Log.Info("removed a member that was leaving before it voted", "member", keyspace.MemberID(m.ID), "name", m.Name)
+	} else {
+		k.cfg.Log.Warn("removed a member that did not catch up; start its sidecar again to join again",
+			"member", keyspace.MemberID(m.ID), "name", m.Name, "urls", m.PeerURLs, "after", k.cfg.EvictAfter)
+	}
+	k.metrics.changed(resultEvicted)
+	delete(k.progress, m.ID)
+	return k.delete(ctx, m.ID)
+}
+
+// learnerRecord is the record of a learner.
+type learnerRecord struct {
+	member   record.Member
+	revision int64 // its mod revision; 0: there is none
+	leaving  bool
+}
+
+// record reads the record of a learner. One that is corrupt counts as missing.
+func (k *Keeper) record(ctx context.Context, id uint64) (learnerRecord, error) {
+	key := k.keys.ClusterMember(id)
+	resp, err := k.cfg.Client.Get(ctx, key)
+	if err != nil || len(resp.Kvs) == 0 {
+		return learnerRecord{}, err
+	}
+	m, err := record.DecodeMember(key, resp.Kvs[0].Value)
+	if err != nil {
+		return learnerRecord{revision: resp.Kvs[0].ModRevision}, nil //nolint:nilerr // nothing in it is worth keeping
+	}
+	return learnerRecord{member: m, revision: resp.Kvs[0].ModRevision, leaving: m.Leaving}, nil
+}
+
+// writeLeaving writes into a learner's record that it is leaving. A learner without a record
+// gets one without a node: else its node would adopt it while it is being removed.
+func (k *Keeper) writeLeaving(ctx context.Context, id uint64, rec learnerRecord) error {
+	if rec.leaving {
+		return nil
+	}
+	key := k.keys.ClusterMember(id)
+	rec.member.ID, rec.member.Leaving = id, true
+	_, err := k.cfg.Client.Write(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", rec.revision)},
+		clientv3.OpPut(key, string(record.EncodeMember(rec.member))))
+	return err
+}
+
+// forget deletes the records of learners that are voters, or no members, by now.
+func (k *Keeper) forget(ctx context.Context, members []etcd.Member, recorded map[uint64]record.Learner) error {
+	for id := range recorded {
+		i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.ID == id })
+		switch {
+		case i >= 0 && members[i].Learner:
+			continue
+		case i >= 0 || id == 0:
+			if err := write(ctx, k.cfg.Client, clientv3.OpDelete(k.keys.ClusterLearner(id))); err != nil {
+				return err
+			}
+		default:
+			if err := k.delete(ctx, id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (k *Keeper) delete(ctx context.Context, id uint64) error {
+	return write(ctx, k.cfg.Client, clientv3.OpDelete(k.keys.ClusterLearner(id)), clientv3.OpDelete(k.keys.ClusterMember(id)))
+}

@@ -1,0 +1,41 @@
+package quorum
+
+import (
+	"context"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/internal/cluster/record"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// StandingOf returns the standing of the node with this ID and key, by the
+// members, their records and the reports.
+func StandingOf(ctx context.Context, client *etcd.Client, node protocol.NodeID, key record.Hash) (protocol.Standing, error) {
+	members, err := client.Members(ctx)
+	if err != nil {
+		return protocol.Standing{}, err
+	}
+	s, err := readStored(ctx, client)
+	if err != nil {
+		return protocol.Standing{}, err
+	}
+	reported, known := s.reports[node]
+	out := protocol.Standing{
+		Listed: protocol.NotListed, Rotating: s.rotation.Active(),
+		Reported: known && reported.Key == key && reported.CA == s.rotation.Hash,
+	}
+	for _, r := range s.removed {
+		out.Removed = out.Removed || r.Key == key
+	}
+	for _, m := range members {
+		r, known := s.members[m.ID]
+		switch {
+		case !known || r.Node != node || r.Key != key:
+		case m.Learner:
+			out.Listed, out.Leaving = protocol.ListedLearner, r.Leaving
+		default:
+			out.Listed, out.Leaving = protocol.ListedVoter, r.Leaving
+		}
+	}
+	return out, nil
+}

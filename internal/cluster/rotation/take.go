@@ -1,0 +1,65 @@
+package rotation
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
+	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
+	"github.com/lockstep-dev/lockstep/internal/cluster/record"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// take takes the next step of the rotation for all nodes.
+func (w *Worker) take(ctx context.Context, r quorum.Rotation) error {
+	step, next := r.Step(), r.Rotation
+	switch step.Action {
+	case protocol.CreateCA:
+		return w.create(ctx, r)
+	case protocol.EndRotation:
+		if err := quorum.EndRotation(ctx, w.cfg.Client, r); err != nil {
+			return err
+		}
+		w.cfg.After("end")
+		w.cfg.Log.Info("the CA of the cluster was replaced", "ca", r.Hash.String(), "since", r.Started)
+		return nil
+	case protocol.StartOver:
+		w.cfg.Log.Warn("a node was removed that may have the key of the new CA, so another CA is created", "nodes", protocol.LostKeys(r.Facts))
+		next = record.Rotation{Phase: protocol.RotationRequested, Started: r.Started}
+	case protocol.AllowKey:
+		next.Given = append(slices.Clone(next.Given), step.Node)
+	case protocol.GiveTurn:
+		next.Turn = step.Node
+	case protocol.BeginIssuing:
+		next.Phase, next.Turn = protocol.RotationIssuing, ""
+	case protocol.BeginDropping:
+		next.Phase, next.Turn = protocol.RotationDropping, ""
+	default:
+		return nil
+	}
+	if next.Phase != r.Phase {
+		next.Since = time.Now()
+	}
+	if err := quorum.WriteRotation(ctx, w.cfg.Client, r.Revision, next); err != nil {
+		return err
+	}
+	w.cfg.After("step")
+	w.cfg.Log.Info("the CA of the cluster is being replaced",
+		"phase", record.PhaseText(next.Phase), "turn", string(next.Turn), "waits", step.Waits)
+	return nil
+}
+
+// create makes the new CA. Its key is on the disk before the others learn of the CA.
+func (w *Worker) create(ctx context.Context, r quorum.Rotation) error {
+	ca, err := pki.NewNext(w.cfg.PKI, w.cfg.ClusterID())
+	if err != nil {
+		return err
+	}
+	w.cfg.After("create")
+	next := record.Rotation{
+		Phase: protocol.RotationTrusting, Started: r.Started, Since: time.Now(),
+		Certificate: string(ca.CertPEM()), Hash: record.Hash(ca.Hash()), Given: []protocol.NodeID{w.cfg.Node},
+	}
+	return quorum.WriteRotation(ctx, w.cfg.Client, r.Revision, next)
+}

@@ -1,0 +1,91 @@
+package role
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/role/service"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Turn is this node's turn to change its services, as the Server knows it.
+type Turn struct {
+	Has protocol.ServiceTurn
+	// Alone: no other registered controller is known.
+	Alone bool
+}
+
+// Pending follows which changed services wait for a turn, for people; empty: none.
+func (s *Server) Pending() *event.Value[string] { return s.pending }
+
+// keepLoaded puts changes of the services directory into use until ctx ends. Services that clients
+// use wait for this node's turn (docs/protocol.md#service-turns).
+func (s *Server) keepLoaded(ctx context.Context) error {
+	var closedSince time.Time // since when the gate is closed; zero: it is open
+	for {
+		found, foundChanged := s.found.Load()
+		turn, turnChanged := s.cfg.Turn.Load()
+		state, stateChanged := s.supervised.State().Load()
+		gate, gateChanged := s.cfg.Displayed.Load()
+		facts := protocol.RestartFacts{Turn: turn.Has, Alone: turn.Alone}
+		if gate.Ready {
+			closedSince = time.Time{}
+		} else {
+			closedSince = firstTime(closedSince, time.Now())
+			facts.Closed = time.Since(closedSince) + 1 // not 0, which is an open gate
+		}
+		next, names := service.Held(protocol.RoleController, s.loaded.Get(), found)
+		facts.Serving = state.Used(names)
+		if protocol.JudgeRestart(facts) == protocol.RestartNow {
+			next, names = found, nil
+		}
+		// In this order: when nothing is pending, all services that must be ready are in loaded.
+		if !slices.EqualFunc(next, s.loaded.Get(), identical) {
+			s.loaded.Set(next)
+		}
+		set(s.pending, waiting(names))
+		limited, cancel := ctx, func() {}
+		if len(names) > 0 && facts.Closed > 0 {
+			limited, cancel = context.WithTimeout(ctx, protocol.TurnDrain)
+		}
+		event.Wait(limited, foundChanged, turnChanged, stateChanged, gateChanged)
+		cancel()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// firstTime returns was, or if that is zero, now.
+func firstTime(was, now time.Time) time.Time {
+	if was.IsZero() {
+		return now
+	}
+	return was
+}
+
+// identical reports whether two services are equal and come from the same file.
+func identical(a, b service.Service) bool {
+	return a.Equal(b) && a.Source == b.Source && a.Restart == b.Restart
+}
+
+func waiting(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("start again what has changed: %s", strings.Join(names, ", "))
+}
+
+// Changed reports whether all services of the controller role are ready with the current content of
+// the directory, and none waits for a turn.
+func (s *Server) Changed() bool {
+	if s.pending.Get() != "" {
+		return false
+	}
+	wanted := service.OfRole(s.supervised.expanded(s.cfg.Variables.Get()), protocol.RoleController)
+	return s.supervised.State().Get().Unready(wanted) == ""
+}

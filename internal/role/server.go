@@ -1,0 +1,384 @@
+package role
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/role/service"
+	"github.com/lockstep-dev/lockstep/internal/supervise"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/status"
+)
+
+// ServerConfig configures a Server. All fields are required, unless their comments say otherwise.
+type ServerConfig struct {
+	Node    protocol.NodeID
+	First   protocol.Roles // for a new record of this node
+	Release string         // of this sidecar
+
+	// Registrar and Gate are complete except for the fields that NewServer sets: Services and First,
+	// Registration and Withheld.
+	Registrar fleet.RegistrarConfig
+	Gate      status.GateConfig
+	// Presence keeps the presence, Shown publishes gate and election in it, and Election takes part in
+	// the election. The node ends at any error of Election except its context's own error.
+	Presence, Shown, Election supervise.Worker
+	// Enter returns a worker that waits until this node's cluster is reached, and then runs.
+	Enter func(supervise.Worker) supervise.Worker
+
+	// Dir is the services directory, already loaded into Services; empty: this node runs no services.
+	Dir      string
+	Services []service.Service
+	// Variables are the values for variables in services. While EtcdServers is empty they are not
+	// known yet.
+	Variables *event.Value[service.Variables]
+	// Turn reports this node's turn for its changed services.
+	Turn *event.Value[Turn]
+
+	// File keeps the roles; empty: they are not kept. Hold returns when no other sidecar uses the
+	// file's directory.
+	File string
+	Hold func(context.Context) error
+
+	// Displayed is the gate's verdict, as /readyz shows it.
+	Displayed *event.Value[status.Verdict]
+	// Leads is whether this node may still hold the leader's key.
+	Leads *event.Value[bool]
+	// CloseGate closes the gate for good, and returns when /readyz shows it. failure is why the node
+	// stops; nil: it was asked to stop.
+	CloseGate func(ctx context.Context, failure error)
+	// Published reports whether this node's address may still leave the Service kubernetes. The
+	// channel is closed when the answer may have changed.
+	Published func() (published bool, changed <-chan struct{})
+	// AwaitLeaving returns once it is decided whether the record is deleted, and Leave carries out the
+	// decision (docs/protocol.md#ephemeral).
+	AwaitLeaving func(ctx context.Context, stopped time.Time) protocol.LeaveFacts
+	Leave        func(context.Context, protocol.LeaveFacts)
+
+	// Member is this node's etcd member; nil: etcd runs elsewhere.
+	Member Member
+
+	ShutdownDelay time.Duration
+	Supervisor    *supervise.Supervisor
+	Log           *slog.Logger // without the attribute worker, which each part adds
+}
+
+// Server runs a node: the services and the etcd member of its roles, and its registration,
+// presence, gate and election. A node without services, or without its own etcd member, takes the
+// same path.
+type Server struct {
+	cfg        ServerConfig
+	disk       *Disk
+	fetcher    *Fetcher
+	supervised *Supervised
+	kubernetes *Kubernetes
+	// controlPlane is nil with an etcd that runs elsewhere.
+	controlPlane *ControlPlane
+	others       []*follower
+	registrar    *fleet.Registrar
+	gate         *status.Gate
+	loaded       *event.Value[[]service.Service]
+	found        *event.Value[[]service.Service] // the last valid services of the directory
+	pending      *event.Value[string]
+	problem      *event.Value[string]
+	phase        *event.Value[phase]
+}
+
+// phase is the progress of the workers of roles.
+type phase int
+
+const (
+	phaseWaits phase = iota // for the directory
+	phaseRuns
+	phaseEnded
+)
+
+// NewServer returns a server that starts nothing before Run.
+func NewServer(cfg ServerConfig) *Server {
+	s := &Server{
+		cfg: cfg, loaded: event.New(cfg.Services), found: event.New(cfg.Services), pending: event.New(""),
+		problem: event.New(""), phase: event.New(phaseWaits),
+	}
+	if cfg.File != "" {
+		s.disk = NewDisk(cfg.File)
+	}
+	s.fetcher = NewFetcher(FetcherConfig{
+		Node: cfg.Node, Fleet: cfg.Registrar.Fleet, First: cfg.First, Disk: s.disk, Log: cfg.Log.With("worker", "roles"),
+	})
+	log := cfg.Log.With("worker", "services")
+	s.supervised = NewSupervised(SupervisedConfig{Loaded: s.loaded, Variables: cfg.Variables, Disk: s.disk, Log: log})
+	s.kubernetes = NewKubernetes(KubernetesConfig{
+		Services: s.supervised.Of(protocol.RoleController), Roles: s.fetcher.Local(), Disk: s.disk,
+		Reads: cfg.Dir != "", Release: cfg.Release,
+		Presence: held(cfg.Registrar.Presence), Shown: cfg.Displayed, Leads: cfg.Leads, Published: cfg.Published,
+		ShutdownDelay: cfg.ShutdownDelay, Log: log,
+	})
+	for _, name := range []string{protocol.RoleWorker, protocol.RoleConsensus} {
+		s.others = append(s.others, newFollower(name, s.supervised.Of(name), s.fetcher.Local(), log))
+	}
+	if cfg.Member != nil {
+		s.controlPlane = NewControlPlane(ControlPlaneConfig{
+			Member: cfg.Member, Roles: s.fetcher.Local(), Log: cfg.Log.With("worker", "control-plane"),
+		})
+	}
+	cfg.Registrar.Services, cfg.Registrar.First = s.kubernetes.Facts(), s.fetcher.First
+	s.registrar = fleet.NewRegistrar(cfg.Registrar)
+	cfg.Gate.Registration, cfg.Gate.Withheld = s.registrar.Registration(), s.kubernetes.Withheld()
+	s.gate = status.NewGate(cfg.Gate)
+	return s
+}
+
+// held returns a function that reports whether a value differs from its zero value.
+func held[T comparable](v *event.Value[T]) func() (bool, <-chan struct{}) {
+	return func() (bool, <-chan struct{}) {
+		var none T
+		now, changed := v.Load()
+		return now != none, changed
+	}
+}
+
+// Withheld follows the reason why this node's services keep its gate closed; empty: they do not.
+func (s *Server) Withheld() *event.Value[string] { return s.kubernetes.Withheld() }
+
+// whileServing returns a worker that runs another one while Withheld is empty: once this node's
+// services were ready, also if one fails by itself. A node whose services are still starting, or
+// are being stopped, takes no part in the election: it could not do the work.
+func (s *Server) whileServing(run supervise.Worker) supervise.Worker {
+	return func(ctx context.Context) error {
+		for {
+			withheld, changed := s.kubernetes.Withheld().Load()
+			if withheld != "" {
+				if !event.Wait(ctx, changed) {
+					return ctx.Err()
+				}
+				continue
+			}
+			if again, err := s.untilWithheld(ctx, run); !again {
+				return err
+			}
+		}
+	}
+}
+
+// errWithheld ends a worker of whileServing when Withheld is set.
+var errWithheld = errors.New("the services of this node are not ready")
+
+// untilWithheld runs a worker. again: it ended only because the services stop. Its own error counts
+// even while the services stop: election.ErrJobStuck means that a job may still write to the API,
+// so nothing may run beside it.
+func (s *Server) untilWithheld(ctx context.Context, run supervise.Worker) (again bool, err error) {
+	limited, end := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer end(nil)
+	watching.Go(func() { // ends with limited
+		for {
+			withheld, changed := s.kubernetes.Withheld().Load()
+			if withheld != "" {
+				end(errWithheld)
+				return
+			}
+			if !event.Wait(limited, changed) {
+				return
+			}
+		}
+	})
+	err = run(limited)
+	return ctx.Err() == nil && limited.Err() != nil && err == limited.Err(), err //nolint:errorlint // another error may wrap it
+}
+
+// Registrar writes the record of this node.
+func (s *Server) Registrar() *fleet.Registrar { return s.registrar }
+
+// Gate is the gate of this node.
+func (s *Server) Gate() *status.Gate { return s.gate }
+
+// Local follows the roles.
+func (s *Server) Local() *event.Value[Local] { return s.fetcher.Local() }
+
+// Loaded follows the services of the directory.
+func (s *Server) Loaded() *event.Value[[]service.Service] { return s.loaded }
+
+// State follows the state of the services that were started.
+func (s *Server) State() *event.Value[service.State] { return s.supervised.State() }
+
+// Problem follows the reason why the current services directory was rejected; empty: it was not.
+func (s *Server) Problem() *event.Value[string] { return s.problem }
+
+// Run runs the node until ctx ends, or until a worker of the node or of another group fails. Then
+// it stops the node in order: it closes the gate, waits until the node's address has left the
+// Service kubernetes, gives up the leadership, waits for the shutdown delay, stops the services,
+// and deletes the presence, and an ephemeral record with it. It returns the error of a failed
+// worker of the node; nil: none failed.
+func (s *Server) Run(ctx context.Context, others ...*supervise.Group) error {
+	// Each group runs longer than the one after it.
+	node, present, registered, leading := supervise.NewGroup(ctx), supervise.NewGroup(ctx), supervise.NewGroup(ctx), supervise.NewGroup(ctx)
+	groups := []*supervise.Group{node, present, registered, leading}
+	for _, g := range groups {
+		defer g.End()
+	}
+	// A worker whose failure could leave a gate open ends the node.
+	keep, contain := s.cfg.Supervisor.Keep, s.cfg.Supervisor.Contain
+	node.Start("gate", contain("gate", s.gate.Run))
+	node.Start("roles", contain("roles", s.runRoles))
+	present.Start("shown", keep("shown", s.cfg.Shown, nil))
+	present.Start("presence", contain("presence", s.cfg.Enter(s.cfg.Presence)))
+	registered.Start("registrar", contain("registrar", s.cfg.Enter(s.registrar.Run)))
+	leading.Start("election", contain("election", s.whileServing(s.cfg.Election)))
+	s.cfg.Log.Info("started")
+
+	supervise.Wait(ctx, append(groups, others...)...)
+	stopped := time.Now()
+	s.stop(ctx, supervise.Err(append(groups, others...)...), leading)
+	facts := s.cfg.AwaitLeaving(ctx, stopped)
+	registered.End()
+	s.cfg.Leave(ctx, facts)
+	present.End()
+	node.End()
+	return supervise.Err(groups...)
+}
+
+// stop shuts the node down in the order used when it loses its role (docs/protocol.md#services).
+// Without services, the kube-apiserver beside the sidecar counts as one. failure is why the node
+// stops; nil: it was asked to stop. After a failure it does not wait here: only Kubernetes does, if
+// there are services to stop.
+func (s *Server) stop(ctx context.Context, failure error, leading *supervise.Group) {
+	// With KillMode=control-group, the services got SIGTERM, too: they end, and must not start again.
+	s.supervised.EndStarts()
+	f := protocol.ServiceFacts{Known: true, Running: true, Published: true, Leads: true, ShutdownDelay: s.cfg.ShutdownDelay}
+	if ctx.Err() == nil {
+		f.Published, f.ShutdownDelay = false, 0
+	}
+	for began := time.Now(); ; f.Closed = time.Since(began) {
+		switch protocol.NextServiceStep(f) {
+		case protocol.CloseGate:
+			s.cfg.CloseGate(ctx, failure)
+			f.GateClosed = true
+		case protocol.AwaitAddress:
+			s.awaitAddress(protocol.MaxAwaitAddress - f.Closed)
+			f.Published = false
+		case protocol.HandOver:
+			leading.End()
+			s.cfg.Log.Info("not leading any more")
+			f.Leads = false
+		case protocol.AwaitDelay:
+			<-time.After(f.ShutdownDelay - f.Closed)
+		case protocol.StopServices:
+			s.stopServices(ctx)
+			f.Running = false
+		default:
+			return
+		}
+	}
+}
+
+// awaitAddress returns when this node's address has left the Service kubernetes or is to stay
+// there, or after limit.
+func (s *Server) awaitAddress(limit time.Duration) {
+	began, over := time.Now(), time.After(limit)
+	for {
+		published, changed := s.cfg.Published()
+		if !published {
+			s.cfg.Log.Info("address is not in the service kubernetes, or stays there", "duration", time.Since(began))
+			return
+		}
+		select {
+		case <-changed:
+		case <-over:
+			s.cfg.Log.Warn("address not seen to leave the service kubernetes", "after", limit)
+			return
+		}
+	}
+}
+
+// runRoles runs the workers that follow the roles until ctx ends.
+func (s *Server) runRoles(ctx context.Context) error {
+	if err := s.cfg.Hold(ctx); err != nil {
+		return err
+	}
+	if err := s.disk.Load(); err != nil {
+		return fmt.Errorf("roles of this node: %w", err)
+	}
+	s.supervised.findLeft()
+	s.phase.Set(phaseRuns)
+	defer s.phase.Set(phaseEnded)
+	group, ctx := errgroup.WithContext(ctx)
+	keep := func(name string, run supervise.Worker) {
+		kept := s.cfg.Supervisor.Keep(name, run, nil)
+		group.Go(func() error { return kept(ctx) })
+	}
+	keep("fetcher", s.fetcher.Run)
+	if s.disk != nil {
+		keep("roles-file", s.fetcher.keep)
+	}
+	keep("kubernetes", s.kubernetes.Run)
+	if s.controlPlane != nil {
+		keep("control-plane", s.cfg.Enter(s.controlPlane.Run))
+	}
+	for _, f := range s.others {
+		keep(f.role, f.run)
+	}
+	if s.cfg.Dir != "" {
+		keep("services-directory", func(ctx context.Context) error { return service.Watch(ctx, s.cfg.Dir, serviceInterval, s.reloaded) })
+		keep("services-change", s.keepLoaded)
+	}
+	// It owns the child processes, so it cannot be started again beside them.
+	services := s.cfg.Supervisor.Contain("services", s.supervised.Run)
+	group.Go(func() error { return services(ctx) })
+	return group.Wait()
+}
+
+// serviceInterval is the pause between two reads of the services directory.
+const serviceInterval = 2 * time.Second
+
+// reloaded publishes valid services. After an error it reports why the last valid ones stay in use.
+func (s *Server) reloaded(services []service.Service, err error) {
+	problem := ""
+	if err != nil {
+		problem = err.Error()
+	} else {
+		s.found.Set(services)
+	}
+	if problem == s.problem.Get() {
+		return
+	}
+	s.problem.Set(problem)
+	if problem != "" {
+		s.cfg.Log.Error("services rejected, the last valid ones stay in use", "err", err)
+		return
+	}
+	s.cfg.Log.Info("services are valid again")
+}
+
+// stopServices stops the services in order, and returns when all have ended. Nothing starts after
+// it. It gives up after their stop timeouts.
+func (s *Server) stopServices(ctx context.Context) {
+	limit := max(s.cfg.ShutdownDelay, protocol.MaxAwaitAddress) + s.supervised.StopLimit()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	s.kubernetes.endStarts()
+	// Workers that still wait for the directory start nothing from here on.
+	if s.phase.Get() == phaseWaits {
+		for _, f := range s.others {
+			f.endStarts()
+		}
+	}
+	if s.phase.Get() != phaseRuns { // Hold may have returned just now
+		return
+	}
+	err := s.kubernetes.Stop(ctx)
+	for _, f := range s.others {
+		err = errors.Join(err, f.stop(ctx))
+	}
+	if err != nil {
+		s.cfg.Log.Error("services not stopped", "err", err)
+	}
+}

@@ -1,0 +1,117 @@
+package service
+
+import (
+	"reflect"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/role/service/readiness"
+)
+
+// Service is one program that a node runs for a role. Exactly one of Process, SystemdUnit and
+// StaticPod is set.
+type Service struct {
+	Name string
+	Role string // as protocol.RoleController
+
+	Process     *Process
+	SystemdUnit *SystemdUnit
+	StaticPod   *StaticPod
+
+	// Readiness is how the service is probed; nil: it is ready when it has run for 0.1 s.
+	Readiness   *readiness.Config
+	StopTimeout time.Duration
+
+	// Optional: neither the gate nor the services after it wait until it is ready
+	// (required: false).
+	Optional bool
+	// Restart is RestartInTurn, or empty: immediately. Equal ignores it.
+	Restart string
+	// Source is the file that it was loaded from. Equal and Digest ignore it.
+	Source Source `json:"-"`
+}
+
+// Source is the file of a service.
+type Source struct {
+	File    string
+	Changed time.Time // when the file was written
+}
+
+// Process is a child process of the sidecar.
+type Process struct {
+	Command    []string // the program, as a path, and its arguments
+	Env        []string // NAME=VALUE each
+	WorkingDir string   // empty: the sidecar's
+	User       string   // a name or a number; empty: the sidecar's
+	Group      string   // a name or a number; empty: the primary group of User
+	Output     Output
+	// Trust is Variables.EtcdTrust for a process that uses the CA file. Expand sets it; service files
+	// cannot.
+	Trust string
+}
+
+// Output is a file for the output of a process.
+type Output struct {
+	File       string `field:"file"`                       // empty: the log of the sidecar
+	MaxSizeMiB int    `field:"maxSizeMiB" range:"1 10240"` // the size at which the file is rotated
+	Backups    int    `field:"backups" range:"1 1000"`     // how many rotated files are kept
+	Status     string `field:"status" want:"none"`         // StatusNone: Status shows no line; empty: it shows the last lines
+}
+
+// StatusNone is for a process whose output may contain secrets.
+const StatusNone = "none"
+
+// SystemdUnit is a systemd unit that is installed on the node.
+type SystemdUnit struct {
+	Name string `field:"name" required:""`
+}
+
+// StaticPod is a pod that the node's kubelet runs.
+type StaticPod struct {
+	Manifest  string `field:"manifest" required:""` // the file
+	Content   []byte // the content of the file when it was loaded
+	Directory string `field:"directory" required:""` // the directory that the kubelet reads
+}
+
+// Driver returns the name of the driver: process, systemdUnit or staticPod.
+func (s Service) Driver() string {
+	switch {
+	case s.Process != nil:
+		return driverProcess
+	case s.SystemdUnit != nil:
+		return driverSystemdUnit
+	default:
+		return driverStaticPod
+	}
+}
+
+const (
+	driverProcess     = "process"
+	driverSystemdUnit = "systemdUnit"
+	driverStaticPod   = "staticPod"
+)
+
+// Equal reports whether two services are the same, including the contents of the files that they
+// name.
+func (s Service) Equal(other Service) bool {
+	s.Source, other.Source = Source{}, Source{}
+	s.Restart, other.Restart = "", "" // how a change is made, not what runs
+	return reflect.DeepEqual(s, other)
+}
+
+// Defaults of a service.
+const (
+	DefaultStopTimeout = 30 * time.Second
+	DefaultMaxSizeMiB  = 100
+	DefaultBackups     = 3
+)
+
+// OfRole returns the services of a role, in their order.
+func OfRole(all []Service, role string) []Service {
+	var out []Service
+	for _, s := range all {
+		if s.Role == role {
+			out = append(out, s)
+		}
+	}
+	return out
+}
