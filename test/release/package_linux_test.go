@@ -154,10 +154,14 @@ func makeDatabase(t *testing.T) {
 	for _, name := range []string{"info", "updates", "triggers"} {
 		must(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
 	}
-	const installed = "Package: base\nStatus: install ok installed\nMaintainer: x\nArchitecture: all\nVersion: 1\nDescription: x\n"
-	const has = "/.\n/etc\n/usr\n/usr/bin\n/usr/lib\n/usr/lib/systemd\n/usr/lib/systemd/system\n/usr/share\n"
-	must(t, errors.Join(os.WriteFile(dir+"/status", []byte(installed), 0o600), os.WriteFile(dir+"/info/base.list", []byte(has), 0o600)))
+	must(t, errors.Join(os.WriteFile(dir+"/status", []byte(basePackage), 0o600), os.WriteFile(dir+"/info/base.list", []byte(baseFiles), 0o600)))
 }
+
+// basePackage and baseFiles are in the database of dpkg.
+const (
+	basePackage = "Package: base\nStatus: install ok installed\nMaintainer: x\nArchitecture: all\nVersion: 1\nDescription: x\n"
+	baseFiles   = "/.\n/etc\n/usr\n/usr/bin\n/usr/lib\n/usr/lib/systemd\n/usr/lib/systemd/system\n/usr/share\n"
+)
 
 // typedLines are the lines of the first block of README.md behind a text.
 func typedLines(t *testing.T, behind string) (out []string) {
