@@ -85,44 +85,45 @@ unit: ## the tests that need no kube-apiserver (two minutes on a fresh clone, th
 COMPUTES := nice -n 19
 
 .PHONY: test
-test: vet test-plain test-raced ## every test, the end-to-end ones too, with the race detector
+test: docs vet test-plain test-raced ## every test, the end-to-end ones too, with the race detector
 
 .PHONY: programs
 programs: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/kubelet-probe bin/etcdutl bin/etcdctl ## build what tests run
 
-# Two lists run side by side, and each begins with what takes longest: packages that start many processes, two at
-# once, and packages that mostly wait. With more at once, members of etcd miss their elections.
-CLUSTERS := $(addprefix ./test/,quorum e2e soak service) ./reconcile $(addprefix ./test/,balancers local/run upstream page join cluster)
-WAITING := $(addprefix ./,test/roles etcd election test/turns internal/app cmd/sidecar)
-# What counts allocations or decodes many megabytes, what only reads the repository, and the model, which has no
-# goroutines, runs without the race detector.
+# Two lists run side by side, and each begins with what takes longest: packages with many processes in each test, of
+# which two run at once with three tests each, and all others. With more, members of etcd miss their elections.
+CLUSTERS := $(addprefix ./test/,quorum e2e service soak)
+LONG := $(addprefix ./,reconcile test/roles etcd election test/turns test/balancers internal/app cmd/sidecar test/local/run)
+# Without the race detector: what counts allocations or decodes many megabytes, what only reads the repository
+# (make docs), and the model, which has no goroutines. Their heaps are large, so that twice the heap saves a tenth.
 PLAIN := ./internal/model ./internal/repotest
+MODEL_TEST := $(STATIC) GOGC=200 $(COMPUTES) go test -trimpath ./internal/model
 
-# GOGC: tests, and kube-apiservers that they start, collect their garbage less often. A kube-apiserver that starts
-# computes a third less. Sidecars and their members run as users run them.
+# GOGC: tests, and the programs that they start, collect their garbage less often. A kube-apiserver that starts
+# computes a third less. What measures a program sets the usual value for it.
 RACED := CGO_ENABLED=1 GOGC=400 LOCKSTEP_E2E_ASSETS=$(BIN) go test -race -trimpath -vet=off -timeout=40m $(if $(SHARES),-exec=$(CURDIR)/test/share.sh)
 
 # SHARES=FILE prints how much each package took and computed at the end; then no result comes from Go's cache.
 # go list compiles, so that the two lists do not compile the same packages at the same moment.
-.PHONY: test-raced test-clusters test-waiting test-plain
+.PHONY: test-raced test-clusters test-others test-plain
 test-raced: export ROOT := $(CURDIR)
 test-raced: programs
 	@rm -f $(SHARES)
 	CGO_ENABLED=1 go list -race -trimpath -export -deps -test ./... >/dev/null
-	@$(call side_by_side,test-clusters,test-waiting)
+	@$(call side_by_side,test-clusters,test-others)
 	$(if $(SHARES),@test/share.sh --print)
 
 test-clusters:
-	$(RACED) -p=2 $(CLUSTERS)
+	$(RACED) -p=2 -parallel=3 $(CLUSTERS)
 
-test-waiting:
-	$(RACED) -p=3 $(WAITING) $$(go list ./... | grep -vxF -f <(go list $(CLUSTERS) $(PLAIN)))
+test-others:
+	$(RACED) -p=3 $(LONG) $$(go list ./... | grep -vxF -f <(go list $(CLUSTERS) $(PLAIN)))
 
 # MODEL=whole leaves out the searches that make model repeats in larger worlds: for a run of both.
 test-plain: programs
-	for module in $(MODULES); do (cd $$module && LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) $(COMPUTES) go test -timeout=40m -trimpath ./...); done
-	$(STATIC) $(COMPUTES) go test -timeout=40m -trimpath $(PLAIN) $(if $(filter whole,$(MODEL)),-skip='$(SEARCHES)')
-	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) $(COMPUTES) go test -timeout=40m -trimpath ./reconcile ./httpapi -run='TestMemoryOf|allocatesNothing'
+	for module in $(MODULES); do (cd $$module && LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) nice go test -timeout=40m -trimpath ./...); done
+	$(MODEL_TEST) -timeout=40m $(if $(filter whole,$(MODEL)),-skip='$(SEARCHES)')
+	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) nice go test -timeout=40m -trimpath ./reconcile ./httpapi -run='TestMemoryOf|allocatesNothing'
 
 # A real kubeadm with a real kubelet, on Debian's containerd and runc; the image is built from
 # the Dockerfile, by Debian's buildah. It needs root.
@@ -175,7 +176,7 @@ SEARCHES := TestProgressOfEvery|TestExhaustive|TestMembers|TestEndpoints|TestRot
 
 .PHONY: model
 model: ## every order of events in bounded worlds: 63 million states (five minutes)
-	$(STATIC) go test -trimpath ./internal/model -run '$(SEARCHES)' -timeout=3h -v -model.full
+	$(MODEL_TEST) -run '$(SEARCHES)' -timeout=3h -v -model.full
 
 # -run=NAME in MUTANTS_ARGS: only those. Each is one patch in test/mutants/patches.
 .PHONY: mutants
@@ -193,7 +194,7 @@ SOAK_OUT := $(BIN)/soak
 soak: bin/sidecar bin/kube-apiserver bin/kube-apiserver-1.1.0 bin/kubectl bin/etcdutl ## real processes, upgrades and faults of a seed, judged: DURATION=30m SEED=N CLUSTER=embedded|roles STRANGERS=yes
 	@mkdir -p $(SOAK_OUT)
 	$(if $(filter embedded roles,$(CLUSTER)),,LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/e2e -run 'TestTenant$$|TestSituations$$' -count=1 -v -timeout=0 -tenant.load=1m -situations)
-	$(if $(filter embedded,$(CLUSTER)),LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/quorum -run 'TestMember_awayUnderLoad$$' -count=1 -v -timeout=0 -quorum.away=1m)
+	$(if $(filter embedded,$(CLUSTER)),LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/quorum -run 'TestMember_awayUnderLoad$$|TestJoin_manyAtOnce$$' -count=1 -v -timeout=0 -quorum.away=1m -quorum.joining=10)
 	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/soak -run '$(SOAK_TEST)$$' -count=1 -v -timeout=0 -artifacts -outputdir=$(SOAK_OUT) $(SOAK_FLAGS)
 
 .PHONY: vet

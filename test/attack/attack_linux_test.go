@@ -57,7 +57,7 @@ func start(t *testing.T, strangers Target, address string, flags ...string) *vic
 		"--listen=" + v.HTTP, "--bundle=builtin", "--kubeconfig=" + config, "--shutdown-delay=0s",
 	}, flags...)...)
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LOCKSTEP_") })
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LOCKSTEP_") }), "GOGC=100") // it is measured
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -185,8 +185,6 @@ func (c *Cluster) start(binary string, cfg processConfig) (*Process, error) {
 	cfg.path = filepath.Join(c.cfg.Assets, binary)
 	if binary == "sidecar" {
 		cfg.path, cfg.env = c.sidecarProgram(cfg.path, cfg.env)
-	} else if v, found := os.LookupEnv("GOGC"); found {
-		cfg.env = append(slices.Clone(cfg.env), "GOGC="+v)
 	}
 	p, err := c.startProcess(cfg)
 	if err != nil {

@@ -24,6 +24,7 @@ func TestTenantMemory(t *testing.T) {
 	x := newTenant(t, api)
 	s := startSidecar(t, c, cluster.SidecarConfig{
 		NodeID: "a", Kubeconfig: api.Kubeconfig(), Bundle: tenantBundle(t, "1.0.0"), ResyncInterval: time.Second,
+		Env: []string{"GOGC=100"}, // make test sets another value
 	})
 	statusContains(t, s)("the objects to be watched", `"watching":true`)
 	x.learn()
