@@ -18,10 +18,10 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// A client sends 10,000 wrong secrets to the member that leads etcd. Few are checked, as
+// A client sends 2,000 wrong secrets to the member that leads etcd. Few are checked, as
 // the limits of the port allow. Meanwhile writes go on, and the same member leads.
 func TestJoin_wrongSecrets(t *testing.T) {
-	const attempts, attackers = 10_000, 8
+	const attempts, attackers = 2_000, 8
 	a, b, c := newThree(t)
 	leader := leaderOf(t, a, b, c)
 	args := joinArgs(t, leader, 1)

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,13 +11,17 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
+// joining is how many nodes join at one moment. Each has a connection to each other one, so that ten compute as much
+// as a quarter of all other tests of this package.
+var joining = flag.Int("quorum.joining", 5, "how many nodes join at once in TestJoin_manyAtOnce; `make soak CLUSTER=embedded` sets ten")
+
 // manyPatience is longer than ten joins one after another take: etcd adds no member in the
 // five seconds after one became a voter.
 const manyPatience = 5 * time.Minute
 
-// Ten nodes join at the same moment with one token for ten: all of them become voters.
-func TestJoin_tenAtOnce(t *testing.T) {
-	a, others := tenAtOnce(t, 10)
+// Nodes join at the same moment with one token for all: all of them become voters.
+func TestJoin_manyAtOnce(t *testing.T) {
+	a, others := joinAtOnce(t, *joining, *joining)
 	ctx, cancel := context.WithTimeout(t.Context(), manyPatience)
 	defer cancel()
 	if err := cluster.Poll(ctx, func(ctx context.Context) error {
@@ -47,7 +52,7 @@ func TestJoin_tenAtOnce(t *testing.T) {
 // member, and the others end and say what to do.
 func TestJoin_oneOfTen(t *testing.T) {
 	t.Parallel()
-	a, others := tenAtOnce(t, 1)
+	a, others := joinAtOnce(t, 10, 1)
 	var joined *Node
 	for _, n := range others {
 		n.awaitEither()
@@ -72,18 +77,18 @@ func TestJoin_oneOfTen(t *testing.T) {
 	wantUses(t, a, 1)
 }
 
-// tenAtOnce starts a cluster of one node, and ten that join with one token.
-func tenAtOnce(t *testing.T, uses int) (a *Node, others []*Node) {
+// joinAtOnce starts a cluster of one node, and n that join with one token.
+func joinAtOnce(t *testing.T, n, uses int) (a *Node, others []*Node) {
 	t.Helper()
 	rig := New(t, "")
 	a = rig.Node("a")
 	a.Start()
 	a.AwaitRunning()
 	args := joinArgs(t, a, uses)
-	for i := range 10 {
-		n := rig.Node(fmt.Sprintf("n%d", i))
-		n.Start(args...)
-		others = append(others, n)
+	for i := range n {
+		joiner := rig.Node(fmt.Sprintf("n%d", i))
+		joiner.Start(args...)
+		others = append(others, joiner)
 	}
 	return a, others
 }
