@@ -117,7 +117,7 @@ test-clusters:
 	$(RACED) -p=2 -parallel=3 $(CLUSTERS)
 
 test-others:
-	$(RACED) -p=3 $(LONG) $$(go list ./... | grep -vxF -f <(go list $(CLUSTERS) $(PLAIN)))
+	$(RACED) -p=2 $(LONG) $$(go list ./... | grep -vxF -f <(go list $(CLUSTERS) $(PLAIN)))
 
 # MODEL=whole leaves out the searches that make model repeats in larger worlds: for a run of both.
 test-plain: programs
