@@ -1,6 +1,9 @@
 package alerts
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // late is before until 20 minutes before the alerts are asked for, then after.
 func late(before, after float64) string {
@@ -83,6 +86,28 @@ var situations = []situation{
 	{"half an hour out of service, not planned", unserved("ReleaseTooOld"), fires{
 		"LockstepOutOfServiceFast": {ofPlane()}, "LockstepOutOfServiceSlow": {ofPlane()}}, true},
 	{"half an hour out of service, planned", unserved("Cordoned"), fires{}, true},
+	{"out of service, not planned, and then off", together(unserved("ReleaseTooOld"), ends("cp-2")), fires{
+		"LockstepNodeNotScraped": {ofPlane()}, "LockstepOutOfServiceSlow": {ofPlane()}}, true},
+}
+
+// ends lets every series of a node end 20 minutes before the alerts are asked.
+func ends(node string) func(world) {
+	return func(w world) {
+		for key, values := range w {
+			if !strings.Contains(key, `instance="`+node+`-aaaa"`) {
+				continue
+			}
+			first, rest, _ := strings.Cut(values, " ")
+			cut := func(part string, length int) string {
+				return part[:strings.LastIndex(part, "x")+1] + fmt.Sprint(length)
+			}
+			if rest == "" {
+				w[key] = cut(first, asked-20) + " stale"
+				continue
+			}
+			w[key] = first + " " + cut(rest, 10) + " stale"
+		}
+	}
 }
 
 // unserved closes the gate of cp-2 for the last half hour, as its counters say. The gate itself is open
