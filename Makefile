@@ -145,7 +145,8 @@ docs: ## the repository's own rules: words, links, citations, names, sizes, impo
 # What it finds is kept in testdata/fuzz of the package; commit it with the fix.
 FUZZTIME ?= 30s
 FUZZ := reconcile/bundle:FuzzLoad status:FuzzDecode reconcile/bundle:FuzzDigest status:FuzzEncode reconcile/internal/applyset:FuzzMark \
-	internal/cluster/token:FuzzParse internal/cluster/enrol:FuzzParse httpapi:FuzzRequest internal/cluster/enrol:FuzzClientCertificate httpapi:FuzzClientCertificates
+	internal/cluster/token:FuzzParse internal/cluster/enrol:FuzzParse httpapi:FuzzRequest \
+	internal/cluster/enrol:FuzzClientCertificate httpapi:FuzzClientCertificates
 
 # Two at the same time, each with one worker.
 .PHONY: fuzz
