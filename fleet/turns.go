@@ -70,15 +70,16 @@ func (s turnSnapshot) unchanged() []clientv3.Cmp {
 
 // TakeTurn takes a turn for a node and cordons it, unless people cordoned it before. It returns
 // the answer of protocol.JudgeTurn: TurnGranted if it was taken now, and TurnHeld if the node
-// has one already, which may be another one. It also returns the fleet that it read.
+// has one already, which may be another one. It also returns the fleet that it read. out is how long
+// the node has not served; 0: that is not known.
 func TakeTurn(
-	ctx context.Context, client *etcd.Client, want protocol.Turn, voters []protocol.TurnVoter,
+	ctx context.Context, client *etcd.Client, want protocol.Turn, voters []protocol.TurnVoter, out time.Duration,
 ) (protocol.TurnAnswer, protocol.Fleet, error) {
 	pauses := registerPauses()
 	want.Work = protocol.TurnWorkUnderWay
 	want = decodeTurn(want.Node, &etcd.KV{Value: encodeTurn(want)}) // as others will read it: its cordon is known by that
 	for {
-		answer, f, err := tryTakeTurn(ctx, client, want, voters)
+		answer, f, err := tryTakeTurn(ctx, client, want, voters, out)
 		if errors.Is(err, etcd.ErrChanged) && pauses.Sleep(ctx) {
 			continue // with the fleet as it is now
 		}
@@ -90,13 +91,15 @@ func TakeTurn(
 }
 
 func tryTakeTurn(
-	ctx context.Context, client *etcd.Client, want protocol.Turn, voters []protocol.TurnVoter,
+	ctx context.Context, client *etcd.Client, want protocol.Turn, voters []protocol.TurnVoter, out time.Duration,
 ) (protocol.TurnAnswer, protocol.Fleet, error) {
 	s, err := readTurns(ctx, client)
 	if err != nil {
 		return protocol.TurnAnswer{}, s.fleet, err
 	}
-	answer := protocol.JudgeTurn(s.fleet.TurnFacts(voters), want.Node)
+	facts := s.fleet.TurnFacts(voters)
+	facts.Out = out
+	answer := protocol.JudgeTurn(facts, want.Node)
 	if answer.Verdict != protocol.TurnGranted {
 		return answer, s.fleet, nil
 	}
@@ -121,6 +124,8 @@ const turnLease = 10 * time.Second
 type TurnWait struct {
 	Want   protocol.Turn // its Since is the request's; the turn gets the time it is taken
 	Voters func() []protocol.TurnVoter
+	// Out returns how long the node has not served; nil: that is not known.
+	Out func() time.Duration
 	// Told gets each answer, while it waits, with the turns at that moment.
 	Told func(protocol.TurnAnswer, protocol.Turns)
 	// Followed is the fleet, from a program that follows it already; nil: AwaitTurn follows it
@@ -156,7 +161,11 @@ func (w TurnWait) try(ctx context.Context, client *etcd.Client) (answer protocol
 	if limit := w.Want.Until.Sub(w.Want.Since); !w.Want.Until.IsZero() {
 		want.Until = want.Since.Add(limit)
 	}
-	answer, f, err := TakeTurn(ctx, client, want, w.Voters())
+	out := time.Duration(0)
+	if w.Out != nil {
+		out = w.Out()
+	}
+	answer, f, err := TakeTurn(ctx, client, want, w.Voters(), out)
 	if err != nil {
 		return answer, false, err
 	}

@@ -36,7 +36,7 @@ func TestTakeTurn(t *testing.T) {
 	raw, client := server.Client(t), newClient(t, server.Endpoints()...)
 	take := func(id protocol.NodeID) protocol.TurnVerdict {
 		t.Helper()
-		answer, _, err := TakeTurn(t.Context(), client, turnOf(id), nil)
+		answer, _, err := TakeTurn(t.Context(), client, turnOf(id), nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func TestTakeTurn_cordoned(t *testing.T) {
 	if _, err := SetCordon(t.Context(), client, "a", CordonChange{Cordon: theirs}); err != nil {
 		t.Fatal(err)
 	}
-	if answer, _, err := TakeTurn(t.Context(), client, turnOf("a"), nil); err != nil || answer.Verdict != protocol.TurnGranted {
+	if answer, _, err := TakeTurn(t.Context(), client, turnOf("a"), nil, 0); err != nil || answer.Verdict != protocol.TurnGranted {
 		t.Fatalf("got %+v, %v", answer, err)
 	}
 	if _, err := ForceTurnEnd(t.Context(), client, "a"); err != nil || get(t, raw, "a").Node.Cordon != theirs {
@@ -122,7 +122,7 @@ func TestSetTurnLimit(t *testing.T) {
 		id      protocol.NodeID
 		verdict protocol.TurnVerdict
 	}{{"a", protocol.TurnGranted}, {"b", protocol.TurnGranted}, {"c", protocol.TurnTaken}} {
-		if got, _, err := TakeTurn(t.Context(), client, turnOf(want.id), nil); err != nil || got.Verdict != want.verdict {
+		if got, _, err := TakeTurn(t.Context(), client, turnOf(want.id), nil, 0); err != nil || got.Verdict != want.verdict {
 			t.Errorf("%s: got %+v, %v, want %d", want.id, got, err, want.verdict)
 		}
 	}

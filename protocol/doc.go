@@ -12,6 +12,7 @@
 //	#cordons          Cordon         cordon.go        who is out of service, and who may not be
 //	#turns            JudgeTurn      turn.go          may this node have a turn, and if not why
 //	                  NextTurnAction turn.go          when does a turn end
+//	#service-turns    JudgeRestart   restart.go       may services that changed be started again now
 //	#snapshots        Fleet          fleet.go         records and presences at one revision
 //	                  Summarize      fleet.go         their lowest and highest release
 //	#eligibility      Eligible       eligible.go      may this sidecar campaign

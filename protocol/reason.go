@@ -86,8 +86,8 @@ const (
 	// TurnUnderWay: a node holds a turn: people or programs work on it. Wait until it
 	// ends.
 	TurnUnderWay Reason = "TurnUnderWay"
-	// TurnFailed: the work of a turn failed, and no other node gets one. Repair that, or end
-	// the turn.
+	// TurnFailed: the work of a turn failed, or its services do not become ready, and no
+	// other node gets one. Repair that, or end the turn.
 	TurnFailed Reason = "TurnFailed"
 	// TurnOverdue: a turn is over its limit, and no other node gets one. End the work, or the
 	// turn.

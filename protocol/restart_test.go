@@ -11,9 +11,11 @@ func TestJudgeRestart(t *testing.T) {
 		for n := range 8 {
 			f := RestartFacts{Turn: turn, Serving: n&1 != 0, Closed: time.Duration(n>>1&1) * TurnDrain, Alone: n&4 != 0}
 			want := RestartNow
-			if turn == ServiceTurnTaken {
+			switch {
+			case !f.Serving:
+			case turn == ServiceTurnTaken:
 				want = RestartDrains
-			} else if turn == NoServiceTurn && f.Serving && f.Closed == 0 && !f.Alone {
+			case f.Closed == 0 && !f.Alone: // also in a turn that was drained: the gate has opened since
 				want = RestartInTurn
 			}
 			if got := JudgeRestart(f); got != want {
@@ -40,5 +42,44 @@ func TestServiceTurnAfter(t *testing.T) {
 		if got := ServiceTurnAfter(out); got != want {
 			t.Errorf("after %s: got %d, want %d", out, got, want)
 		}
+	}
+}
+
+// A node asks for a turn while services wait, and ends it only when they are ready.
+func TestNextServiceTurnAction(t *testing.T) {
+	held := ServiceTurnFacts{Held: true, Work: TurnWorkUnderWay, Cordoned: true}
+	with := func(change func(*ServiceTurnFacts)) ServiceTurnFacts {
+		f := held
+		change(&f)
+		return f
+	}
+	for name, tt := range map[string]struct {
+		facts ServiceTurnFacts
+		want  ServiceTurnAction
+	}{
+		"nothing has changed":           {ServiceTurnFacts{Ready: true}, RestServiceTurn},
+		"a service waits":               {ServiceTurnFacts{Pending: true}, AskServiceTurn},
+		"no other controller":           {ServiceTurnFacts{Pending: true, Alone: true}, RestServiceTurn},
+		"people have a turn":            {ServiceTurnFacts{Pending: true, Other: true}, RestServiceTurn},
+		"it is drained":                 {with(func(f *ServiceTurnFacts) { f.Pending = true }), RestServiceTurn},
+		"people ended the cordon":       {with(func(f *ServiceTurnFacts) { f.Pending, f.Cordoned = true, false }), GiveBackServiceTurn},
+		"it starts":                     {held, RestServiceTurn},
+		"it starts, without a cordon":   {with(func(f *ServiceTurnFacts) { f.Cordoned = false }), RestServiceTurn},
+		"it does not become ready":      {with(func(f *ServiceTurnFacts) { f.Failing = true }), FailServiceTurn},
+		"that is recorded":              {with(func(f *ServiceTurnFacts) { f.Failing, f.Work = true, TurnWorkFailed }), RestServiceTurn},
+		"it was repaired":               {with(func(f *ServiceTurnFacts) { f.Work = TurnWorkFailed }), ContinueServiceTurn},
+		"it is ready":                   {with(func(f *ServiceTurnFacts) { f.Ready = true }), FinishServiceTurn},
+		"it is ready after all":         {with(func(f *ServiceTurnFacts) { f.Ready, f.Work = true, TurnWorkFailed }), FinishServiceTurn},
+		"it returns":                    {with(func(f *ServiceTurnFacts) { f.Ready, f.Work, f.Cordoned = true, TurnWorkDone, false }), FinishServiceTurn},
+		"it broke as it returned":       {with(func(f *ServiceTurnFacts) { f.Work, f.Cordoned = TurnWorkDone, false }), FinishServiceTurn},
+		"it broke, and changed again":   {with(func(f *ServiceTurnFacts) { f.Work, f.Cordoned, f.Pending = TurnWorkDone, false, true }), GiveBackServiceTurn},
+		"it changed again, and is bad":  {with(func(f *ServiceTurnFacts) { f.Work, f.Failing = TurnWorkDone, true }), FailServiceTurn},
+		"one waits behind a failed one": {with(func(f *ServiceTurnFacts) { f.Pending, f.Failing = true, true }), RestServiceTurn},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := NextServiceTurnAction(tt.facts); got != tt.want {
+				t.Errorf("got %d, want %d", got, tt.want)
+			}
+		})
 	}
 }

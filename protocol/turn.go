@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // TurnFacts are the input of decisions about turns, all of one revision.
@@ -13,7 +14,13 @@ type TurnFacts struct {
 	Held    []NodeID      // the nodes that hold a turn
 	Waiting []TurnRequest // in any order
 	Voters  []TurnVoter   // empty: the sidecars run no etcd
+	// Out is how long the node that asks has not served, as its own sidecar has seen; 0: it serves,
+	// or that is not known.
+	Out time.Duration
 }
+
+// TurnPatience is how long a node is out of service until it waits for no other node that is out.
+const TurnPatience = time.Minute
 
 // TurnVerdict is the answer to a node that waits for a turn.
 type TurnVerdict int
@@ -49,14 +56,14 @@ type TurnAnswer struct {
 
 // JudgeTurn decides whether a node may take a turn (docs/protocol.md#turns).
 func JudgeTurn(f TurnFacts, id NodeID) TurnAnswer {
-	answer := f.judge(id)
+	answer := f.judge(id, f.Out)
 	if answer.Verdict != TurnGranted {
 		return answer
 	}
 	// A node that cannot take the turn now does not hold up the others: it may wait for the
 	// very node that is behind it, and is not ready until its work is done.
 	for _, w := range f.before(id) {
-		if f.judge(w.Node).Verdict == TurnGranted {
+		if f.judge(w.Node, 0).Verdict == TurnGranted {
 			return TurnAnswer{TurnQueued, w.Node, fmt.Sprintf("node %q has waited for longer", w.Node)}
 		}
 	}
@@ -80,9 +87,12 @@ func (f TurnFacts) before(id NodeID) []TurnRequest {
 	return queue
 }
 
-// judge answers without the queue.
-func (f TurnFacts) judge(id NodeID) TurnAnswer {
+// judge answers without the queue. out is how long the node has not served.
+func (f TurnFacts) judge(id NodeID, out time.Duration) TurnAnswer {
 	own, found := f.Fleet.Record(id)
+	// Its work takes nothing from clients, and if several are broken, each would wait for another
+	// one. A node that is out for a moment waits: it would be out for as long as its work takes.
+	staysOut := out >= TurnPatience && found && !own.Serves()
 	switch {
 	case slices.Contains(f.Held, id):
 		return TurnAnswer{TurnHeld, id, "it has the turn"}
@@ -92,10 +102,10 @@ func (f TurnFacts) judge(id NodeID) TurnAnswer {
 		// Before the state of that node: it is out because of its turn.
 		return TurnAnswer{TurnTaken, f.Held[0], fmt.Sprintf("node %q has the turn", f.Held[0])}
 	}
-	if answer := f.waitsFor(id); answer.Verdict != 0 {
+	if answer := f.waitsFor(id); answer.Verdict != 0 && !staysOut {
 		return answer
 	}
-	if own.InService() && !f.leavesOne(id) {
+	if own.InService() && !f.leavesOne(id) && !staysOut {
 		return TurnAnswer{TurnLastInService, "", "no other node would serve"}
 	}
 	if without := f.withoutMajority(id); without != "" {

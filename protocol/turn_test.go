@@ -16,6 +16,8 @@ func TestJudgeTurn(t *testing.T) {
 	a, b, c := controller("a", "1.0.0").ready(), controller("b", "1.0.0").ready(), controller("c", "1.0.0").ready()
 	down := controller("b", "1.0.0").ready()
 	down.Presence.APIServerDown = true
+	ownDown := controller("a", "1.0.0").ready()
+	ownDown.Presence.APIServerDown = true
 	both := controller("b", "1.0.0").cordoned().overridden()
 	voters := func(answers ...bool) (v []TurnVoter) {
 		for i, yes := range answers {
@@ -54,6 +56,12 @@ func TestJudgeTurn(t *testing.T) {
 		{"two voters", TurnFacts{Fleet: turnFleet(a, b), Voters: voters(true, true)}, TurnWaitsForMajority, ""},
 		{"its own voter does not answer", TurnFacts{Fleet: turnFleet(a, b), Voters: voters(false, true)}, TurnGranted, ""},
 		{"a voter has a turn", TurnFacts{Limit: 2, Fleet: turnFleet(a, b, c), Held: []NodeID{"c"}, Voters: voters(true, true, true)}, TurnWaitsForMajority, ""},
+		{"both are broken", TurnFacts{Fleet: turnFleet(ownDown, down)}, TurnWaitsForNode, "b"},
+		{"both have been broken for long", TurnFacts{Fleet: turnFleet(ownDown, down), Out: TurnPatience}, TurnGranted, ""},
+		{"both have been broken for a while", TurnFacts{Fleet: turnFleet(ownDown, down), Out: TurnPatience - 1}, TurnWaitsForNode, "b"},
+		{"it serves again", TurnFacts{Fleet: turnFleet(a, down), Out: TurnPatience}, TurnWaitsForNode, "b"},
+		{"its gate has been closed for long", TurnFacts{Fleet: turnFleet(controller("a", "1.0.0"), b.dead()), Out: TurnPatience}, TurnGranted, ""},
+		{"the other broken one has the turn", TurnFacts{Fleet: turnFleet(ownDown, down), Held: []NodeID{"b"}, Out: TurnPatience}, TurnTaken, "b"},
 		{"behind another one", TurnFacts{Fleet: turnFleet(a, b, c), Waiting: queue}, TurnQueued, "b"},
 		{"behind one that cannot have it", TurnFacts{Fleet: turnFleet(controller("a", "1.0.0"), b, c), Waiting: queue}, TurnGranted, ""},
 	} {

@@ -104,6 +104,29 @@ func (t Turn) String() string {
 	return text
 }
 
+// TurnProblem says why the work of a turn failed, as far as its node reports that; empty: it is not
+// known, or the work did not fail.
+func (f Fleet) TurnProblem(t Turn) string {
+	own, found := f.Record(t.Node)
+	if t.Kind != TurnOfServices || t.Work != TurnWorkFailed || !found {
+		return ""
+	}
+	for _, w := range own.Presence.Warnings {
+		if w.Reason == ServiceFailing || w.Reason == ServiceNotReady {
+			return w.Message
+		}
+	}
+	return ""
+}
+
+// turnText is Turn.String, and why its work failed.
+func (f Fleet) turnText(t Turn) string {
+	if why := f.TurnProblem(t); why != "" {
+		return fmt.Sprintf("%s: %s", t, why)
+	}
+	return t.String()
+}
+
 // Turns are the turns of a fleet.
 type Turns struct {
 	Limit   int           // how many nodes may hold one; 0: it was not set, and is 1
@@ -163,23 +186,23 @@ type TurnVoter struct {
 func turnObstacles(f Fleet) []UpgradeObstacle {
 	var out []UpgradeObstacle
 	for _, t := range f.Turns.Held {
-		out = append(out, UpgradeObstacle{Reason: TurnUnderWay, Node: t.Node, Message: t.String() + "; " + t.Remedy()})
+		out = append(out, UpgradeObstacle{Reason: TurnUnderWay, Node: t.Node, Message: f.turnText(t) + "; " + t.Remedy()})
 	}
 	return out
 }
 
 // TurnWarnings warn of turns whose work failed, or that are over their limit: the turn is kept,
 // and no other node gets one.
-func TurnWarnings(turns Turns, now time.Time) []Warning {
+func TurnWarnings(f Fleet, now time.Time) []Warning {
 	var out []Warning
-	for _, t := range turns.Held {
+	for _, t := range f.Turns.Held {
 		switch {
 		case t.Overdue(now):
 			out = append(out, Warning{Reason: TurnOverdue, Subject: string(t.Node), Since: t.Until, Message: fmt.Sprintf(
-				"%s; it is over its limit since %s, and no other node gets a turn; %s", t, t.Until.UTC().Format(time.RFC3339), t.Remedy())})
+				"%s; it is over its limit since %s, and no other node gets a turn; %s", f.turnText(t), t.Until.UTC().Format(time.RFC3339), t.Remedy())})
 		case t.Work == TurnWorkFailed:
 			out = append(out, Warning{Reason: TurnFailed, Subject: string(t.Node), Message: fmt.Sprintf(
-				"%s, and no other node gets a turn; %s", t, t.Remedy())})
+				"%s, and no other node gets a turn; %s", f.turnText(t), t.Remedy())})
 		}
 	}
 	return out

@@ -115,8 +115,9 @@ type Turn struct {
 	Command string    `json:"command"` // empty: none
 	Message string    `json:"message"` // why, in people's words
 	By      string    `json:"by"`
-	Work    string    `json:"work"`   // UnderWay, Failed or Done
-	Remedy  string    `json:"remedy"` // the command that helps
+	Work    string    `json:"work"`    // UnderWay, Failed or Done
+	Problem string    `json:"problem"` // why its work failed; empty: not known, or it did not
+	Remedy  string    `json:"remedy"`  // the command that helps
 }
 
 // Waiting is a node that waits for a turn.

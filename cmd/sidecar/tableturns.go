@@ -19,7 +19,11 @@ func (t table) turns(r report.Turns) []string {
 		line += byWhom(h.By)
 		switch {
 		case h.Work == "Failed":
-			line += "; ITS WORK HAS FAILED: " + h.Remedy
+			line += "; ITS WORK HAS FAILED: "
+			if h.Problem != "" {
+				line += h.Problem + "; "
+			}
+			line += h.Remedy
 		case h.Overdue:
 			line += "; IT IS OVER ITS LIMIT: " + h.Remedy
 		case h.Work == "Done":

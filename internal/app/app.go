@@ -107,6 +107,7 @@ type App struct {
 	damper         damper
 	turnAnswers    *event.Value[turnAnswers]
 	serviceTurn    *event.Value[role.Turn]
+	noService      outOfService // since when this node does not serve; only keepServiceTurns uses it
 	live           *liveness
 	snapshot       *event.Value[httpapi.Snapshot]
 	server         *httpapi.Server

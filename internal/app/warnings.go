@@ -105,7 +105,7 @@ func (a *App) warningsNow(was warned, now time.Time) warned {
 		shown: slices.Concat(own, protocol.DatabaseWarnings(databases(members.members)),
 			members.warnings(troubles), members.leaving(), a.memberHealth.Get().shown,
 			fleetWarnings(view, protocol.WithVoters(members.fleet, nodeVoters(members.members, nil)), a.local.Get().ID),
-			protocol.TurnWarnings(members.fleet.Turns, now),
+			protocol.TurnWarnings(members.fleet, now),
 			protocol.RollbackEnding(members.fleet, now)),
 		reported: protocol.ReportedWarnings(slices.Concat(own, leaders)),
 		troubles: troubles, answers: answers,

@@ -42,15 +42,20 @@ func (s *Server) keepLoaded(ctx context.Context) error {
 		facts.Serving = state.Used(names)
 		if protocol.JudgeRestart(facts) == protocol.RestartNow {
 			next, names = found, nil
+			// Before the services stop: the cordon may end just now.
+			set(s.changing, s.changing.Get() || facts.Serving && facts.Closed > 0)
 		}
 		// In this order: when nothing is pending, all services that must be ready are in loaded.
 		if !slices.EqualFunc(next, s.loaded.Get(), identical) {
 			s.loaded.Set(next)
 		}
 		set(s.pending, waiting(names))
+		if s.changing.Get() && s.Changed() {
+			s.changing.Set(false)
+		}
 		limited, cancel := ctx, func() {}
-		if len(names) > 0 && facts.Closed > 0 {
-			limited, cancel = context.WithTimeout(ctx, protocol.TurnDrain)
+		if rest := protocol.TurnDrain - facts.Closed; len(names) > 0 && facts.Closed > 0 && rest > 0 {
+			limited, cancel = context.WithTimeout(ctx, rest)
 		}
 		event.Wait(limited, foundChanged, turnChanged, stateChanged, gateChanged)
 		cancel()

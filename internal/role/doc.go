@@ -5,19 +5,20 @@
 //	Fetcher.Local            Fetcher     Kubernetes, follower, ControlPlane, caller
 //	Fetcher.First            Fetcher     Registrar
 //	Supervised.Of            Supervised  Kubernetes, follower
-//	Supervised.State         Supervised  caller, Server, roles
+//	Supervised.State         Supervised  caller, roles
 //	Kubernetes.Facts         Kubernetes  Registrar
 //	Kubernetes.Withheld      Kubernetes  Gate, election, caller
 //	Registrar.Registration   Registrar   Gate
 //	Server.Loaded            Server      Supervised, caller
 //	Server.Problem           Server      caller
 //	Server.Pending           Server      caller
+//	Server.changing          Server      Kubernetes
 //	Disk.Roles               Fetcher     Fetcher
 //	Disk.StartedFor          Kubernetes  Kubernetes
 //	Disk.Started             Supervised  Supervised
 //	RegistrarConfig.Fleet    caller      Fetcher
 //	RegistrarConfig.Presence caller      Kubernetes
-//	ServerConfig.Variables   caller      Supervised, Server
+//	ServerConfig.Variables   caller      Supervised, roles
 //	ServerConfig.Turn        caller      roles
 //	ServerConfig.Displayed   caller      Kubernetes, roles
 //	ServerConfig.Leads       caller      Kubernetes

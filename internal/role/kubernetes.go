@@ -54,6 +54,9 @@ type KubernetesConfig struct {
 	// channel is closed when the answer may have changed.
 	Published func() (published bool, changed <-chan struct{})
 
+	// Changing is whether services stopped behind a closed gate to be changed, and are not ready yet.
+	Changing *event.Value[bool]
+
 	ShutdownDelay time.Duration
 	Log           *slog.Logger
 }
@@ -214,7 +217,8 @@ func (k *Kubernetes) publish(f protocol.ServiceFacts, step protocol.ServiceStep,
 	case protocol.Serve:
 		set(k.withheld, "")
 	case protocol.StartServices, protocol.AwaitServices:
-		if k.withheld.Get() != "" { // a service that fails later closes no gate
+		// A service that fails later closes no gate, but a gate that is closed waits for its change.
+		if k.withheld.Get() != "" || f.GateClosed && k.cfg.Changing.Get() {
 			set(k.withheld, "the services of this node are not ready yet: "+running.Awaiting)
 		}
 	case protocol.AwaitRoles:

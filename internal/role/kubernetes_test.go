@@ -93,6 +93,7 @@ type rig struct {
 	published *event.Value[bool]
 	stays     bool // the address does not leave
 	disk      *Disk
+	changing  *event.Value[bool]
 	worker    *Kubernetes
 }
 
@@ -105,11 +106,12 @@ func newRigAtRest(t *testing.T, left Running, startedFor string) *rig {
 	r := &rig{
 		t: t, services: &fakeServices{running: event.New(left)}, disk: disk,
 		roles: event.New(Local{}), presence: event.New(1), shown: event.New(status.Verdict{}), leads: event.New(false), published: event.New(false),
+		changing: event.New(false),
 	}
 	r.worker = NewKubernetes(KubernetesConfig{
 		Services: r.services, Roles: r.roles, Presence: held(r.presence), Disk: disk, Release: "1.1.0", Shown: r.shown, Leads: r.leads,
-		Published:     func() (bool, <-chan struct{}) { return r.published.Load() },
-		ShutdownDelay: 5 * time.Second, Log: slog.New(slog.DiscardHandler),
+		Published: func() (bool, <-chan struct{}) { return r.published.Load() },
+		Changing:  r.changing, ShutdownDelay: 5 * time.Second, Log: slog.New(slog.DiscardHandler),
 	})
 	return r
 }
@@ -208,6 +210,29 @@ func TestKubernetes_startsAndStops(t *testing.T) {
 		r.give(true)
 		<-time.After(time.Minute)
 		r.want("start", "gate opens", "start", "gate closes", "address leaves", "stop", "start")
+	})
+}
+
+// A gate that is closed for another reason may open while a service is down, unless it stopped to be
+// changed. A gate that is open stays open.
+func TestKubernetes_changing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Running{}, "")
+		r.give(true)
+		r.becomeReady()
+		for _, tc := range []struct{ isOpen, changing, withheld bool }{{false, false, false}, {true, true, false}, {false, true, true}} {
+			r.shown.Set(status.Verdict{Verdict: protocol.Verdict{Ready: tc.isOpen}})
+			r.changing.Set(tc.changing)
+			r.services.running.Set(Running{Any: true, Awaiting: "service api is not ready"})
+			synctest.Wait()
+			if got := r.worker.Withheld().Get(); (got != "") != tc.withheld {
+				t.Errorf("%+v: got %q", tc, got)
+			}
+			r.becomeReady()
+			if got := r.worker.Withheld().Get(); got != "" {
+				t.Errorf("%+v: all are ready, and the gate is closed: %q", tc, got)
+			}
+		}
 	})
 }
 

@@ -88,6 +88,7 @@ type Server struct {
 	loaded       *event.Value[[]service.Service]
 	found        *event.Value[[]service.Service] // the last valid services of the directory
 	pending      *event.Value[string]
+	changing     *event.Value[bool] // services stopped behind a closed gate to be changed, and are not ready yet
 	problem      *event.Value[string]
 	phase        *event.Value[phase]
 }
@@ -104,7 +105,7 @@ const (
 // NewServer returns a server that starts nothing before Run.
 func NewServer(cfg ServerConfig) *Server {
 	s := &Server{
-		cfg: cfg, loaded: event.New(cfg.Services), found: event.New(cfg.Services), pending: event.New(""),
+		cfg: cfg, loaded: event.New(cfg.Services), found: event.New(cfg.Services), pending: event.New(""), changing: event.New(false),
 		problem: event.New(""), phase: event.New(phaseWaits),
 	}
 	if cfg.File != "" {
@@ -119,7 +120,7 @@ func NewServer(cfg ServerConfig) *Server {
 		Services: s.supervised.Of(protocol.RoleController), Roles: s.fetcher.Local(), Disk: s.disk,
 		Reads: cfg.Dir != "", Release: cfg.Release,
 		Presence: held(cfg.Registrar.Presence), Shown: cfg.Displayed, Leads: cfg.Leads, Published: cfg.Published,
-		ShutdownDelay: cfg.ShutdownDelay, Log: log,
+		Changing: s.changing, ShutdownDelay: cfg.ShutdownDelay, Log: log,
 	})
 	for _, name := range []string{protocol.RoleWorker, protocol.RoleConsensus} {
 		s.others = append(s.others, newFollower(name, s.supervised.Of(name), s.fetcher.Local(), log))

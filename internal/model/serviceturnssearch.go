@@ -1,0 +1,125 @@
+package model
+
+import (
+	"fmt"
+)
+
+// CheckServiceTurns visits every state that cfg can reach. It stops at the first violation.
+func CheckServiceTurns(cfg *ServiceTurnsConfig) (r TurnsResult) {
+	first, ends := initialChanging(cfg), map[changingState]bool{}
+	states, origins, seen := []changingState{first}, []memberOrigin{{}}, map[changingState]bool{first: true}
+	for at := 0; at < len(states); at++ {
+		for m := range restartMoves {
+			for i := range cfg.Nodes {
+				next := states[at]
+				what := next.apply(cfg, m, i)
+				if what == "" {
+					continue
+				}
+				r.Transitions++
+				text := fmt.Sprintf("%s %s", turningID(i), what)
+				name, why := next.broken(cfg, &states[at], m, i)
+				if name == "" && !seen[next] {
+					name, why = next.stuck(cfg, ends)
+				}
+				if name != "" {
+					r.Violation = &Violation{Invariant: name, Why: why, Story: storyTo(origins, uint32(at), text)}
+					r.States = len(states)
+					return r
+				}
+				if seen[next] {
+					continue
+				}
+				seen[next] = true
+				r.Taken = r.Taken || next.nodes[i].held
+				states, origins = append(states, next), append(origins, memberOrigin{uint32(at), text})
+			}
+		}
+	}
+	r.States = len(states)
+	return r
+}
+
+// broken returns the first invariant that a move of node i breaks, and why.
+func (s *changingState) broken(cfg *ServiceTurnsConfig, before *changingState, m restartMove, i int) (name, why string) {
+	now, was := &s.nodes[i], &before.nodes[i]
+	id := turningID(i)
+	switch {
+	case m == restartLoad && was.wasReady && was.gate != gateDrained:
+		return "DrainsFirst", fmt.Sprintf("%s stops its service, and clients may still use it", id)
+	case s.count(func(n *changingNode) bool { return n.stopped }) > 1:
+		return "OneOut", "two nodes are out of service because of the change"
+	case now.held && !was.held && before.count(func(n *changingNode) bool { return n.held }) > 0:
+		return "FewTurns", "two nodes have a turn"
+	case now.held && !was.held && before.record(i).Serves() && before.othersServing(cfg, i) == 0:
+		return "LeavesOne", fmt.Sprintf("the turn of %s takes the last node in service", id)
+	case m == restartGate && now.gate == gateOpen && now.changing:
+		return "OpenServes", fmt.Sprintf("the gate of %s opens, and its service is not ready since the change", id)
+	case m == restartAct && was.held && !now.held && now.file == now.runs && !s.record(i).Serves():
+		return "ServesAgain", fmt.Sprintf("the turn of %s ends, and it does not serve", id)
+	}
+	return "", ""
+}
+
+func (s *changingState) count(is func(*changingNode) bool) (n int) {
+	for i := range s.nodes {
+		if is(&s.nodes[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// othersServing counts other nodes that serve, according to the store.
+func (s *changingState) othersServing(cfg *ServiceTurnsConfig, i int) (n int) {
+	for j := range cfg.Nodes {
+		if j != i && s.record(j).Serves() {
+			n++
+		}
+	}
+	return n
+}
+
+// afterFaults are the moves that go on when faults stop.
+func afterFaults() []restartMove {
+	return []restartMove{
+		restartStart, restartGate, restartDrain, restartReport, restartObserve, restartAsk, restartDecide, restartDecidePatiently, restartWrite,
+		restartLoad, restartReady, restartAct,
+	}
+}
+
+// stuck says that a node does not run the repaired file and serve, when faults stop, all nodes run,
+// people end their cordons, and repair the files of all nodes. Services that broke stay broken until
+// they are started again. ends contains the states from which that was tried and went well.
+func (s *changingState) stuck(cfg *ServiceTurnsConfig, ends map[changingState]bool) (name, why string) {
+	st := *s
+	st.breaks, st.offs, st.cordons, st.repairs, st.forces = 0, 0, 0, 0, 0
+	for i := range cfg.Nodes {
+		n := &st.nodes[i]
+		if n.file == contentRepaired && n.wasReady && !n.ready {
+			n.ready = true // the repair breaks as well: people repair that otherwise
+		}
+		n.file = contentRepaired
+		if n.cordon == turnCordonPeople {
+			n.cordon = turnCordonNone
+		}
+	}
+	if ends[st] {
+		return "", ""
+	}
+	from := st
+	for range turnRounds {
+		for _, m := range afterFaults() {
+			for i := range cfg.Nodes {
+				st.apply(cfg, m, i)
+			}
+		}
+		if st.count(func(n *changingNode) bool {
+			return n.runs == contentRepaired && n.ready && n.gate == gateOpen && !n.held && n.place == 0
+		}) == cfg.Nodes {
+			ends[from] = true
+			return "", ""
+		}
+	}
+	return "EachChanges", "a node never serves with its repaired file"
+}

@@ -1,0 +1,105 @@
+package role
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/role/service"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/status"
+)
+
+// changeRig is a node that serves with one service, whose file the test changes.
+type changeRig struct {
+	*supervisedRig
+	server *Server
+}
+
+func newChangeRig(t *testing.T) *changeRig {
+	t.Helper()
+	r := &changeRig{supervisedRig: newSupervisedRigOf(t, nil, inTurn("/1"))}
+	r.variables.Set(service.Variables{EtcdServers: "http://a"})
+	r.server = &Server{
+		cfg: ServerConfig{
+			Turn: event.New(Turn{}), Displayed: event.New(status.Verdict{Verdict: protocol.Verdict{Ready: true}}), Variables: r.variables,
+		},
+		supervised: r.supervised, loaded: r.loaded, found: event.New(r.loaded.Get()), pending: event.New(""), changing: event.New(false),
+	}
+	r.controller.Start()
+	<-time.After(time.Second)
+	r.want("start api /1")
+	ctx, cancel := context.WithCancel(t.Context())
+	var run sync.WaitGroup
+	run.Go(func() { _ = r.server.keepLoaded(ctx) })
+	t.Cleanup(func() { cancel(); run.Wait() })
+	return r
+}
+
+func inTurn(command string) service.Service {
+	s := process("api", protocol.RoleController, command)
+	s.Restart = service.RestartInTurn
+	return s
+}
+
+func (r *changeRig) change(command string) {
+	r.server.found.Set([]service.Service{inTurn(command)})
+	synctest.Wait()
+}
+
+func (r *changeRig) gate(isOpen bool) {
+	r.server.cfg.Displayed.Set(status.Verdict{Verdict: protocol.Verdict{Ready: isOpen}})
+	synctest.Wait()
+}
+
+// A service that clients use stops only after the drain, also if the gate is seen closed before its
+// turn is known. Then the gate stays closed until the service is ready.
+func TestServer_keepLoaded(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newChangeRig(t)
+			r.change("/2")
+			<-time.After(time.Hour)
+			r.want()
+			if r.server.Pending().Get() == "" {
+				t.Error("the service waits, and that is not shown")
+			}
+			if known {
+				r.server.cfg.Turn.Set(Turn{Has: protocol.ServiceTurnTaken})
+				<-time.After(time.Hour)
+				r.want()
+			}
+			r.gate(false)
+			<-time.After(protocol.TurnDrain - time.Millisecond)
+			r.want()
+			if r.server.changing.Get() {
+				t.Error("nothing has stopped, and the gate is held")
+			}
+			r.server.cfg.Turn.Set(Turn{Has: protocol.ServiceTurnDrained})
+			<-time.After(time.Millisecond)
+			synctest.Wait()
+			if !r.server.changing.Get() {
+				t.Error("the service stops, and the gate may open")
+			}
+			<-time.After(2 * time.Second)
+			r.want("stop api /1", "start api /2")
+			if r.server.changing.Get() || !r.server.Changed() || r.server.Pending().Get() != "" {
+				t.Error("the service is ready, and the gate is held")
+			}
+		})
+	}
+}
+
+// A gate that has opened again in the turn, because people ended the cordon, keeps the service.
+func TestServer_keepLoaded_gateOpensInTheTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t)
+		r.server.cfg.Turn.Set(Turn{Has: protocol.ServiceTurnDrained})
+		r.change("/2")
+		<-time.After(time.Hour)
+		r.want()
+	})
+}
