@@ -1,19 +1,22 @@
 package soak
 
+import "time"
+
 // shape is the size of a control plane, and the faults that happen to it.
 type shape struct {
 	nodes, servers int // nodes, and kube-apiservers, which they share
 	members        int // of etcd, at first: on the first nodes
 	// moves: the nodes run services, and their roles are moved.
 	moves   bool
+	lasts   time.Duration // among all other tests
 	weights [nFaults]int
 }
 
 // The shapes. A fourth kube-apiserver would cost more than it shows.
 var (
-	usual    = shape{nodes: 4, servers: 3, members: 3, weights: externalWeights}
-	embedded = shape{nodes: 4, servers: 3, members: 3, weights: embeddedWeights}
-	moving   = shape{nodes: 5, servers: 2, members: 5, weights: movingWeights, moves: true}
+	usual    = shape{nodes: 4, servers: 3, members: 3, weights: externalWeights, lasts: time.Minute}
+	embedded = shape{nodes: 4, servers: 3, members: 3, weights: embeddedWeights, lasts: time.Minute}
+	moving   = shape{nodes: 5, servers: 2, members: 5, weights: movingWeights, moves: true, lasts: 2 * time.Minute}
 )
 
 // externalWeights are how often each kind happens, relative to the others.

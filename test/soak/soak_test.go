@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 }
 
 var (
-	duration = flag.Duration("soak.duration", 2*time.Minute, "how long upgrades and faults happen")
+	duration = flag.Duration("soak.duration", 0, "how long upgrades and faults happen; 0: a minute, and two if roles are moved")
 	only     = flag.String("soak.only", "", "names of the only faults that happen, with commas between them; empty: all")
 	besieged = flag.Bool("soak.strangers", false, "whether strangers attack the nodes: for nodes that are their own quorum")
 	seed     = flag.Uint64("soak.seed", 0, "seed of the schedule; 0: a new one")
@@ -68,9 +69,10 @@ func soak(t *testing.T, c *cluster.Cluster, network *netns.Network, of shape) {
 	if s == 0 {
 		s = uint64(time.Now().UnixNano()) % 1_000_000_000
 	}
-	t.Logf("seed %d: repeat with go test ./test/soak -run %s$ -soak.seed=%d -soak.duration=%s", s, t.Name(), s, *duration)
+	lasts := cmp.Or(*duration, of.lasts)
+	t.Logf("seed %d: repeat with go test ./test/soak -run %s$ -soak.seed=%d -soak.duration=%s", s, t.Name(), s, lasts)
 	result, err := Run(t.Context(), Config{
-		Cluster: c, Network: network, Shape: of, Assets: assets, Dir: t.TempDir(), Seed: s, Duration: *duration, Strangers: *besieged && network != nil, Only: onlyFaults(t, of.weights),
+		Cluster: c, Network: network, Shape: of, Assets: assets, Dir: t.TempDir(), Seed: s, Duration: lasts, Strangers: *besieged && network != nil, Only: onlyFaults(t, of.weights),
 		Logf: func(format string, args ...any) { t.Logf(format, args...) },
 	})
 	if err != nil {
