@@ -135,7 +135,7 @@ kubelet-test: $(KUBELET_ASSETS) ## docs/kubeadm.md typed on a node with a real k
 	LOCKSTEP_KUBEADM_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/kubeadm -run='TestKubelet$$' -count=1 -v -timeout=20m
 
 .PHONY: kubeadm-test
-kubeadm-test: $(KUBELET_ASSETS) ## docs/kubeadm.md typed on three nodes: init, join, and an upgrade of each with clients behind HAProxy and of the Service (eleven minutes, 3 GB)
+kubeadm-test: $(KUBELET_ASSETS) ## docs/kubeadm.md typed on three nodes: init, join, an upgrade and new certificates in turns, with clients behind HAProxy and of the Service (thirteen minutes, 3 GB)
 	LOCKSTEP_KUBEADM_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/kubeadm -run='TestKubeadm$$' -count=1 -v -timeout=40m
 
 .PHONY: docs
