@@ -92,3 +92,34 @@ func TestCordon_Over(t *testing.T) {
 		}
 	}
 }
+
+// What a node reports of its kube-apiserver keeps it out of service, with or without an
+// endpoint, and the reason is what its sidecar says.
+func TestRecord_Serves(t *testing.T) {
+	why := func(r *Record) Reason { reason, _ := r.WhyServes(); return reason }
+	ready, down := cp("a").ready(), cp("b").ready()
+	down.Presence.APIServerDown = true
+	refused := cp("c").ready()
+	refused.Presence.APIServerDown = true
+	refused.Presence.Warnings = []Warning{{Reason: APIServerNotReady, Subject: "d", Message: "of d"}, {Reason: APIRefused, Message: "401"}}
+	older := cp("e").at("10.0.0.5", "").down()
+	for _, tt := range []struct {
+		record *Record
+		serves bool
+		reason Reason
+	}{
+		{ready, true, Ready}, {down, false, APIServerNotReady}, {refused, false, APIRefused}, {older, false, APIServerNotReady},
+		{cp("f").ready().closed(ReleaseTooOld), false, ReleaseTooOld}, {cp("g").ready().cordoned().overridden(), true, Overridden},
+	} {
+		if tt.record.Serves() != tt.serves || why(tt.record) != tt.reason {
+			t.Errorf("%s: got %t, %s, want %t, %s", tt.record.ID, tt.record.Serves(), why(tt.record), tt.serves, tt.reason)
+		}
+	}
+	if _, message := refused.WhyServes(); message != "401" {
+		t.Errorf("got %q", message)
+	}
+	// No cordon relies on a node that does not serve.
+	if _, allowed := JudgeCordon(Fleet{Records: []*Record{ready, down}}, "a"); allowed {
+		t.Error("the last node that serves may be cordoned")
+	}
+}

@@ -4,69 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
 // This file decides which addresses the Service kubernetes gets, and which sidecar writes them
 // (docs/protocol.md#kubernetes-service).
-
-// Family is a family of IP addresses. An EndpointSlice contains one family only.
-type Family int
-
-// The families. The zero value: not set.
-const (
-	FamilyUnset Family = iota
-	IPv4
-	IPv6
-)
-
-// FamilyOf returns the family of an IP address.
-func FamilyOf(address string) Family {
-	switch {
-	case address == "":
-		return FamilyUnset
-	case strings.Contains(address, ":"):
-		return IPv6
-	}
-	return IPv4
-}
-
-// String is the addressType of an EndpointSlice.
-func (f Family) String() string {
-	switch f {
-	case IPv4:
-		return "IPv4"
-	case IPv6:
-		return "IPv6"
-	case FamilyUnset:
-	}
-	return ""
-}
-
-// Endpoint is where clients of the Service kubernetes reach the kube-apiserver of a
-// node, from the node's presence. The zero value: its sidecar does not take part
-// (--kubernetes-service).
-type Endpoint struct {
-	Address   string // an IP; empty: the sidecar does not take part
-	Secondary string // an IP of the other family; empty: none
-	Port      int
-	// Down: the kube-apiserver is not ready, according to --apiserver-readyz.
-	Down bool
-}
-
-// TakesPart reports whether the sidecar of the node writes the Service.
-func (e Endpoint) TakesPart() bool { return e.Address != "" }
-
-// Of returns the address of a family; empty: none.
-func (e Endpoint) Of(f Family) string {
-	for _, address := range []string{e.Address, e.Secondary} {
-		if FamilyOf(address) == f {
-			return address
-		}
-	}
-	return ""
-}
 
 // ServiceNode is a controller, and whether its addresses belong in the Service.
 type ServiceNode struct {
@@ -123,7 +65,7 @@ func whyClosed(p Presence) Reason {
 }
 
 // takesTraffic reports whether clients can use a node, by its presence.
-func (r *Record) takesTraffic() bool {
+func takesTraffic(r *Record) bool {
 	return r.Serves() && r.Presence.Endpoint.TakesPart()
 }
 
@@ -132,7 +74,7 @@ func (r *Record) takesTraffic() bool {
 func commonPort(f Fleet) int {
 	var ports []int
 	for _, r := range f.Records {
-		if r.takesTraffic() {
+		if takesTraffic(r) {
 			ports = append(ports, r.Presence.Endpoint.Port)
 		}
 	}
@@ -165,7 +107,7 @@ func ServiceFamilies(f Fleet) []Family {
 			if !first {
 				family = FamilyOf(e.Secondary)
 			}
-			if r.takesTraffic() && family != FamilyUnset && !slices.Contains(out, family) {
+			if takesTraffic(r) && family != FamilyUnset && !slices.Contains(out, family) {
 				out = append(out, family)
 			}
 		}
@@ -254,6 +196,11 @@ type PublishStep struct {
 	Port      int
 	Revision  int64
 	Retry     time.Duration // when a wait ends by itself; 0: never
+}
+
+// PublishReasons lists every reason of a PublishStep, for metrics and documentation.
+func PublishReasons() []Reason {
+	return []Reason{Published, Pending, EndpointsUnread, NoneReady, NotPublishing, OtherStore, ReconcilerRuns, OtherWriter}
 }
 
 // PublishFacts are the input of Publish.
@@ -364,7 +311,7 @@ func desired(f Fleet, family Family) (addresses []string, port int) {
 	port = commonPort(f)
 	for _, r := range f.Records {
 		e := r.Presence.Endpoint
-		if address := e.Of(family); address != "" && r.takesTraffic() && e.Port == port {
+		if address := e.Of(family); address != "" && takesTraffic(r) && e.Port == port {
 			addresses = append(addresses, address)
 		}
 	}
@@ -385,7 +332,7 @@ func PublishTurn(f Fleet, own NodeID) time.Duration {
 	var order []NodeID
 	for _, r := range f.Records {
 		switch {
-		case !r.takesTraffic():
+		case !takesTraffic(r):
 		case r.Presence.Election == Leading:
 			order = slices.Insert(order, 0, r.ID)
 		default:

@@ -7,26 +7,6 @@ import (
 	"time"
 )
 
-// at returns a record that is ready, with addresses in the Service.
-func (r Record) at(address, secondary string) *Record {
-	r.Presence.Endpoint = Endpoint{Address: address, Secondary: secondary, Port: 6443}
-	return r.ready()
-}
-
-func (r Record) onPort(port int) *Record { r.Presence.Endpoint.Port = port; return &r }
-func (r Record) down() *Record           { r.Presence.Endpoint.Down = true; return &r }
-func (r Record) closed(why Reason) *Record {
-	r.Presence.Ready, r.Presence.Reason = false, why
-	return &r
-}
-
-func (r Record) overridden() *Record {
-	r.Presence.Ready, r.Presence.Reason = true, Overridden
-	return &r
-}
-
-func cp(id string) *Record { return controller(id, "1.0.0") }
-
 // published is what Lockstep wrote.
 func published(addresses ...string) ServiceObject {
 	return ServiceObject{Known: true, Addresses: addresses, Port: 6443, Revision: 50, Store: "s", Own: true, Manager: "lockstep", Complete: true}
@@ -84,7 +64,7 @@ func TestPublish(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := Publish(PublishFacts{
-				Fleet: Fleet{Revision: 100, Records: tc.records}, Store: "s", Family: IPv4, Current: tc.current, Lost: tc.lost,
+				Fleet: fleetOf(100, tc.records...), Store: "s", Family: IPv4, Current: tc.current, Lost: tc.lost,
 			})
 			if got.Kind != tc.want || got.Reason != tc.reason || strings.Join(got.Addresses, " ") != tc.writes {
 				t.Errorf("got %+v, want kind %d, %s, %q", got, tc.want, tc.reason, tc.writes)
@@ -100,7 +80,7 @@ func TestPublish(t *testing.T) {
 }
 
 func TestPublish_family(t *testing.T) {
-	f := Fleet{Revision: 100, Records: []*Record{cp("a").at("10.0.0.1", "fd00::1"), cp("b").at("fd00::2", ""), cp("c").at("10.0.0.3", "")}}
+	f := fleetOf(100, cp("a").at("10.0.0.1", "fd00::1"), cp("b").at("fd00::2", ""), cp("c").at("10.0.0.3", ""))
 	for family, want := range map[Family]string{IPv4: "10.0.0.1 10.0.0.3", IPv6: "fd00::1 fd00::2"} {
 		got := Publish(PublishFacts{Fleet: f, Store: "s", Family: family, Current: ServiceObject{Known: true}})
 		if strings.Join(got.Addresses, " ") != want {
@@ -110,7 +90,7 @@ func TestPublish_family(t *testing.T) {
 	if got := ServiceFamilies(f); !slices.Equal(got, []Family{IPv4, IPv6}) {
 		t.Errorf("got %v", got)
 	}
-	if got := ServiceFamilies(Fleet{Records: []*Record{cp("b").at("fd00::2", "10.0.0.2"), cp("c").at("10.0.0.3", "").dead()}}); !slices.Equal(got, []Family{IPv6, IPv4}) {
+	if got := ServiceFamilies(fleetOf(0, cp("b").at("fd00::2", "10.0.0.2"), cp("c").at("10.0.0.3", "").dead())); !slices.Equal(got, []Family{IPv6, IPv4}) {
 		t.Errorf("got %v", got)
 	}
 }
@@ -136,7 +116,7 @@ func TestPublish_parent(t *testing.T) {
 		{"the parent is unknown", another, "", PublishWait, OtherStore},
 	} {
 		got := Publish(PublishFacts{
-			Fleet: Fleet{Revision: 100, Records: []*Record{cp("a").at("10.0.0.1", "")}}, Store: "s", Parent: tc.parent, Family: IPv4, Current: tc.current,
+			Fleet: fleetOf(100, cp("a").at("10.0.0.1", "")), Store: "s", Parent: tc.parent, Family: IPv4, Current: tc.current,
 		})
 		if got.Kind != tc.want || got.Reason != tc.reason {
 			t.Errorf("%s: got %+v, want kind %d, %s", tc.name, got, tc.want, tc.reason)
@@ -148,49 +128,18 @@ func TestPublish_parent(t *testing.T) {
 }
 
 func TestPublish_withoutStore(t *testing.T) {
-	got := Publish(PublishFacts{Fleet: Fleet{Revision: 1, Records: []*Record{cp("a").at("10.0.0.1", "")}}, Family: IPv4, Current: ServiceObject{Known: true}})
+	got := Publish(PublishFacts{Fleet: fleetOf(1, cp("a").at("10.0.0.1", "")), Family: IPv4, Current: ServiceObject{Known: true}})
 	if got.Kind != PublishWait {
 		t.Errorf("got %+v", got)
 	}
 }
 
-// What a node reports of its kube-apiserver keeps it out of service, with or without an
-// endpoint, and the reason is what its sidecar says.
-func TestRecord_Serves(t *testing.T) {
-	why := func(r *Record) Reason { reason, _ := r.WhyServes(); return reason }
-	ready, down := cp("a").ready(), cp("b").ready()
-	down.Presence.APIServerDown = true
-	refused := cp("c").ready()
-	refused.Presence.APIServerDown = true
-	refused.Presence.Warnings = []Warning{{Reason: APIServerNotReady, Subject: "d", Message: "of d"}, {Reason: APIRefused, Message: "401"}}
-	older := cp("e").at("10.0.0.5", "").down()
-	for _, tt := range []struct {
-		record *Record
-		serves bool
-		reason Reason
-	}{
-		{ready, true, Ready}, {down, false, APIServerNotReady}, {refused, false, APIRefused}, {older, false, APIServerNotReady},
-		{cp("f").ready().closed(ReleaseTooOld), false, ReleaseTooOld}, {cp("g").ready().cordoned().overridden(), true, Overridden},
-	} {
-		if tt.record.Serves() != tt.serves || why(tt.record) != tt.reason {
-			t.Errorf("%s: got %t, %s, want %t, %s", tt.record.ID, tt.record.Serves(), why(tt.record), tt.serves, tt.reason)
-		}
-	}
-	if _, message := refused.WhyServes(); message != "401" {
-		t.Errorf("got %q", message)
-	}
-	// No cordon relies on a node that does not serve.
-	if _, allowed := JudgeCordon(Fleet{Records: []*Record{ready, down}}, "a"); allowed {
-		t.Error("the last node that serves may be cordoned")
-	}
-}
-
 func TestServiceNodes(t *testing.T) {
-	f := Fleet{Records: []*Record{
+	f := fleetOf(0,
 		cp("a").at("10.0.0.1", ""), cp("b").at("10.0.0.2", "").closed(ReconcilerTooOld), cp("c").ready(), cp("d").at("10.0.0.4", "").dead(),
 		cp("e").at("10.0.0.5", "").cordoned(), cp("f").at("10.0.0.6", "").down(), cp("g").at("10.0.0.7", "").onPort(443), cp("h").worker(),
 		cp("i").at("10.0.0.9", ""), cp("j").at("10.0.0.10", "").cordoned().overridden(), cp("k").at("10.0.0.11", "").closed(Ready),
-	}}
+	)
 	want := []Reason{
 		Ready, ReconcilerTooOld, NotPublishing, NoPresence, Cordoned, APIServerNotReady, PortDiffers, Ready, Overridden, NotRegistered,
 	}
@@ -255,7 +204,7 @@ func TestPublishTurn(t *testing.T) {
 		{"a leader whose kube-apiserver is down", []*Record{a, b, c.leading().down()}, "a b c"},
 		{"a leader whose gate is closed", []*Record{a.leading().closed(ShuttingDown), b, c}, "b c a"},
 	} {
-		f := Fleet{Records: tc.records}
+		f := fleetOf(0, tc.records...)
 		ids := []NodeID{"a", "b", "c"}
 		slices.SortStableFunc(ids, func(x, y NodeID) int { return int(PublishTurn(f, x) - PublishTurn(f, y)) })
 		var got []string

@@ -19,10 +19,10 @@ func MayLeave(f Fleet, id NodeID, own Endpoint, parts []ServicePart) bool {
 		return true
 	}
 	return len(parts) == 0 || slices.ContainsFunc(parts, func(p ServicePart) bool {
-		return !p.Known || p.Kind == PublishWrite && slices.ContainsFunc(p.Addresses, own.has)
+		return !p.Known || p.Kind == PublishWrite && slices.ContainsFunc(p.Addresses, func(address string) bool { return has(own, address) })
 	})
 }
 
-func (e Endpoint) has(address string) bool {
+func has(e Endpoint, address string) bool {
 	return address != "" && (address == e.Address || address == e.Secondary)
 }

@@ -28,7 +28,7 @@ func TestPublish_second(t *testing.T) {
 		{"not read yet", []*Record{b}, false, ServiceObject{}, PublishWait, EndpointsUnread},
 	} {
 		got := Publish(PublishFacts{
-			Fleet: Fleet{Revision: 100, Records: tc.records}, Store: "s", Family: IPv6, Second: !tc.isFirst, Current: tc.current,
+			Fleet: fleetOf(100, tc.records...), Store: "s", Family: IPv6, Second: !tc.isFirst, Current: tc.current,
 		})
 		if got.Kind != tc.want || got.Reason != tc.reason || got.Message == "" || len(got.Addresses) > 0 {
 			t.Errorf("%s: got %+v, want kind %d, %s", tc.name, got, tc.want, tc.reason)
@@ -62,9 +62,9 @@ func TestMayLeave(t *testing.T) {
 		{"nothing was read yet", a.closed(ShuttingDown), nil, true},
 		{"the Endpoints were not read yet", a.closed(ShuttingDown), []ServicePart{part(PublishKeep, "10.0.0.2"), {Kind: PublishWait}}, true},
 	} {
-		f := Fleet{Revision: 100, Records: []*Record{b}}
+		f := fleetOf(100, b)
 		if tc.own != nil {
-			f.Records = []*Record{tc.own, b}
+			f = fleetOf(100, tc.own, b)
 		}
 		if got := MayLeave(f, "a", a.Presence.Endpoint, tc.parts); got != tc.want {
 			t.Errorf("%s: got %t", tc.name, got)

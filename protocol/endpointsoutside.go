@@ -9,7 +9,7 @@ import (
 // --kubernetes-service while others run with it: pods do not reach its kube-apiserver through
 // the Service.
 func OutsideService(f Fleet) []Warning {
-	if !slices.ContainsFunc(f.Records, (*Record).takesTraffic) {
+	if !slices.ContainsFunc(f.Records, takesTraffic) {
 		return nil
 	}
 	var out []Warning

@@ -15,7 +15,7 @@ func TestPublish_namesTheReconciler(t *testing.T) {
 		names     string
 	}{{[]string{"10.0.0.2"}, "the address of b alone"}, {[]string{"10.0.0.1", "10.0.0.2"}, ""}, {[]string{"10.9.9.9"}, ""}} {
 		current := ServiceObject{Known: true, Addresses: tt.addresses, Port: 6443, Manager: KubeAPIServer}
-		got := Publish(PublishFacts{Fleet: Fleet{Revision: 1, Records: []*Record{a, b, cp("c").at("10.0.0.3", "")}}, Store: "s", Family: IPv4, Current: current, Lost: lost})
+		got := Publish(PublishFacts{Fleet: fleetOf(1, a, b, cp("c").at("10.0.0.3", "")), Store: "s", Family: IPv4, Current: current, Lost: lost})
 		if tt.addresses[0] == "10.0.0.1" { // two of three
 			tt.names = "the address of a, b alone"
 		}
@@ -26,10 +26,10 @@ func TestPublish_namesTheReconciler(t *testing.T) {
 }
 
 func TestOutsideService(t *testing.T) {
-	if got := OutsideService(Fleet{Records: []*Record{cp("a").ready(), cp("b").ready()}}); len(got) != 0 {
+	if got := OutsideService(fleetOf(0, cp("a").ready(), cp("b").ready())); len(got) != 0 {
 		t.Errorf("no node takes part: got %v", got)
 	}
-	got := OutsideService(Fleet{Records: []*Record{cp("a").at("10.0.0.1", ""), cp("b").ready(), cp("c").ready().closed(ReleaseTooOld)}})
+	got := OutsideService(fleetOf(0, cp("a").at("10.0.0.1", ""), cp("b").ready(), cp("c").ready().closed(ReleaseTooOld)))
 	if len(got) != 1 || got[0].Subject != "b" || got[0].Reason != NotPublishing {
 		t.Errorf("got %+v", got)
 	}

@@ -41,6 +41,25 @@ func (r Record) worker() *Record                 { r.Node.Roles, r.Node.Serves =
 // roleTaken is a record whose controller role people have just taken away.
 func (r Record) roleTaken() *Record { r.Node.Roles.Controller = false; return &r }
 
+// at returns a record that is ready, with addresses in the Service.
+func (r Record) at(address, secondary string) *Record {
+	r.Presence.Endpoint = Endpoint{Address: address, Secondary: secondary, Port: 6443}
+	return r.ready()
+}
+
+func (r Record) down() *Record { r.Presence.Endpoint.Down = true; return &r }
+func (r Record) closed(why Reason) *Record {
+	r.Presence.Ready, r.Presence.Reason = false, why
+	return &r
+}
+
+func (r Record) overridden() *Record {
+	r.Presence.Ready, r.Presence.Reason = true, Overridden
+	return &r
+}
+
+func cp(id string) *Record { return controller(id, "1.0.0") }
+
 // given returns the facts of a leader "me" of release 1.1.0, A 1.0.0, digest
 // "d1.1", epoch 7.
 func given(s StatusView, records ...*Record) Input {

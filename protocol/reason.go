@@ -212,11 +212,6 @@ const (
 	PortDiffers Reason = "PortDiffers"
 )
 
-// PublishReasons lists every reason of a PublishStep, for metrics and documentation.
-func PublishReasons() []Reason {
-	return []Reason{Published, Pending, EndpointsUnread, NoneReady, NotPublishing, OtherStore, ReconcilerRuns, OtherWriter}
-}
-
 // Reasons lists every reason of a verdict, for metrics and documentation.
 func Reasons() []Reason {
 	return []Reason{
