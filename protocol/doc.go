@@ -2,7 +2,8 @@
 // a pure function. Facts go in, a decision comes out. The package uses no I/O, no
 // clock, no randomness and no memory. Packages fleet, status, election and
 // reconcile read the facts, call it, and carry out the decision. Package rollout
-// and the model checker call the same functions.
+// and the model checker call the same functions. Package publish, below it, decides
+// about the Service kubernetes.
 //
 // The code of each part of the specification:
 //
@@ -24,7 +25,6 @@
 //	                  Rebuild        status.go        the status that replaces a lost one
 //	#yielding         Next           next.go          YieldUnreachable
 //	#gate             Judge          verdict.go       is this node ready, and why not
-//	#kubernetes-service Publish      endpoints.go     which addresses does the Service kubernetes get
 //	#dead-nodes       FenceDue       expiry.go        must a sidecar close its gate
 //	                  Expired        expiry.go        may a leader ignore a record
 //	#ephemeral        Leave          ephemeral.go     does a sidecar that stops delete its record
@@ -102,10 +102,5 @@
 //	Voters        no removal takes the last voter, or a majority that answers
 //	OneLife       a voter keeps its data, and a removed member's data is not used
 //	Settles       in the end each node is a member exactly if it has the role
-//	Published     an address in the Service kubernetes was ready at the annotated revision
-//	NotOlder      a lower revision replaces a higher one only after the store went back
-//	LastAddress   the last address of the Service stays
-//	Yields        Lockstep does not fight with another client over the Service
-//	Follows       in the end the Service lists the addresses of the ready nodes
 //	Progress      only the blockers named in /status hold an upgrade back
 package protocol

@@ -17,6 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/internal/supervise"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/publish"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -311,6 +312,6 @@ func fleetWarnings(v protocol.StatusView, f protocol.Fleet, own protocol.NodeID)
 	for _, text := range digestWarnings(f, v.Status.Digest) {
 		out = append(out, protocol.Warning{Reason: protocol.BundlesDiffer, Message: text})
 	}
-	out = append(out, protocol.OutsideService(f)...)
+	out = append(out, publish.Outside(f)...)
 	return append(out, protocol.FleetWarnings(v, f, own)...)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/publish"
 )
 
 // writtenAPI accepts each write, and keeps the addresses in it.
@@ -122,7 +123,7 @@ func TestWrite_changed(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := New(Config{API: client, Log: slog.New(slog.DiscardHandler)})
-	to := target{kind: sliceResource, name: serviceName, family: protocol.IPv4, now: object{version: "7"}, step: protocol.PublishStep{Addresses: []string{"10.0.0.1"}, Port: 6443}}
+	to := target{kind: sliceResource, name: serviceName, family: protocol.IPv4, now: object{version: "7"}, step: publish.Step{Addresses: []string{"10.0.0.1"}, Port: 6443}}
 	if err := p.write(t.Context(), to, "s"); err != nil {
 		t.Errorf("got %v", err)
 	}
@@ -154,7 +155,7 @@ func TestRound_writtenByAnother(t *testing.T) {
 	if wait := p.round(t.Context(), f, seen); wait <= 0 || p.due.IsZero() {
 		t.Errorf("it is the turn of another one: got %s", wait)
 	}
-	o := object{version: "1", family: protocol.IPv4, ServiceObject: protocol.ServiceObject{
+	o := object{version: "1", family: protocol.IPv4, Object: publish.Object{
 		Known: true, Addresses: []string{"10.0.0.1"}, Port: 6443, Revision: 5, Store: "s", Own: true, Complete: true,
 	}}
 	seen.slices[serviceName], seen.endpoints = o, o

@@ -22,6 +22,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/publish"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -44,7 +45,7 @@ type Parent struct{ Namespace, Name string }
 
 // State describes the Service and the work of a Publisher.
 type State struct {
-	// Endpoints are what people see. Reason is one of protocol.PublishReasons, and Addresses are sorted by family.
+	// Endpoints are what people see. Reason is one of publish.Reasons, and Addresses are sorted by family.
 	report.Endpoints
 	// MayLeave: if the gate of this node is closed, its address may still leave.
 	MayLeave bool
@@ -138,7 +139,7 @@ func (p *Publisher) round(ctx context.Context, observedFleet protocol.Fleet, see
 		return now.retry()
 	}
 	if p.due.IsZero() {
-		p.due = time.Now().Add(protocol.PublishTurn(observedFleet, p.cfg.Node))
+		p.due = time.Now().Add(publish.Delay(observedFleet, p.cfg.Node))
 	}
 	if wait := time.Until(p.due); wait > 0 {
 		return wait

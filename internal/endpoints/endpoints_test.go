@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/publish"
 )
 
 const sliceByKubeAPIServer = `{"metadata": {"name": "kubernetes", "resourceVersion": "7", "labels": {"kubernetes.io/service-name": "kubernetes"},
@@ -18,7 +19,7 @@ const sliceByKubeAPIServer = `{"metadata": {"name": "kubernetes", "resourceVersi
 func TestParse(t *testing.T) {
 	parse := func(text string) object { return sliceResource.parse([]byte(text), object{name: "kubernetes"}) }
 	got := parse(sliceByKubeAPIServer)
-	if got.Own || got.Manager != protocol.KubeAPIServer || !got.Complete || got.Port != 6443 || got.version != "7" ||
+	if got.Own || got.Manager != publish.KubeAPIServer || !got.Complete || got.Port != 6443 || got.version != "7" ||
 		got.family != protocol.IPv4 || strings.Join(got.Addresses, " ") != "10.0.0.1 10.0.0.2" || got.Revision != 0 {
 		t.Errorf("got %+v", got)
 	}
@@ -27,7 +28,7 @@ func TestParse(t *testing.T) {
 	if got := parse(ours); !got.Own || got.Revision != 12 || got.Store != "s" {
 		t.Errorf("got %+v", got)
 	}
-	for _, manager := range []string{"kubectl", protocol.KubeAPIServer} { // it has replaced what Lockstep wrote, and left its annotations
+	for _, manager := range []string{"kubectl", publish.KubeAPIServer} { // it has replaced what Lockstep wrote, and left its annotations
 		if got := parse(strings.Replace(ours, `"`+kube.FieldManager+`"`, `"`+manager+`"`, 1)); got.Own || got.Revision != 12 || got.Manager != manager {
 			t.Errorf("by %s: got %+v", manager, got)
 		}
@@ -52,7 +53,7 @@ func TestParse(t *testing.T) {
 // What the Publisher itself writes is complete when it is read.
 func TestBodies(t *testing.T) {
 	for _, k := range []*resource{sliceResource, endpointsResource} {
-		raw := mustJSON(t, k.body(target{family: protocol.IPv4, step: protocol.PublishStep{Addresses: []string{"10.0.0.1"}, Port: 6443}}))
+		raw := mustJSON(t, k.body(target{family: protocol.IPv4, step: publish.Step{Addresses: []string{"10.0.0.1"}, Port: 6443}}))
 		whole := strings.Replace(raw, "{", `{"metadata": {"labels": {"kubernetes.io/service-name": "kubernetes", "endpointslice.kubernetes.io/skip-mirror": "true"}},`, 1)
 		if got := k.parse([]byte(whole), object{}); !got.Complete || got.Port != 6443 || strings.Join(got.Addresses, " ") != "10.0.0.1" {
 			t.Errorf("%s: got %+v of %s", k.kind, got, whole)
@@ -62,7 +63,7 @@ func TestBodies(t *testing.T) {
 
 // A change has the version that was read, so that it is refused if the object changed.
 func TestRequest(t *testing.T) {
-	step := protocol.PublishStep{Addresses: []string{"10.0.0.1"}, Port: 6443, Revision: 12}
+	step := publish.Step{Addresses: []string{"10.0.0.1"}, Port: 6443, Revision: 12}
 	for version, want := range map[string]string{"": "POST", "7": "PATCH"} {
 		r, err := sliceResource.request(target{name: "kubernetes", family: protocol.IPv4, step: step, now: object{version: version}}, "store")
 		if err != nil {
@@ -79,24 +80,24 @@ func TestRequest(t *testing.T) {
 }
 
 func TestLost(t *testing.T) {
-	ours := object{ServiceObject: protocol.ServiceObject{Own: true, Addresses: []string{"a"}}, since: time.Now()}
-	theirs := object{ServiceObject: protocol.ServiceObject{Manager: protocol.KubeAPIServer, Addresses: []string{"b"}}}
+	ours := object{Object: publish.Object{Own: true, Addresses: []string{"a"}}, since: time.Now()}
+	theirs := object{Object: publish.Object{Manager: publish.KubeAPIServer, Addresses: []string{"b"}}}
 	once := lost{}.after(ours, theirs)
-	if once.times != 1 || once.manager != protocol.KubeAPIServer {
+	if once.times != 1 || once.manager != publish.KubeAPIServer {
 		t.Fatalf("got %+v", once)
 	}
-	steady := lost{times: protocol.Patience}.after(ours, theirs)
-	if steady.times != protocol.Patience+1 {
+	steady := lost{times: publish.Patience}.after(ours, theirs)
+	if steady.times != publish.Patience+1 {
 		t.Errorf("without a pause: got %+v", steady)
 	}
 	if again := steady.after(ours, theirs); again != steady {
 		t.Errorf("during the pause: got %+v", again)
 	}
 	steady.at = steady.at.Add(-2 * time.Minute)
-	if again := steady.after(ours, theirs); again.times != protocol.Patience+2 {
+	if again := steady.after(ours, theirs); again.times != publish.Patience+2 {
 		t.Errorf("after the pause: got %+v", again)
 	}
-	ours.since = ours.since.Add(-2 * protocol.ForgetOverwritesAfter)
+	ours.since = ours.since.Add(-2 * publish.ForgetOverwritesAfter)
 	if again := once.after(ours, theirs); again.times != 1 {
 		t.Errorf("after a long time: got %+v", again)
 	}
@@ -111,7 +112,7 @@ func TestPublisher_observesOlder(t *testing.T) {
 	for _, kind := range []*resource{sliceResource, endpointsResource} {
 		p := New(Config{})
 		form := func(version, address string) object {
-			return object{name: serviceName, version: version, ServiceObject: protocol.ServiceObject{Own: true, Addresses: []string{address}}}
+			return object{name: serviceName, version: version, Object: publish.Object{Own: true, Addresses: []string{address}}}
 		}
 		for _, step := range []struct {
 			observe      func(*resource, object)
@@ -175,7 +176,7 @@ func TestPlan_families(t *testing.T) {
 			seen.slices[serviceName] = object{family: tc.exists, version: "1"}
 		}
 		if tc.second != "" {
-			seen.slices[serviceName+"-ipv6"] = object{ServiceObject: protocol.ServiceObject{Addresses: []string{tc.second}}, family: protocol.IPv6}
+			seen.slices[serviceName+"-ipv6"] = object{Object: publish.Object{Addresses: []string{tc.second}}, family: protocol.IPv6}
 		}
 		var got []string
 		for _, planned := range p.plan(protocol.Fleet{Records: tc.fleet}, "s", seen) {

@@ -21,6 +21,7 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/publish"
 )
 
 // quietAPI has the objects as a Publisher writes them, and counts requests.
@@ -64,7 +65,7 @@ func (q *quietAPI) counted() map[string]int {
 
 // listOf is a list with one object.
 func listOf(kind *resource) string {
-	body := kind.body(target{family: protocol.IPv4, step: protocol.PublishStep{Addresses: []string{"10.0.0.1"}, Port: 6443}})
+	body := kind.body(target{family: protocol.IPv4, step: publish.Step{Addresses: []string{"10.0.0.1"}, Port: 6443}})
 	body["metadata"] = map[string]any{
 		"name": serviceName, "namespace": serviceNamespace, "resourceVersion": "5", "labels": kind.labels,
 		"annotations":   map[string]string{annotationRevision: "12", annotationStore: "s"},

@@ -3,7 +3,7 @@ package endpoints
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/publish"
 )
 
 type metrics struct {
@@ -39,7 +39,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Help: "How often another client replaced what Lockstep wrote into the Service kubernetes. If it grows, a kube-apiserver runs without --endpoint-reconciler-type=none.",
 		}),
 	}
-	for _, r := range protocol.PublishReasons() {
+	for _, r := range publish.Reasons() {
 		m.state.WithLabelValues(string(r)).Set(0)
 	}
 	for _, r := range []string{resultWritten, resultChanged, resultFailed} {
@@ -52,7 +52,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 }
 
 func (m *metrics) show(s State) {
-	for _, r := range protocol.PublishReasons() {
+	for _, r := range publish.Reasons() {
 		m.state.WithLabelValues(string(r)).Set(0)
 	}
 	m.state.WithLabelValues(s.Reason).Set(1)

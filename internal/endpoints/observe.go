@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/kube"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/publish"
 )
 
 // observed contains the objects as they were last read. Its map must not be changed.
@@ -43,18 +43,18 @@ type lost struct {
 	manager string
 }
 
-func (l lost) facts(now time.Time) protocol.Overwrites {
-	return protocol.Overwrites{Times: l.times, Ago: now.Sub(l.at), Manager: l.manager}
+func (l lost) facts(now time.Time) publish.Overwrites {
+	return publish.Overwrites{Times: l.times, Ago: now.Sub(l.at), Manager: l.manager}
 }
 
 // after returns the count after a change of an object. Further overwrites during a pause count
 // as part of the one that began it.
 func (l lost) after(was, now object) lost {
-	if !protocol.Overwritten(was.ServiceObject, now.ServiceObject) {
+	if !publish.Overwritten(was.Object, now.Object) {
 		return l
 	}
 	at := time.Now()
-	if !was.since.IsZero() && at.Sub(was.since) >= protocol.ForgetOverwritesAfter {
+	if !was.since.IsZero() && at.Sub(was.since) >= publish.ForgetOverwritesAfter {
 		l = lost{}
 	}
 	if l.times > 0 && at.Sub(l.at) < l.facts(at).Pause() {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/publish"
 )
 
 // This file reads whose the objects of the API are. Any client that may write the Service
@@ -30,13 +30,13 @@ func (o observed) ofAnotherStore(store string) bool {
 }
 
 // readParent reads the ID on the parent, if an object carries another store's. The answer is
-// used for protocol.ParentRetry. If the read fails, the ID is unknown.
+// used for publish.ParentRetry. If the read fails, the ID is unknown.
 func (p *Publisher) readParent(ctx context.Context, store string, seen observed) {
 	if store == "" || !seen.ofAnotherStore(store) {
 		p.parent = parentStore{}
 		return
 	}
-	if !p.parent.at.IsZero() && time.Since(p.parent.at) < protocol.ParentRetry {
+	if !p.parent.at.IsZero() && time.Since(p.parent.at) < publish.ParentRetry {
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, snapshotTimeout)

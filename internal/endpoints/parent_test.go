@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/publish"
 )
 
 // parentAPI answers with a parent, and counts how often it was read.
@@ -50,7 +51,7 @@ func TestPublisher_parent(t *testing.T) {
 		}}}
 		seen := observed{slicesKnown: true, endpointsKnown: true, slices: map[string]object{}}
 		reasonWith := func(store string) protocol.Reason {
-			o := object{version: "1", family: protocol.IPv4, ServiceObject: protocol.ServiceObject{
+			o := object{version: "1", family: protocol.IPv4, Object: publish.Object{
 				Known: true, Addresses: []string{"10.0.0.1"}, Port: 6443, Revision: 5, Store: store, Own: true, Complete: true,
 			}}
 			seen.slices[serviceName], seen.endpoints = o, o
@@ -72,7 +73,7 @@ func TestPublisher_parent(t *testing.T) {
 			{"there is no parent", "t", "", protocol.OtherStore, 4},
 		} {
 			if api.store = step.parent; strings.HasPrefix(step.name, "the wait") || step.parent == "" {
-				<-time.After(protocol.ParentRetry)
+				<-time.After(publish.ParentRetry)
 			}
 			if got := reasonWith(step.annotation); got != step.want || api.reads != step.reads {
 				t.Errorf("%s: got %s after %d reads, want %s after %d", step.name, got, api.reads, step.want, step.reads)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/publish"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -21,14 +22,14 @@ type target struct {
 	family protocol.Family
 	second bool // family is not the Service's
 	now    object
-	step   protocol.PublishStep
+	step   publish.Step
 }
 
 type plan []target
 
 // plan decides about each object. The slices come first: kube-proxy reads them.
 func (p *Publisher) plan(f protocol.Fleet, store string, seen observed) plan {
-	families := protocol.ServiceFamilies(f)
+	families := publish.Families(f)
 	if len(families) == 0 {
 		families = []protocol.Family{cmp.Or(seen.slices[serviceName].family, protocol.IPv4)}
 	}
@@ -44,9 +45,9 @@ func (p *Publisher) plan(f protocol.Fleet, store string, seen observed) plan {
 	now.Known = seen.endpointsKnown
 	out = append(out, target{kind: endpointsResource, name: serviceName, family: families[0], now: now})
 	for i := range out {
-		out[i].step = protocol.Publish(protocol.PublishFacts{
+		out[i].step = publish.Next(publish.Facts{
 			Fleet: f, Store: store, Parent: p.parent.id, Family: out[i].family, Second: out[i].second,
-			Current: out[i].now.ServiceObject, Lost: out[i].now.lost.facts(time.Now()),
+			Current: out[i].now.Object, Lost: out[i].now.lost.facts(time.Now()),
 		})
 	}
 	return out
@@ -72,16 +73,16 @@ func (o observed) left(main protocol.Family, inService []protocol.Family) []prot
 	return out
 }
 
-func (p plan) parts() []protocol.ServicePart {
-	var out []protocol.ServicePart
+func (p plan) parts() []publish.Part {
+	var out []publish.Part
 	for _, t := range p {
-		out = append(out, protocol.ServicePart{Known: t.now.Known, Addresses: t.now.Addresses, Kind: t.step.Kind})
+		out = append(out, publish.Part{Known: t.now.Known, Addresses: t.now.Addresses, Kind: t.step.Kind})
 	}
 	return out
 }
 
 func (p plan) writes() bool {
-	return slices.ContainsFunc(p, func(t target) bool { return t.step.Kind == protocol.PublishWrite })
+	return slices.ContainsFunc(p, func(t target) bool { return t.step.Kind == publish.Write })
 }
 
 // retry returns when the first wait ends by itself; 0: none does.
@@ -95,14 +96,14 @@ func (p plan) retry() (out time.Duration) {
 }
 
 // worst returns the step that people must see.
-func (p plan) worst() protocol.PublishStep {
+func (p plan) worst() publish.Step {
 	rank := func(t target) int {
 		switch {
-		case t.step.Kind == protocol.PublishWait:
+		case t.step.Kind == publish.Wait:
 			return 3
 		case t.step.Reason == protocol.NoneReady:
 			return 2
-		case t.step.Kind == protocol.PublishWrite:
+		case t.step.Kind == publish.Write:
 			return 1
 		}
 		return 0
@@ -118,7 +119,7 @@ func (p *Publisher) show(f protocol.Fleet, seen observed, now plan) {
 			Enabled: true, Reason: string(worst.Reason), Message: worst.Message, Problem: cmp.Or(p.problem, seen.problem()),
 			Revision: seen.slices[serviceName].Revision, Addresses: seen.addresses(), Nodes: controllers(f), Since: report.At(time.Now()),
 		},
-		MayLeave: protocol.MayLeave(f, p.cfg.Node, p.cfg.Own, now.parts()),
+		MayLeave: publish.MayLeave(f, p.cfg.Node, p.cfg.Own, now.parts()),
 	}
 	was := p.state.Get()
 	if out.equal(was) {
@@ -136,7 +137,7 @@ func (p *Publisher) show(f protocol.Fleet, seen observed, now plan) {
 // controllers describes all controllers.
 func controllers(f protocol.Fleet) []report.EndpointsNode {
 	var out []report.EndpointsNode
-	for _, n := range protocol.ServiceNodes(f) {
+	for _, n := range publish.Nodes(f) {
 		addresses := slices.DeleteFunc([]string{n.Endpoint.Address, n.Endpoint.Secondary}, func(a string) bool { return a == "" })
 		out = append(out, report.EndpointsNode{
 			ID: string(n.ID), Addresses: addresses, Port: n.Endpoint.Port, Serves: n.Serves, Reason: string(n.Reason), Message: n.Message,
@@ -157,7 +158,7 @@ func (p *Publisher) attempt(ctx context.Context, seen observed) error {
 	var errs []error
 	p.readParent(ctx, store, seen)
 	for _, t := range p.plan(snapshot, store, seen) {
-		if t.step.Kind == protocol.PublishWrite {
+		if t.step.Kind == publish.Write {
 			errs = append(errs, p.write(ctx, t, store))
 		}
 	}

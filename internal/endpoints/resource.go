@@ -17,6 +17,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/publish"
 )
 
 const (
@@ -68,7 +69,7 @@ func resourceOf(group, version, kind, name string) kube.Resource {
 
 // object is an object as it was read. The zero version: it does not exist.
 type object struct {
-	protocol.ServiceObject
+	publish.Object
 	name    string
 	version string // resourceVersion
 	family  protocol.Family

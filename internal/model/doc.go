@@ -55,6 +55,6 @@
 // The exhaustive search compares fingerprints of 64 bits. In a search of ten
 // million states, two of them share one with a probability of 3 in a million.
 //
-// The package has no goroutines and no I/O. It imports package protocol, and package
-// trace, which holds its leaders to the rules of those that ship.
+// The package has no goroutines and no I/O. It imports packages protocol and publish, and
+// package trace, which holds its leaders to the rules of those that ship.
 package model

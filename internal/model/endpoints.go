@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/publish"
 )
 
 // This file defines a world of its own: the addresses in the Service kubernetes, and the
@@ -104,7 +105,7 @@ type endpointsWriter struct {
 	writes            nodeSet
 
 	// overwritten is how often it saw that another client replaced Lockstep's write, since
-	// its last pause; more than protocol.Patience: it pauses.
+	// its last pause; more than publish.Patience: it pauses.
 	overwritten uint8
 }
 
@@ -252,8 +253,8 @@ func (s *endpointsState) begin(cfg *EndpointsConfig, i int) string {
 
 func (s *endpointsState) readObject(i int) {
 	w := &s.writers[i]
-	if w.seen.known && protocol.Overwritten(w.seen.published(), s.object.published()) {
-		w.overwritten = min(w.overwritten+1, protocol.Patience+1)
+	if w.seen.known && publish.Overwritten(w.seen.published(), s.object.published()) {
+		w.overwritten = min(w.overwritten+1, publish.Patience+1)
 	}
 	w.seen, w.fresh = s.object, true
 }
@@ -273,12 +274,12 @@ func (s *endpointsState) decide(cfg *EndpointsConfig, i int) string {
 	} else {
 		s.takeSnapshot(i)
 	}
-	step := protocol.Publish(w.facts(cfg))
+	step := publish.Next(w.facts(cfg))
 	w.phase, w.writes = writerIdle, 0
 	switch {
 	case cfg.Off&backCounts != 0 && w.revision < w.seen.revision:
 		return what + ", and waits for a newer one"
-	case step.Kind == protocol.PublishWrite:
+	case step.Kind == publish.Write:
 		w.phase, w.writes = writerDecided, setOf(step.Addresses)
 		return what + ", and sends " + w.writes.String()
 	case step.Reason == protocol.NoneReady && cfg.Off&lastStays != 0 && w.seen.set != 0:
@@ -314,7 +315,7 @@ func (s *endpointsState) judgeWrite(cfg *EndpointsConfig, w *endpointsWriter) [2
 		{"LastAddress", "the last address is removed", w.writes != 0},
 		{"NotOlder", "a lower revision replaces a higher one, and the store did not go back in between", !now.own || !older},
 		{"Yields", "a node in service does not take part, and what another client wrote is replaced", !foreign || w.ready&^w.part == 0},
-		{"Yields", "a sidecar that has seen its write replaced again and again writes at once", !foreign || w.overwritten <= protocol.Patience},
+		{"Yields", "a sidecar that has seen its write replaced again and again writes at once", !foreign || w.overwritten <= publish.Patience},
 	} {
 		if !b.holds && cfg.asks(b.name) {
 			return [2]string{b.name, b.why}
@@ -326,10 +327,10 @@ func (s *endpointsState) judgeWrite(cfg *EndpointsConfig, w *endpointsWriter) [2
 func (c *EndpointsConfig) asks(name string) bool { return c.Only == "" || c.Only == name }
 
 // published translates an object for the protocol.
-func (o serviceObject) published() protocol.ServiceObject {
-	out := protocol.ServiceObject{Known: true, Port: modelPort, Revision: int64(o.revision), Own: o.own, Complete: true, Store: "store"}
+func (o serviceObject) published() publish.Object {
+	out := publish.Object{Known: true, Port: modelPort, Revision: int64(o.revision), Own: o.own, Complete: true, Store: "store"}
 	if !o.own {
-		out.Manager, out.Store = protocol.KubeAPIServer, ""
+		out.Manager, out.Store = publish.KubeAPIServer, ""
 	}
 	if o.foreign {
 		out.Store = "another"
@@ -343,16 +344,16 @@ func (o serviceObject) published() protocol.ServiceObject {
 }
 
 // facts translates the knowledge of a sidecar for the protocol.
-func (w *endpointsWriter) facts(cfg *EndpointsConfig) protocol.PublishFacts {
-	f := protocol.PublishFacts{
+func (w *endpointsWriter) facts(cfg *EndpointsConfig) publish.Facts {
+	f := publish.Facts{
 		Store: "store", Parent: "store", Family: protocol.IPv4, Current: w.seen.published(),
 		Fleet: protocol.Fleet{Revision: int64(w.revision)},
 	}
 	if w.overwritten > 0 && cfg.Off&pauseAfterOverwrite == 0 {
-		f.Lost = protocol.Overwrites{Times: int(w.overwritten), Manager: protocol.KubeAPIServer}
+		f.Lost = publish.Overwrites{Times: int(w.overwritten), Manager: publish.KubeAPIServer}
 	}
 	if w.overwritten > 0 && cfg.Off&firstRepairs != 0 {
-		f.Lost.Times = protocol.Patience + 1
+		f.Lost.Times = publish.Patience + 1
 	}
 	if cfg.Off&parentDecides != 0 {
 		f.Parent = ""

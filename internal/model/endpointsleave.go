@@ -2,6 +2,7 @@ package model
 
 import (
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/publish"
 )
 
 // This file models how a node leaves the Service kubernetes, and whose turn it is to write.
@@ -15,8 +16,8 @@ func (s *endpointsState) stop(cfg *EndpointsConfig, i int) (what string, broken 
 	}
 	f := w.facts(cfg)
 	own := protocol.Endpoint{Address: addressOf(i), Port: modelPort}
-	part := protocol.ServicePart{Known: w.seen.known, Addresses: f.Current.Addresses, Kind: protocol.Publish(f).Kind}
-	if protocol.MayLeave(f.Fleet, protocol.NodeID(addressOf(i)), own, []protocol.ServicePart{part}) && cfg.Off&leavesFirst == 0 {
+	part := publish.Part{Known: w.seen.known, Addresses: f.Current.Addresses, Kind: publish.Next(f).Kind}
+	if publish.MayLeave(f.Fleet, protocol.NodeID(addressOf(i)), own, []publish.Part{part}) && cfg.Off&leavesFirst == 0 {
 		return "", broken
 	}
 	s.stops--
@@ -36,5 +37,5 @@ func (s *endpointsState) hasTurn(cfg *EndpointsConfig, i int) bool {
 	if cfg.Off&turnTaken != 0 {
 		w.ready |= s.gone
 	}
-	return protocol.PublishTurn(w.facts(cfg).Fleet, protocol.NodeID(addressOf(i))) == 0
+	return publish.Delay(w.facts(cfg).Fleet, protocol.NodeID(addressOf(i))) == 0
 }

@@ -3,7 +3,7 @@ package model
 import (
 	"fmt"
 
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/publish"
 )
 
 // EndpointsResult is the result of a search through a world of one Service.
@@ -72,13 +72,13 @@ func (s *endpointsSearch) violated(name, why string, from uint32, last string) {
 
 // follows returns why the Service does not get the addresses of the nodes that are ready,
 // when nothing changes any more and no kube-apiserver writes it; empty: it does. Sidecars
-// repair the writes of a stranger without a pause, up to protocol.Patience of them.
+// repair the writes of a stranger without a pause, up to publish.Patience of them.
 func follows(cfg *EndpointsConfig, st endpointsState) string {
 	if st.reconciles || st.ready == 0 || st.ready&^st.part != 0 || st.part == 0 {
 		return ""
 	}
 	pauses := uint8(1)
-	if cfg.Strangers > 0 && !cfg.Reconciler && cfg.Strangers <= protocol.Patience {
+	if cfg.Strangers > 0 && !cfg.Reconciler && cfg.Strangers <= publish.Patience {
 		pauses = 0
 	}
 	for range 2 * cfg.Nodes {

@@ -92,36 +92,46 @@ func kebab(name string) string {
 	return strings.ToLower(capital.ReplaceAllString(name, "$1-$2"))
 }
 
-// indexRow is a row of an index in protocol/doc.go that begins with an anchor.
+// indexRow is a row of an index in a doc.go that begins with an anchor.
 var (
 	indexRow  = regexp.MustCompile(`(?m)^//\t#([a-z-]+) +(.*)$`)
 	indexFile = regexp.MustCompile(`[a-z0-9_/]+/[a-z0-9_]+\.(?:go|proto)`)
 	indexName = regexp.MustCompile(`(?m)^//\t(?:#[a-z-]+)? +([A-Za-z]+) +([a-z]+\.go) `)
 )
 
-// TestTheIndexOfTheProtocolIsTrue: the tables of protocol/doc.go lead from a section
-// of the page to what decides it, and to what carries it out.
+// TestTheIndexOfTheProtocolIsTrue: the tables of each doc.go lead from a section of
+// the page to what decides it, and to what carries it out.
 func TestTheIndexOfTheProtocolIsTrue(t *testing.T) {
-	text, known := read(t, "protocol/doc.go"), anchors(read(t, "docs/protocol.md"))
-	rows := indexRow.FindAllStringSubmatch(text, -1)
-	if len(rows) < 20 {
-		t.Fatalf("got %d rows: this test no longer understands doc.go", len(rows))
+	rows := 0
+	for _, dir := range []string{"protocol", "protocol/publish"} {
+		rows += len(indexIsTrue(t, dir))
 	}
+	if rows < 20 {
+		t.Fatalf("got %d rows: this test no longer understands doc.go", rows)
+	}
+}
+
+// indexIsTrue returns the rows of the index of a package.
+func indexIsTrue(t *testing.T, dir string) [][]string {
+	t.Helper()
+	text, known := read(t, dir+"/doc.go"), anchors(read(t, "docs/protocol.md"))
+	rows := indexRow.FindAllStringSubmatch(text, -1)
 	for _, row := range rows {
 		if !slices.Contains(known, row[1]) {
-			t.Errorf("protocol/doc.go: docs/protocol.md has no anchor %s", row[1])
+			t.Errorf("%s/doc.go: docs/protocol.md has no anchor %s", dir, row[1])
 		}
 		for _, file := range indexFile.FindAllString(row[2], -1) {
 			if !slices.Contains(files(t), file) {
-				t.Errorf("protocol/doc.go: there is no file %s", file)
+				t.Errorf("%s/doc.go: there is no file %s", dir, file)
 			}
 		}
 	}
 	for _, m := range indexName.FindAllStringSubmatch(text, -1) {
-		if file := "protocol/" + m[2]; !slices.Contains(files(t), file) {
-			t.Errorf("protocol/doc.go: there is no file %s", file)
+		if file := dir + "/" + m[2]; !slices.Contains(files(t), file) {
+			t.Errorf("%s/doc.go: there is no file %s", dir, file)
 		} else if !regexp.MustCompile(`(?m)^(func|type) (\([^)]*\) )?` + m[1] + `\b`).MatchString(read(t, file)) {
-			t.Errorf("protocol/doc.go: %s does not declare %s", file, m[1])
+			t.Errorf("%s/doc.go: %s does not declare %s", dir, file, m[1])
 		}
 	}
+	return rows
 }

@@ -1,20 +1,22 @@
-package protocol
+package publish
 
 import (
 	"slices"
 	"strings"
+
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// OutsideService returns a warning for each node in service whose sidecar runs without
+// Outside returns a warning for each node in service whose sidecar runs without
 // --kubernetes-service while others run with it: pods do not reach its kube-apiserver through
 // the Service.
-func OutsideService(f Fleet) []Warning {
+func Outside(f protocol.Fleet) []protocol.Warning {
 	if !slices.ContainsFunc(f.Records, takesTraffic) {
 		return nil
 	}
-	var out []Warning
+	var out []protocol.Warning
 	for _, id := range outsiders(f) {
-		out = append(out, Warning{Reason: NotPublishing, Subject: string(id), Message: "its sidecar runs without --kubernetes-service, " +
+		out = append(out, protocol.Warning{Reason: protocol.NotPublishing, Subject: string(id), Message: "its sidecar runs without --kubernetes-service, " +
 			"and others run with it: pods do not reach its kube-apiserver through the Service kubernetes; give every sidecar the flag"})
 	}
 	return out
@@ -22,7 +24,7 @@ func OutsideService(f Fleet) []Warning {
 
 // reconcilers lists the nodes whose kube-apiservers write the Service, by its addresses: each
 // such kube-apiserver adds its own. Empty: all nodes, or unknown.
-func reconcilers(f PublishFacts) string {
+func reconcilers(f Facts) string {
 	var own []string
 	nodes := 0
 	for _, r := range f.Fleet.Records {
@@ -42,8 +44,8 @@ func reconcilers(f PublishFacts) string {
 }
 
 // outsiders lists the nodes in service whose sidecars do not take part.
-func outsiders(f Fleet) []NodeID {
-	var out []NodeID
+func outsiders(f protocol.Fleet) []protocol.NodeID {
+	var out []protocol.NodeID
 	for _, r := range f.Records {
 		if r.InService() && !r.Presence.Endpoint.TakesPart() {
 			out = append(out, r.ID)

@@ -1,77 +1,76 @@
-package protocol
+package publish
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// This file decides which addresses the Service kubernetes gets, and which sidecar writes them
-// (docs/protocol.md#kubernetes-service).
-
-// ServiceNode is a controller, and whether its addresses belong in the Service.
-type ServiceNode struct {
-	ID       NodeID
-	Endpoint Endpoint
+// Node is a controller, and whether its addresses belong in the Service.
+type Node struct {
+	ID       protocol.NodeID
+	Endpoint protocol.Endpoint
 	Serves   bool
-	Reason   Reason // Ready, Overridden, or why the addresses do not belong in it
-	Message  string // the same, for people
+	Reason   protocol.Reason // Ready, Overridden, or why the addresses do not belong in it
+	Message  string          // the same, for people
 }
 
-// ServiceNodes returns all controllers, sorted by ID.
-func ServiceNodes(f Fleet) []ServiceNode {
-	port, out := commonPort(f), []ServiceNode{}
+// Nodes returns all controllers, sorted by ID.
+func Nodes(f protocol.Fleet) []Node {
+	port, out := commonPort(f), []Node{}
 	for _, r := range f.Records {
 		if !r.MayServe() && !r.Presence.Endpoint.TakesPart() {
 			continue
 		}
-		n := ServiceNode{ID: r.ID, Endpoint: r.Presence.Endpoint}
+		n := Node{ID: r.ID, Endpoint: r.Presence.Endpoint}
 		n.Reason, n.Message = whyOutside(r, port)
-		n.Serves = n.Reason == Ready || n.Reason == Overridden
+		n.Serves = n.Reason == protocol.Ready || n.Reason == protocol.Overridden
 		out = append(out, n)
 	}
 	return out
 }
 
-func whyOutside(r *Record, port int) (Reason, string) {
+func whyOutside(r *protocol.Record, port int) (protocol.Reason, string) {
 	e := r.Presence.Endpoint
 	switch {
 	case !r.Alive:
-		return NoPresence, "its sidecar does not run, or does not reach etcd"
+		return protocol.NoPresence, "its sidecar does not run, or does not reach etcd"
 	case !e.TakesPart(): // its gate says nothing about the Service
-		return NotPublishing, "its sidecar runs without --kubernetes-service"
+		return protocol.NotPublishing, "its sidecar runs without --kubernetes-service"
 	case r.Node.Cordon.On() && !r.InService():
-		return Cordoned, fmt.Sprintf("it was taken out of service; to end that now: %s", r.Node.Cordon.Remedy(r.ID))
+		return protocol.Cordoned, fmt.Sprintf("it was taken out of service; to end that now: %s", r.Node.Cordon.Remedy(r.ID))
 	case !r.InService():
 		return whyClosed(r.Presence), "its gate is closed"
 	case r.Presence.Down():
 		return r.Presence.NotReady()
 	case e.Port != port:
-		return PortDiffers, fmt.Sprintf("its kube-apiserver serves on port %d, and the others on %d: the Service has one port, so all of them need the same", e.Port, port)
+		return protocol.PortDiffers, fmt.Sprintf("its kube-apiserver serves on port %d, and the others on %d: the Service has one port, so all of them need the same", e.Port, port)
 	}
-	if r.Presence.Reason == Overridden {
-		return Overridden, "its gate is open by an override alone"
+	if r.Presence.Reason == protocol.Overridden {
+		return protocol.Overridden, "its gate is open by an override alone"
 	}
-	return Ready, "its gate is open"
+	return protocol.Ready, "its gate is open"
 }
 
 // whyClosed returns the reason of a closed gate. The presence may contain any reason.
-func whyClosed(p Presence) Reason {
-	if p.Reason == Ready || p.Reason == Overridden {
-		return NotRegistered
+func whyClosed(p protocol.Presence) protocol.Reason {
+	if p.Reason == protocol.Ready || p.Reason == protocol.Overridden {
+		return protocol.NotRegistered
 	}
-	return cmp.Or(p.Reason, NotRegistered)
+	return cmp.Or(p.Reason, protocol.NotRegistered)
 }
 
 // takesTraffic reports whether clients can use a node, by its presence.
-func takesTraffic(r *Record) bool {
+func takesTraffic(r *protocol.Record) bool {
 	return r.Serves() && r.Presence.Endpoint.TakesPart()
 }
 
 // commonPort returns the most common port of the nodes that take traffic. If several are
 // equally common, it is the first of them in the order of the nodes.
-func commonPort(f Fleet) int {
+func commonPort(f protocol.Fleet) int {
 	var ports []int
 	for _, r := range f.Records {
 		if takesTraffic(r) {
@@ -96,18 +95,18 @@ func commonPort(f Fleet) int {
 	return best
 }
 
-// ServiceFamilies returns the families of the addresses that clients can use. The first
+// Families returns the families of the addresses that clients can use. The first
 // is the Service's own family: the family of the first node's first address.
-func ServiceFamilies(f Fleet) []Family {
-	var out []Family
+func Families(f protocol.Fleet) []protocol.Family {
+	var out []protocol.Family
 	for _, first := range []bool{true, false} {
 		for _, r := range f.Records {
 			e := r.Presence.Endpoint
-			family := FamilyOf(e.Address)
+			family := protocol.FamilyOf(e.Address)
 			if !first {
-				family = FamilyOf(e.Secondary)
+				family = protocol.FamilyOf(e.Secondary)
 			}
-			if takesTraffic(r) && family != FamilyUnset && !slices.Contains(out, family) {
+			if takesTraffic(r) && family != protocol.FamilyUnset && !slices.Contains(out, family) {
 				out = append(out, family)
 			}
 		}
@@ -115,8 +114,8 @@ func ServiceFamilies(f Fleet) []Family {
 	return out
 }
 
-// ServiceObject is the present content of an EndpointSlice, or of the Endpoints.
-type ServiceObject struct {
+// Object is the present content of an EndpointSlice, or of the Endpoints.
+type Object struct {
 	Known     bool     // it was read, or it does not exist
 	Addresses []string // sorted, without duplicates
 	Port      int
@@ -129,13 +128,13 @@ type ServiceObject struct {
 
 // OfAnotherStore reports whether an object lists addresses and carries the ID of another
 // store than store.
-func (o ServiceObject) OfAnotherStore(store string) bool {
+func (o Object) OfAnotherStore(store string) bool {
 	return len(o.Addresses) > 0 && o.Store != "" && o.Store != store
 }
 
 // Overwritten reports whether another client replaced Lockstep's addresses or port. An
 // empty object does not count: Lockstep writes it again at once, whichever client emptied it.
-func Overwritten(was, now ServiceObject) bool {
+func Overwritten(was, now Object) bool {
 	return was.Own && !now.Own && len(now.Addresses) > 0 &&
 		(!slices.Equal(was.Addresses, now.Addresses) || was.Port != now.Port)
 }
@@ -175,21 +174,21 @@ func (o Overwrites) Pause() time.Duration {
 // overwrites count as over.
 const ForgetOverwritesAfter = time.Minute
 
-// PublishKind says whether a sidecar writes an object now.
-type PublishKind int
+// Kind says whether a sidecar writes an object now.
+type Kind int
 
 // The kinds. The zero value: not decided.
 const (
-	PublishUnset PublishKind = iota
-	PublishKeep              // it stays as it is
-	PublishWait              // it needs a write, but may not be written now
-	PublishWrite             // it is written, unless it changed after it was read
+	Unset Kind = iota
+	Keep       // it stays as it is
+	Wait       // it needs a write, but may not be written now
+	Write      // it is written, unless it changed after it was read
 )
 
-// PublishStep says how a sidecar treats an object, and why.
-type PublishStep struct {
-	Kind    PublishKind
-	Reason  Reason
+// Step says how a sidecar treats an object, and why.
+type Step struct {
+	Kind    Kind
+	Reason  protocol.Reason
 	Message string
 
 	Addresses []string // to write
@@ -198,35 +197,35 @@ type PublishStep struct {
 	Retry     time.Duration // when a wait ends by itself; 0: never
 }
 
-// PublishReasons lists every reason of a PublishStep, for metrics and documentation.
-func PublishReasons() []Reason {
-	return []Reason{Published, Pending, EndpointsUnread, NoneReady, NotPublishing, OtherStore, ReconcilerRuns, OtherWriter}
+// Reasons lists every reason of a Step, for metrics and documentation.
+func Reasons() []protocol.Reason {
+	return []protocol.Reason{protocol.Published, protocol.Pending, protocol.EndpointsUnread, protocol.NoneReady, protocol.NotPublishing, protocol.OtherStore, protocol.ReconcilerRuns, protocol.OtherWriter}
 }
 
-// PublishFacts are the input of Publish.
-type PublishFacts struct {
+// Facts are the input of Next.
+type Facts struct {
 	// Fleet is a linearizable snapshot, taken after Current was read. So if its revision
 	// is lower than Current's, the store went back, and the snapshot counts.
-	Fleet   Fleet
-	Store   string // the store ID in that snapshot; empty: none
-	Parent  string // the store ID on the parent of the objects; empty: unknown, or none
-	Family  Family // of the object
-	Second  bool   // it is a slice of a family other than the Service's
-	Current ServiceObject
+	Fleet   protocol.Fleet
+	Store   string          // the store ID in that snapshot; empty: none
+	Parent  string          // the store ID on the parent of the objects; empty: unknown, or none
+	Family  protocol.Family // of the object
+	Second  bool            // it is a slice of a family other than the Service's
+	Current Object
 	Lost    Overwrites
 }
 
-// Publish decides whether a sidecar writes an object (docs/protocol.md#kubernetes-service). The
+// Next decides whether a sidecar writes an object (docs/protocol.md#kubernetes-service). The
 // first rule that applies decides. It does not compare revisions: an object that was read before
 // the snapshot, and is unchanged when the write lands, cannot be newer than the snapshot.
-func Publish(f PublishFacts) PublishStep {
+func Next(f Facts) Step {
 	addresses, port := desired(f.Fleet, f.Family)
 	now := f.Current
 	switch {
 	case !now.Known:
-		return waitFor(EndpointsUnread, "the kube-apiserver of this node has not shown the Service yet")
+		return waitFor(protocol.EndpointsUnread, "the kube-apiserver of this node has not shown the Service yet")
 	case f.Store == "":
-		return waitFor(EndpointsUnread, "the store in etcd has no ID yet")
+		return waitFor(protocol.EndpointsUnread, "the store in etcd has no ID yet")
 	// Before anything is judged by the fleet: the object may belong to another control plane.
 	case now.OfAnotherStore(f.Store) && f.Parent != f.Store:
 		return waitForParent(f)
@@ -235,31 +234,31 @@ func Publish(f PublishFacts) PublishStep {
 		return keepLast(f)
 	// No client reads an empty slice. Other writers' addresses in it are theirs.
 	case len(addresses) == 0 && (len(now.Addresses) == 0 || !now.Own):
-		return PublishStep{Kind: PublishKeep, Reason: Published, Message: "no node in service has an address of this family"}
+		return Step{Kind: Keep, Reason: protocol.Published, Message: "no node in service has an address of this family"}
 	case now.Revision > 0 && now.Store == f.Store && now.Complete && now.Port == port && slices.Equal(now.Addresses, addresses):
-		return PublishStep{Kind: PublishKeep, Reason: Published, Message: "the addresses of the nodes in service are published"}
+		return Step{Kind: Keep, Reason: protocol.Published, Message: "the addresses of the nodes in service are published"}
 	}
 	if len(now.Addresses) > 0 && !now.Own {
 		if wait, held := holdBack(f); held {
 			return wait
 		}
 	}
-	return PublishStep{
-		Kind: PublishWrite, Reason: Pending, Message: "the nodes in service have changed",
+	return Step{
+		Kind: Write, Reason: protocol.Pending, Message: "the nodes in service have changed",
 		Addresses: addresses, Port: port, Revision: f.Fleet.Revision,
 	}
 }
 
 // empties reports whether a slice without an address of a node in service is emptied
 // (docs/protocol.md#second-family).
-func (f PublishFacts) empties() bool { return f.Second && len(ServiceFamilies(f.Fleet)) > 0 }
+func (f Facts) empties() bool { return f.Second && len(Families(f.Fleet)) > 0 }
 
-func keepLast(f PublishFacts) PublishStep {
+func keepLast(f Facts) Step {
 	who := "no node is ready"
-	if len(ServiceFamilies(f.Fleet)) > 0 {
+	if len(Families(f.Fleet)) > 0 {
 		who = fmt.Sprintf("no node with an %s address is ready, and the Service has that family", f.Family)
 	}
-	return PublishStep{Kind: PublishKeep, Reason: NoneReady, Message: who + ", so the last addresses stay"}
+	return Step{Kind: Keep, Reason: protocol.NoneReady, Message: who + ", so the last addresses stay"}
 }
 
 // ParentRetry is how long a sidecar uses the ID that it read from the parent.
@@ -267,8 +266,8 @@ const ParentRetry = 10 * time.Second
 
 // waitForParent leaves an object to the sidecars of another store. Only the parent proves that
 // such sidecars exist: clients cannot change it as easily as the Service.
-func waitForParent(f PublishFacts) PublishStep {
-	out := waitFor(OtherStore, fmt.Sprintf("the Service has the ID of another store (%s, this one is %s), and the ConfigMap lockstep in kube-system, which decides, was not read or has no ID", f.Current.Store, f.Store))
+func waitForParent(f Facts) Step {
+	out := waitFor(protocol.OtherStore, fmt.Sprintf("the Service has the ID of another store (%s, this one is %s), and the ConfigMap lockstep in kube-system, which decides, was not read or has no ID", f.Current.Store, f.Store))
 	if f.Parent != "" {
 		out.Message = fmt.Sprintf("the sidecars of another store (%s, this one is %s) write the Service: stop them, or give this store that ID: sidecar store adopt", f.Parent, f.Store)
 	}
@@ -276,38 +275,38 @@ func waitForParent(f PublishFacts) PublishStep {
 	return out
 }
 
-func waitFor(r Reason, message string) PublishStep {
-	return PublishStep{Kind: PublishWait, Reason: r, Message: message}
+func waitFor(r protocol.Reason, message string) Step {
+	return Step{Kind: Wait, Reason: r, Message: message}
 }
 
 // holdBack decides whether Lockstep leaves an object to the client that wrote it. Lockstep
 // takes the object over only if every node in service takes part, and not while another
 // client keeps overwriting it.
-func holdBack(f PublishFacts) (wait PublishStep, held bool) {
+func holdBack(f Facts) (wait Step, held bool) {
 	if n := len(outsiders(f.Fleet)); n > 0 {
-		return waitFor(NotPublishing, fmt.Sprintf("%s is in service and its sidecar runs without --kubernetes-service, so %s goes on writing the Service; "+
+		return waitFor(protocol.NotPublishing, fmt.Sprintf("%s is in service and its sidecar runs without --kubernetes-service, so %s goes on writing the Service; "+
 			"start every kube-apiserver with --endpoint-reconciler-type=none and every sidecar with --kubernetes-service",
 			outsiders(f.Fleet)[0], cmp.Or(f.Current.Manager, "another client"))), true
 	}
 	rest := f.Lost.Pause() - f.Lost.Ago
 	if f.Lost.Times == 0 || rest <= 0 {
-		return PublishStep{}, false
+		return Step{}, false
 	}
 	if f.Lost.Manager == KubeAPIServer {
-		wait = waitFor(ReconcilerRuns, "a kube-apiserver writes the Service itself, and replaces what Lockstep writes: start every kube-apiserver with --endpoint-reconciler-type=none")
+		wait = waitFor(protocol.ReconcilerRuns, "a kube-apiserver writes the Service itself, and replaces what Lockstep writes: start every kube-apiserver with --endpoint-reconciler-type=none")
 		if names := reconcilers(f); names != "" {
 			wait.Message += "; it now has the address of " + names + " alone, so it is probably that one"
 		}
 		wait.Message += "; if all have it, another client claims that name: the audit log has its user"
 	} else {
-		wait = waitFor(OtherWriter, fmt.Sprintf("a client that calls itself %q (field manager) replaces what Lockstep writes: stop it; the audit log has its user", f.Lost.Manager))
+		wait = waitFor(protocol.OtherWriter, fmt.Sprintf("a client that calls itself %q (field manager) replaces what Lockstep writes: stop it; the audit log has its user", f.Lost.Manager))
 	}
 	wait.Retry = rest
 	return wait, true
 }
 
 // desired returns the addresses of the nodes in service, sorted, and their port.
-func desired(f Fleet, family Family) (addresses []string, port int) {
+func desired(f protocol.Fleet, family protocol.Family) (addresses []string, port int) {
 	port = commonPort(f)
 	for _, r := range f.Records {
 		e := r.Presence.Endpoint
@@ -325,15 +324,15 @@ const (
 	maxTurns  = 8
 )
 
-// PublishTurn is how long a sidecar waits before it writes a change that others see as
+// Delay is how long a sidecar waits before it writes a change that others see as
 // well: the leader writes at once, then the nodes that take traffic in the order of
 // their IDs, then the others. Each checks first whether another sidecar wrote it.
-func PublishTurn(f Fleet, own NodeID) time.Duration {
-	var order []NodeID
+func Delay(f protocol.Fleet, own protocol.NodeID) time.Duration {
+	var order []protocol.NodeID
 	for _, r := range f.Records {
 		switch {
 		case !takesTraffic(r):
-		case r.Presence.Election == Leading:
+		case r.Presence.Election == protocol.Leading:
 			order = slices.Insert(order, 0, r.ID)
 		default:
 			order = append(order, r.ID)
