@@ -135,3 +135,23 @@ func indexIsTrue(t *testing.T, dir string) [][]string {
 	}
 	return rows
 }
+
+// section is a section of a page: its anchor, and its title.
+var section = regexp.MustCompile(`<a id="([a-z-]+)"></a>\n\n##+ (.+)`)
+
+// TestTheTopicsOfTheProtocolAreAllItsSections: a reader does not look for a section below
+// one about another subject.
+func TestTheTopicsOfTheProtocolAreAllItsSections(t *testing.T) {
+	page := read(t, "docs/protocol.md")
+	_, topics, _ := strings.Cut(page, "| topic | sections |")
+	topics, _, _ = strings.Cut(topics, "\n\n")
+	all := section.FindAllStringSubmatch(page, -1)
+	if len(all) < 30 {
+		t.Fatalf("got %d sections: this test no longer understands the page", len(all))
+	}
+	for _, s := range all {
+		if link := "[" + s[2] + "](#" + s[1] + ")"; !strings.Contains(topics, link) {
+			t.Errorf("docs/protocol.md: the table of topics has no %s", link)
+		}
+	}
+}
