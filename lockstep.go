@@ -25,7 +25,9 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/app"
+	"github.com/lockstep-dev/lockstep/status"
 )
 
 // Sidecar is one sidecar. Its methods may be called from many goroutines.
@@ -59,12 +61,17 @@ func (s *Sidecar) Run(ctx context.Context) error { return s.app.Run(ctx) }
 // WaitReady returns nil when the gate opens: from then on this node's
 // kube-apiserver may serve. It returns the error of ctx if ctx ends first, and
 // an error that wraps status.ErrClosed if the sidecar stops first. It may be
-// called before Run. The gate can close again: follow Ready, or /readyz.
+// called before Run. The gate can close again: follow Verdict.
 func (s *Sidecar) WaitReady(ctx context.Context) error { return s.app.WaitReady(ctx) }
 
 // Ready reports whether the gate is open now. /readyz reports the same, and with
 // Options.APIServerReadyz also checks the kube-apiserver. Ready is false before Run and after it.
 func (s *Sidecar) Ready() bool { return s.app.Ready() }
+
+// Verdict returns the decision of the gate, with its reason and the time at which that began, for a program that
+// also acts when the gate closes: Load it, act, and wait for its channel (package event). /readyz
+// follows within a moment. Only the sidecar may Set it.
+func (s *Sidecar) Verdict() *event.Value[status.Verdict] { return s.app.Verdict() }
 
 // Handler returns the HTTP API, to be served by the program's own server beside or instead of the
 // listener at Options.Listen. It expects to be at the root: mount it elsewhere with

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
@@ -136,8 +137,20 @@ func TestSidecar_withoutListener(t *testing.T) {
 		t.Error("not ready after WaitReady")
 	}
 	f.wantReadyz(s.Handler(), http.StatusOK)
+	open, closed := s.Verdict().Load()
+	if !open.Ready {
+		t.Errorf("got the verdict %+v, want an open gate", open)
+	}
 
 	stop()
+	select {
+	case <-closed:
+	default:
+		t.Error("who follows the verdict does not learn that the gate closed")
+	}
+	if v := s.Verdict().Get(); v.Ready || v.Reason != protocol.ShuttingDown {
+		t.Errorf("got the verdict %+v after Run", v)
+	}
 	if s.Ready() {
 		t.Error("ready after Run")
 	}
@@ -238,5 +251,46 @@ func TestClose_withoutRun(t *testing.T) {
 	}
 	if err := s.Run(t.Context()); err == nil {
 		t.Error("Run ran after Close")
+	}
+}
+
+// TestRegisterer: a program gets the metrics of its sidecars, and those of one that has ended no longer.
+func TestRegisterer(t *testing.T) {
+	f, registry := newFixture(t), prometheus.NewRegistry()
+	count := func(name string) (n int) {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, family := range families {
+			if family.GetName() == name {
+				n = len(family.GetMetric())
+			}
+		}
+		return n
+	}
+	f.opts.Registerer = prometheus.WrapRegistererWith(prometheus.Labels{"sidecar": "a"}, registry)
+	first, err := New(f.opts, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(f.opts, nil); err == nil || !strings.Contains(err.Error(), "wrap the registry with a label for each") {
+		t.Errorf("a second sidecar with the same metrics: got %v", err)
+	}
+	f.opts.Registerer = prometheus.WrapRegistererWith(prometheus.Labels{"sidecar": "b"}, registry)
+	second, err := New(f.opts, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := count("lockstep_readyz"); n != 2 {
+		t.Errorf("got %d gauges of two sidecars", n)
+	}
+	for _, s := range []*Sidecar{first, second} {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := count("lockstep_readyz"); n != 0 {
+		t.Errorf("got %d gauges after the sidecars were closed", n)
 	}
 }

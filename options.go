@@ -1,17 +1,18 @@
 package lockstep
 
 import (
-	"github.com/lockstep-dev/lockstep/internal/cluster/member"
-
 	"cmp"
 	"errors"
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/httpapi/reviews"
 	"github.com/lockstep-dev/lockstep/internal/app"
+	"github.com/lockstep-dev/lockstep/internal/cluster/member"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
@@ -199,6 +200,10 @@ type Options struct {
 	// Flags are shown at /flagz, in this order. They must contain no secret. Nil: none. There is no
 	// flag for this field.
 	Flags []httpapi.Flag
+	// Registerer gets the sidecar's metrics, which /metrics shows too, from New until Run or Close
+	// returns. A program that runs several sidecars wraps it with a label for each
+	// (prometheus.WrapRegistererWith). Nil: only /metrics shows them. There is no flag for this field.
+	Registerer prometheus.Registerer
 }
 
 // BuiltinBundle is the value of Options.Bundle for the bundle that is part of the
@@ -363,7 +368,7 @@ func (o Options) config() (app.Config, error) {
 		Services: o.Services, DataDir: o.DataDir, NodeAddress: o.NodeAddress,
 		Etcd: reach, Embedded: embedded, Snapshots: snapshots,
 		Kubeconfig: o.Kubeconfig, Bundle: o.Bundle,
-		Listen: o.Listen, AnonymousStatus: o.AnonymousStatus, OpenAPI: openAPI, Flags: o.Flags,
+		Listen: o.Listen, AnonymousStatus: o.AnonymousStatus, OpenAPI: openAPI, Flags: o.Flags, Registerer: o.Registerer,
 		TLS:     httpapi.TLS{CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, ClientCAFile: o.ClientCAFile},
 		Reviews: o.reviews(), Profiling: o.Profiling,
 		LeaseTTL: o.LeaseTTL, ShutdownDelay: o.ShutdownDelay, ResyncInterval: o.ResyncInterval,

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
@@ -82,7 +84,7 @@ func TestOptions_reachTheWiring(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", field, err)
 		}
-		if cmp.Equal(before, after) {
+		if cmp.Equal(before, after, cmpopts.EquateComparable(&prometheus.Registry{})) {
 			t.Errorf("Options.%s is lost", field)
 		}
 	}
@@ -126,6 +128,8 @@ func set(t *testing.T, v reflect.Value, field string) {
 		v.Set(reflect.ValueOf(value))
 	case []httpapi.Flag:
 		v.Set(reflect.ValueOf([]httpapi.Flag{{Name: "f"}}))
+	case nil: // an interface
+		v.Set(reflect.ValueOf(prometheus.NewRegistry()))
 	default:
 		t.Errorf("Options.%s: this test knows no value for its type", field)
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/lockstep-dev/lockstep/election"
@@ -111,6 +110,7 @@ type App struct {
 	live           *liveness
 	snapshot       *event.Value[httpapi.Snapshot]
 	server         *httpapi.Server
+	registries     *registries
 }
 
 // New reads the bundle, the kubeconfig and the certificates, and opens the listener. It starts
@@ -181,8 +181,8 @@ func (a *App) wire() error {
 			return fmt.Errorf("open the HTTP API (--listen): %w", err)
 		}
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry := newRegistries(a.cfg.Registerer)
+	a.registries = registry
 	a.cluster = cluster.NewManager(cluster.Config{
 		Embedded: a.cfg.Embedded, Client: a.etcd, Reach: reach, Log: a.log, Registerer: registry, AwaitServices: a.awaitServices,
 	})
@@ -211,7 +211,7 @@ func (a *App) wire() error {
 	a.registerMetrics(registry)
 	a.kubeconfig.transport.Observe(registerRequests(registry).answered)
 	a.etcd.Observe(registerEtcdRequests(registry))
-	return a.wireServer(registry)
+	return errors.Join(a.wireServer(registry), registry.Err())
 }
 
 func (a *App) wireFleet() {
@@ -252,7 +252,7 @@ func (a *App) newReconciler(registry prometheus.Registerer) (Reconciler, error) 
 	return applier{r}, err
 }
 
-func (a *App) wireServer(registry *prometheus.Registry) error {
+func (a *App) wireServer(registry *registries) error {
 	a.snapshot = event.New(a.snapshotNow())
 	reviewer, err := a.newReviewer(registry)
 	if err != nil {
@@ -308,6 +308,9 @@ func (a *App) URL() string {
 // Handler returns the HTTP API.
 func (a *App) Handler() http.Handler { return a.server.Handler() }
 
+// Verdict returns the gate's verdict, which only the gate sets.
+func (a *App) Verdict() *event.Value[status.Verdict] { return a.gate.Verdict() }
+
 // Ready reports whether the gate is open now, as /readyz shows it.
 func (a *App) Ready() bool { return a.snapshot.Get().Gate.Verdict.Ready }
 
@@ -349,6 +352,9 @@ func (a *App) release() error {
 	}
 	if a.etcd != nil {
 		errs = append(errs, a.etcd.Close())
+	}
+	if a.registries != nil {
+		a.registries.release()
 	}
 	return errors.Join(errs...)
 }

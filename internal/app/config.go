@@ -3,6 +3,8 @@ package app
 import (
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/cluster"
@@ -36,6 +38,8 @@ type Config struct {
 	Profiling bool
 	OpenAPI   string
 	Flags     []httpapi.Flag
+	// Registerer gets the sidecar's metrics besides /metrics. nil: none.
+	Registerer prometheus.Registerer
 
 	LeaseTTL         time.Duration
 	ShutdownDelay    time.Duration

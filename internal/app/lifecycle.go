@@ -35,6 +35,7 @@ func (a *App) Run(ctx context.Context) error {
 		a.keepRecording()
 	}
 	err = errors.Join(err, a.unlock(), a.etcd.Close())
+	a.registries.release()
 	a.log.Info("stopped")
 	return err
 }
