@@ -164,7 +164,9 @@ func (b *bench) turnsAtOnce(ctx context.Context, nodes trio) error {
 
 // turn types sidecar turn on a node.
 func (b *bench) turn(ctx context.Context, s *cluster.Sidecar, prefix string, args ...string) error {
-	line := append([]string{"turn", "--server=" + s.URL(), "--etcd-servers=" + b.cluster.Etcd.Endpoints()[0], "--etcd-prefix=" + prefix}, args...)
+	line := append([]string{
+		"turn", "--server=" + s.URL(), "--etcd-servers=" + b.cluster.Etcd.Endpoints()[0], "--etcd-prefix=" + prefix,
+	}, args...)
 	if out, err := exec.CommandContext(ctx, b.cluster.SidecarBinary(), line...).CombinedOutput(); err != nil {
 		return fmt.Errorf("sidecar %s: %w: %s", strings.Join(line, " "), err, out)
 	}

@@ -65,7 +65,10 @@ func (m *Machine) connect(first *Machine, i int) {
 		m.ip(first, "link add to-"+name+" type veth peer name eth0 netns "+m.pid())
 		m.ip(first, "link set to-"+name+" master bridge up")
 	}
-	for _, args := range []string{"link set lo up", "link set " + device + " up", "addr add " + m.Address + "/24 dev " + device, "route add default dev " + device} {
+	for _, args := range []string{
+		"link set lo up", "link set " + device + " up",
+		"addr add " + m.Address + "/24 dev " + device, "route add default dev " + device,
+	} {
 		m.ip(m, args)
 	}
 }
@@ -97,7 +100,8 @@ func (m *Machine) awaitRunning() {
 
 // Try types a line into a shell of the machine's root user, and returns what it prints.
 func (m *Machine) Try(line string) (string, error) {
-	cmd := exec.CommandContext(m.Context(), "nsenter", "--target="+m.pid(), "--user", "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--",
+	cmd := exec.CommandContext(m.Context(), "nsenter", "--target="+m.pid(),
+		"--user", "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--",
 		"env", "-i", "PATH=/opt:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "bash", "-uc", line)
 	cmd.Dir = "/"
 	out, err := cmd.CombinedOutput()
