@@ -21,7 +21,7 @@ type changeRig struct {
 
 func newChangeRig(t *testing.T) *changeRig {
 	t.Helper()
-	r := &changeRig{supervisedRig: newSupervisedRigOf(t, nil, inTurn("/1"))}
+	r := &changeRig{supervisedRig: newSupervisedRigOf(t, nil, process("api", protocol.RoleController, "/1"))}
 	r.variables.Set(service.Variables{EtcdServers: "http://a"})
 	r.server = &Server{
 		cfg: ServerConfig{
@@ -39,14 +39,8 @@ func newChangeRig(t *testing.T) *changeRig {
 	return r
 }
 
-func inTurn(command string) service.Service {
-	s := process("api", protocol.RoleController, command)
-	s.Restart = service.RestartInTurn
-	return s
-}
-
 func (r *changeRig) change(command string) {
-	r.server.found.Set([]service.Service{inTurn(command)})
+	r.server.found.Set([]service.Service{process("api", protocol.RoleController, command)})
 	synctest.Wait()
 }
 

@@ -15,7 +15,7 @@ func etcdAuthorityWrong(b *broken) {
 	dir := b.bundle("bundle", one)
 	b.start("cp-1", dir)
 	b.ready("cp-1")
-	const service = "apiVersion: lockstep.dev/v1\nkind: Service\nmetadata: {name: kube-apiserver}\nrole: kubernetes_controller\nprocess: {command: "
+	const service = "apiVersion: lockstep.dev/v1\nkind: Service\nmetadata: {name: kube-apiserver}\nrole: kubernetes_controller\nrestart: immediately\nprocess: {command: "
 	file := b.service("cp-2", dir, service+"[/bin/sleep, \"9000000\"]}\n")
 
 	addr, err := etcdtest.FreeAddr()

@@ -483,7 +483,7 @@ func serviceCrashes(b *broken) {
 	dir := b.bundle("bundle", one)
 	b.start("cp-1", dir)
 	b.ready("cp-1")
-	const service = "apiVersion: lockstep.dev/v1\nkind: Service\nmetadata: {name: apiserver}\nrole: kubernetes_controller\nprocess: {command: "
+	const service = "apiVersion: lockstep.dev/v1\nkind: Service\nmetadata: {name: apiserver}\nrole: kubernetes_controller\nrestart: immediately\nprocess: {command: "
 	file := b.service("cp-2", dir, service+"[/bin/sleep, \"9000000\"]}\n")
 	b.write(file, service+"[/bin/sh, -c, \"echo 'unknown flag: --etcd-server'; exit 2\"]}\n")
 	b.says("cp-2", "GATE|ready", "SERVICES", "apiserver|BackOff|no", "NOT READY  why", "apiserver  it ended: exit status 2", "| unknown flag: --etcd-server",
@@ -508,7 +508,7 @@ func (b *broken) service(node, bundle, text string) (file string) {
 }
 
 // serviceNeverReady has a service that runs and does not become ready after a change of its
-// file, and one that is not required, for which no gate waits.
+// file, for which its node took a turn, and one that is not required, for which no gate waits.
 func serviceNeverReady(b *broken) {
 	dir := b.bundle("bundle", one)
 	b.start("cp-1", dir)
@@ -531,8 +531,12 @@ func serviceNeverReady(b *broken) {
 	limited, cancel := context.WithTimeout(b.Context(), 3*protocol.ServicePatience)
 	defer cancel()
 	b.must(cluster.Poll(limited, statusHas(b.sidecars["cp-1"], `"reason": "ServiceNotReady"`)))
+	b.must(cluster.Poll(limited, statusHas(b.sidecars["cp-1"], `"reason": "TurnFailed"`)))
 	why := `its service "lb" runs and does not become ready: |` + addr + `: connect: connection refused; its file: |/services-`
-	b.says("cp-2", "GATE|ready", "lb|Running|no", "UPGRADE|do not start", "cp-2: a service of it is not ready (see WARNINGS)", "cp-2|"+why)
+	b.says("cp-2", "GATE|NOT READY", "lb|Running|no", "UPGRADE|do not start", "cp-2: a service of it is not ready (see WARNINGS)", "cp-2|"+why)
+	for _, node := range []string{"cp-1", "cp-2", "cp-3"} {
+		b.says(node, "TURN|cp-2 has the turn|start again what has changed: lb|ITS WORK HAS FAILED: "+why+"|repair the file of the service on that node|sidecar turn end cp-2")
+	}
 	b.says("cp-3", "GATE|ready", "lb|Running|no, not required", "cp-3|"+why)
 	b.says("cp-1", "cp-2|"+why, "cp-3|"+why, "cp-2: a service of it is not ready (see WARNINGS)")
 }

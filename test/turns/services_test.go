@@ -21,17 +21,14 @@ import (
 // serviceWord is the first argument of the service of a node.
 const serviceWord = "service"
 
-// inTurn is a line of the file of a service that takes turns.
-const inTurn = "restart: in-turn\n"
-
 // startsFor is how long a service takes to listen.
 const startsFor = 300 * time.Millisecond
 
-// serveAs answers with a word at an address, until it is killed. The word broken is not served.
+// serveAs answers with a word at an address, until it is killed. With the word broken it ends.
 func serveAs(address, word string) error {
 	<-time.After(startsFor)
 	if word == "broken" {
-		<-time.After(time.Hour)
+		return errors.New("it is broken")
 	}
 	return http.ListenAndServe(address, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { //nolint:gosec // only the test asks
 		fmt.Fprint(w, word)
@@ -61,7 +58,7 @@ func newServing(t *testing.T) *serving {
 		}
 		n.services = filepath.Join(dir, n.id, "services")
 		n.cfg.Args = append(n.cfg.Args, "--services="+n.services, "--data-dir="+filepath.Join(dir, n.id, "data"), "--node-address=127.0.0.1")
-		s.change(t, n, "one", inTurn)
+		s.change(t, n, "one", "")
 	})
 	return s
 }
@@ -158,7 +155,7 @@ func TestServices(t *testing.T) {
 	s := newServing(t)
 	unwatch, stop := s.followServing(), s.clients()
 	for _, n := range s.nodes {
-		s.change(t, n, "two", inTurn)
+		s.change(t, n, "two", "")
 	}
 	for _, n := range s.nodes {
 		s.awaitWord(n, "two")
@@ -193,8 +190,8 @@ func TestServices_faults(t *testing.T) {
 		}
 		return err
 	})
-	s.change(t, first, "broken", inTurn)
-	s.change(t, second, "broken", inTurn)
+	s.change(t, first, "broken", "")
+	s.change(t, second, "broken", "")
 	s.awaitStatus(`cp-1 waits for a turn`, `cp-2 waits for a turn`, `node "cp-3" is dead`)
 	s.start(third)
 	s.awaitStatus("has the turn", "waits for a turn")
@@ -208,9 +205,12 @@ func TestServices_faults(t *testing.T) {
 	}
 	stop := s.clients()
 	s.start(holder)
-	s.awaitStatus(holder.id+" has the turn", waits.id+" waits for a turn")
+	s.awaitStatus(holder.id+" has the turn", `ITS WORK HAS FAILED: its service "api" ended (exit status 1)`, waits.id+" waits for a turn")
+	for _, n := range []*node{waits, third} {
+		s.awaitWord(n, "one")
+	}
 	for _, n := range s.nodes {
-		s.change(t, n, "two", inTurn)
+		s.change(t, n, "two", "")
 	}
 	for _, n := range s.nodes {
 		s.awaitWord(n, "two")

@@ -2,13 +2,16 @@ package service
 
 import "slices"
 
-// The values of restart in a service file. RestartImmediately is the default: the service is
-// restarted as soon as its file changes, on all nodes at once if all files change. With
-// RestartInTurn, the nodes restart it one after another.
+// The values of restart in a service file. RestartInTurn is the default: the nodes restart the
+// service one after another. With RestartImmediately, it is restarted as soon as its file changes, on
+// all nodes at once if all files change.
 const (
 	RestartImmediately = "immediately"
 	RestartInTurn      = "in-turn"
 )
+
+// InTurn reports whether the service is restarted in a turn of its node.
+func (s Service) InTurn() bool { return s.Restart != RestartImmediately }
 
 // Held returns the services to run while changed ones wait for a turn of their node, and the names
 // of the waiting ones. If names is empty, none waits, and held is found. Only services of role
@@ -17,9 +20,9 @@ func Held(role string, now, found []Service) (held []Service, names []string) {
 	waits := func(s Service) bool {
 		i := slices.IndexFunc(found, func(f Service) bool { return f.Name == s.Name })
 		if i < 0 {
-			return s.Role == role && s.Restart == RestartInTurn
+			return s.Role == role && s.InTurn()
 		}
-		return s.Role == role && found[i].Restart == RestartInTurn && !s.Equal(found[i])
+		return s.Role == role && found[i].InTurn() && !s.Equal(found[i])
 	}
 	for _, s := range now {
 		if waits(s) {
@@ -40,7 +43,7 @@ func Held(role string, now, found []Service) (held []Service, names []string) {
 	for _, f := range found {
 		isNew := !slices.ContainsFunc(now, func(s Service) bool { return s.Name == f.Name })
 		// A new service may need something of a waiting one: its port, for example.
-		if isNew && (f.Role != role || f.Restart != RestartInTurn) {
+		if isNew && (f.Role != role || !f.InTurn()) {
 			held = append(held, f)
 		}
 	}

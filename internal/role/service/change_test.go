@@ -12,11 +12,11 @@ func changing(name, command, restart string) Service {
 // A changed service that takes turns keeps running as it was, and new ones wait for it. Other
 // services change at once.
 func TestHeld(t *testing.T) {
-	a, b, c := changing("a", "1", RestartInTurn), changing("b", "1", ""), changing("c", "1", RestartInTurn)
-	a2, b2 := changing("a", "2", RestartInTurn), changing("b", "2", "")
-	otherRole := Service{Name: "w", Role: "worker", Restart: RestartInTurn, Process: &Process{Command: []string{"1"}}}
-	otherRole2 := Service{Name: "w", Role: "worker", Restart: RestartInTurn, Process: &Process{Command: []string{"2"}}}
-	optedOut := changing("a", "2", "")
+	a, b, c := changing("a", "1", ""), changing("b", "1", RestartImmediately), changing("c", "1", "")
+	a2, b2 := changing("a", "2", ""), changing("b", "2", RestartImmediately)
+	otherRole := Service{Name: "w", Role: "worker", Process: &Process{Command: []string{"1"}}}
+	otherRole2 := Service{Name: "w", Role: "worker", Process: &Process{Command: []string{"2"}}}
+	optedOut := changing("a", "2", RestartImmediately)
 	for name, tt := range map[string]struct {
 		now, found, held []Service
 		names            []string
@@ -29,7 +29,7 @@ func TestHeld(t *testing.T) {
 		"it has another name":          {[]Service{a}, []Service{c}, []Service{a}, []string{"a"}},
 		"a new one beside":             {[]Service{a}, []Service{a, c}, []Service{a, c}, nil},
 		"another role takes no turns":  {[]Service{a, otherRole}, []Service{a, otherRole2}, []Service{a, otherRole2}, nil},
-		"only how it is started again": {[]Service{b}, []Service{changing("b", "1", RestartInTurn)}, []Service{changing("b", "1", RestartInTurn)}, nil},
+		"only how it is started again": {[]Service{b}, []Service{changing("b", "1", "")}, []Service{changing("b", "1", "")}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			held, names := Held("controller", tt.now, tt.found)

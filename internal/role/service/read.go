@@ -86,8 +86,8 @@ func (l *loader) service(d strict.Document) Service {
 		l.readiness(f.In("readiness"), s.Readiness)
 	}
 	switch in.Restart {
-	case "", RestartImmediately:
-	case RestartInTurn:
+	case "", RestartInTurn:
+	case RestartImmediately:
 		s.Restart = in.Restart
 	default:
 		f.Add("restart", "must be %s or %s", RestartInTurn, RestartImmediately)

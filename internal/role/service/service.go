@@ -24,7 +24,7 @@ type Service struct {
 	// Optional: neither the gate nor the services after it wait until it is ready
 	// (required: false).
 	Optional bool
-	// Restart is RestartInTurn, or empty: immediately. Equal ignores it.
+	// Restart is RestartImmediately, or empty: in turn. Equal ignores it.
 	Restart string
 	// Source is the file that it was loaded from. Equal and Digest ignore it.
 	Source Source `json:"-"`
