@@ -86,7 +86,7 @@ func (t Turn) Remedy() string {
 	case TurnOfCommand, TurnOfReboot:
 		return fmt.Sprintf("start the same command again on that node, or give the turn up: sidecar turn end %s", t.Node)
 	case TurnOfServices:
-		return fmt.Sprintf("repair the file of the service on that node, or give the turn up: sidecar turn end %s", t.Node)
+		return fmt.Sprintf("repair the file of the service on that node, and its turn goes on; to give the turn up: sidecar turn end %s --force", t.Node)
 	default:
 		return fmt.Sprintf("when its work is done: sidecar turn end %s", t.Node)
 	}
