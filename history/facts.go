@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // Facts are a sidecar's view of its node and the fleet at one moment, as far as it matters later.
@@ -22,7 +23,7 @@ type Facts struct {
 	Warnings  []protocol.Warning // that this node reports to the others
 	Digest    string             // of this node's bundle
 	Version   protocol.Version   // of this node
-	Services  []ServiceFacts
+	Services  []report.Service
 	Repairs   int64 // of objects, by this process
 	// Pass is when this process completed a pass, which removed Pruned objects.
 	Pass   time.Time
@@ -35,22 +36,9 @@ type Facts struct {
 	Leader  protocol.NodeID
 	Epoch   int64 // of Leader
 	Status  protocol.StatusView
-	Fleet   protocol.Fleet // of revision 0: not known yet
-	Store   string         // the store ID; empty: not known
-	Members []MemberFacts  // of the etcd that the sidecars run
-}
-
-// ServiceFacts describe one service of this node.
-type ServiceFacts struct {
-	Name     string
-	Restarts int
-	LastExit string
-}
-
-// MemberFacts describe one member of etcd.
-type MemberFacts struct {
-	ID   string
-	Node protocol.NodeID
+	Fleet   protocol.Fleet  // of revision 0: not known yet
+	Store   string          // the store ID; empty: not known
+	Members []report.Member // of the etcd that the sidecars run
 }
 
 // Happening is one difference between two snapshots of facts, or a condition in one of them.
@@ -236,7 +224,7 @@ func compareHere(was, now Facts) []Happening {
 		})
 	}
 	for _, s := range now.Services {
-		at := slices.IndexFunc(was.Services, func(o ServiceFacts) bool { return o.Name == s.Name })
+		at := slices.IndexFunc(was.Services, func(o report.Service) bool { return o.Name == s.Name })
 		if at < 0 || s.Restarts <= was.Services[at].Restarts {
 			continue
 		}
@@ -320,17 +308,17 @@ func compareMembers(was, now Facts) []Happening {
 	}
 	var out []Happening
 	for _, m := range now.Members {
-		if !slices.ContainsFunc(was.Members, func(o MemberFacts) bool { return o.ID == m.ID }) {
+		if !slices.ContainsFunc(was.Members, func(o report.Member) bool { return o.ID == m.ID }) {
 			out = append(out, Happening{
-				Kind: Member, Node: m.Node, Subject: m.ID, Reason: MemberAdded, Message: "member " + m.ID + " of etcd was added",
+				Kind: Member, Node: protocol.NodeID(m.Node), Subject: m.ID, Reason: MemberAdded, Message: "member " + m.ID + " of etcd was added",
 				Fleet: true, Mark: 1,
 			})
 		}
 	}
 	for _, m := range was.Members {
-		if !slices.ContainsFunc(now.Members, func(o MemberFacts) bool { return o.ID == m.ID }) {
+		if !slices.ContainsFunc(now.Members, func(o report.Member) bool { return o.ID == m.ID }) {
 			out = append(out, Happening{
-				Kind: Member, Node: m.Node, Subject: m.ID, Reason: MemberLeft, Message: "member " + m.ID + " has left etcd",
+				Kind: Member, Node: protocol.NodeID(m.Node), Subject: m.ID, Reason: MemberLeft, Message: "member " + m.ID + " has left etcd",
 				Fleet: true, Mark: 2,
 			})
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 var (
@@ -75,16 +76,18 @@ func TestCompare(t *testing.T) {
 		{"other roles", with(func(f *Facts) { f.Fleet.Records[1].Revision, f.Fleet.Records[1].Node.Roles.Worker = 30, true }), []string{"node b Changed 1: its roles are [kubernetes_controller kubernetes_worker] (before: [kubernetes_controller])"}},
 		{"a restore", with(func(f *Facts) { f.Fleet.Rewinds++; f.Fleet.Records = nil }), []string{"store  WentBack 1: etcd went back to an older state, as after a restore from a backup, or is another one"}},
 		{"another bundle", with(func(f *Facts) { f.Digest = "e" }), []string{"bundle a Changed 1: it runs another bundle, of version 0.0.0"}},
-		{"a crashed service", with(func(f *Facts) { f.Services = []ServiceFacts{{"kube-apiserver", 2, "signal: killed"}} }), []string{"service a Restarted 2: the service kube-apiserver was started again: signal: killed"}},
+		{"a crashed service", with(func(f *Facts) {
+			f.Services = []report.Service{{Name: "kube-apiserver", Restarts: 2, LastExit: "signal: killed"}}
+		}), []string{"service a Restarted 2: the service kube-apiserver was started again: signal: killed"}},
 		{"repairs", with(func(f *Facts) { f.Repairs = 3 }), []string{"object a Repaired 3: an object that another client changed was repaired"}},
 		{"removals", with(func(f *Facts) { f.Pass, f.Pruned = t0, 2 }), []string{"object a Pruned 2: an object that the bundle dropped was removed"}},
-		{"members", with(func(f *Facts) { f.Members = []MemberFacts{{"1", "a"}, {"3", "c"}} }), []string{"member c MemberAdded 1: member 3 of etcd was added", "member b MemberLeft 1: member 2 has left etcd"}},
+		{"members", with(func(f *Facts) { f.Members = []report.Member{{ID: "1", Node: "a"}, {ID: "3", Node: "c"}} }), []string{"member c MemberAdded 1: member 3 of etcd was added", "member b MemberLeft 1: member 2 has left etcd"}},
 		{"an unknown fleet", Facts{Node: "a", Digest: "d"}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			was := with(func(f *Facts) {
-				f.Services = []ServiceFacts{{Name: "kube-apiserver"}}
-				f.Members = []MemberFacts{{"1", "a"}, {"2", "b"}}
+				f.Services = []report.Service{{Name: "kube-apiserver"}}
+				f.Members = []report.Member{{ID: "1", Node: "a"}, {ID: "2", Node: "b"}}
 			})
 			if got := texts(Compare(was, tc.now)); fmt.Sprint(got) != fmt.Sprint(append([]string{}, tc.want...)) {
 				t.Errorf("got  %q\nwant %q", got, tc.want)

@@ -27,7 +27,7 @@ func historyFacts(s httpapi.Snapshot, reported []protocol.Warning) history.Facts
 	leading := s.Election.State == protocol.Leading
 	out := history.Facts{
 		Node: s.Local.ID, Reached: s.Etcd.Reached, Override: s.Override, Warnings: reported,
-		Digest: s.Local.Digest, Version: s.Local.Version,
+		Digest: s.Local.Digest, Version: s.Local.Version, Services: s.Services, Members: s.Cluster.Members,
 		Repairs: s.Reconcile.Drift.Repairs, Pass: s.Reconcile.LastSuccess.Time, Pruned: s.Reconcile.Objects.Pruned,
 		Leading: leading, Leader: s.Election.Leader, Epoch: s.Election.Epoch, Status: s.Status, Fleet: s.Fleet, Store: s.Etcd.Store,
 	}
@@ -40,12 +40,6 @@ func historyFacts(s httpapi.Snapshot, reported []protocol.Warning) history.Facts
 	if s.APIServer.Enabled && !s.APIServer.Ready && !s.APIServer.Since.IsZero() {
 		reason, message := s.APIServer.Problem()
 		out.APIServer = protocol.Verdict{Reason: reason, Message: message}
-	}
-	for _, svc := range s.Services {
-		out.Services = append(out.Services, history.ServiceFacts{Name: svc.Name, Restarts: svc.Restarts, LastExit: svc.LastExit})
-	}
-	for _, m := range s.Cluster.Members {
-		out.Members = append(out.Members, history.MemberFacts{ID: m.ID, Node: protocol.NodeID(m.Node)})
 	}
 	return out
 }
