@@ -4,15 +4,8 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
-
-// Absence says since when a leader sees a node without a presence.
-type Absence struct {
-	Since time.Time
-	// Expires is when the leader stops waiting for the node; zero: never, because
-	// its record does not allow it.
-	Expires time.Time
-}
 
 // absences are one leader's own observations, on the monotonic clock
 // (docs/protocol.md#dead-nodes). A leader takes over no count from another one.
@@ -21,9 +14,11 @@ type absences struct {
 	nodes   map[protocol.NodeID]absence
 }
 
-// absence is the Absence of a node whose record was not written meanwhile.
+// absence is the one of a node whose record was not written meanwhile.
 type absence struct {
-	Absence
+	since time.Time
+	// expires is when the leader stops waiting for the node; zero: never, because its record does not allow it.
+	expires  time.Time
 	revision int64 // of the record
 }
 
@@ -43,14 +38,14 @@ func (a *absences) count(f protocol.Fleet, rewinds int, now, received time.Time)
 		}
 		c, counted := before[r.ID]
 		if !counted || c.revision != r.Revision {
-			c = absence{Absence: Absence{Since: received}, revision: r.Revision}
+			c = absence{since: received, revision: r.Revision}
 			if r.Problem == "" && r.Node.FenceAfter > 0 {
-				c.Expires = received.Add(r.Node.FenceAfter)
+				c.expires = received.Add(r.Node.FenceAfter)
 			}
 		}
-		if !c.Expires.IsZero() {
+		if !c.expires.IsZero() {
 			absent := *r
-			absent.Gone = max(0, now.Sub(c.Since))
+			absent.Gone = max(0, now.Sub(c.since))
 			f.Records[i] = &absent
 		}
 		a.nodes[r.ID] = c
@@ -58,10 +53,10 @@ func (a *absences) count(f protocol.Fleet, rewinds int, now, received time.Time)
 }
 
 // shown returns the absences for State.
-func (a *absences) shown() map[protocol.NodeID]Absence {
-	out := make(map[protocol.NodeID]Absence, len(a.nodes))
+func (a *absences) shown() map[protocol.NodeID]report.Absence {
+	out := make(map[protocol.NodeID]report.Absence, len(a.nodes))
 	for id, c := range a.nodes {
-		out[id] = c.Absence
+		out[id] = report.Absence{GoneSince: report.At(c.since), PassedOverAt: report.At(c.expires)}
 	}
 	return out
 }
@@ -70,7 +65,7 @@ func (a *absences) shown() map[protocol.NodeID]Absence {
 func (a *absences) expiries() []time.Time {
 	out := make([]time.Time, 0, len(a.nodes))
 	for _, c := range a.nodes {
-		out = append(out, c.Expires)
+		out = append(out, c.expires)
 	}
 	return out
 }

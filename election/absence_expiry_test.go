@@ -20,10 +20,10 @@ func TestElection_passesOverTheDead(t *testing.T) {
 	n := w.start("a", "1.0.0", options{a: "1.0.0"})
 	both := await(t, n.election.State(), "both block", func(s State) bool { return len(s.Step.Blockers) == 2 })
 	expires, stays := both.Absences["expires"], both.Absences["stays"]
-	if expires.Since.IsZero() || expires.Expires.Sub(expires.Since) != 2*time.Second {
+	if expires.GoneSince.IsZero() || expires.PassedOverAt.Sub(expires.GoneSince.Time) != 2*time.Second {
 		t.Errorf("the one that expires: got %+v", expires)
 	}
-	if stays.Since.IsZero() || !stays.Expires.IsZero() {
+	if stays.GoneSince.IsZero() || !stays.PassedOverAt.IsZero() {
 		t.Errorf("the one that does not: got %+v", stays)
 	}
 
@@ -31,7 +31,7 @@ func TestElection_passesOverTheDead(t *testing.T) {
 	if r := w.statusRevision(); one.Step.Blockers[0].Node != "stays" || one.Epoch != both.Epoch || r != revision {
 		t.Errorf("got %s in epoch %d, status at %d", one.Step, one.Epoch, r)
 	}
-	if absent := time.Since(expires.Since); absent < 2*time.Second {
+	if absent := time.Since(expires.GoneSince.Time); absent < 2*time.Second {
 		t.Errorf("expired after %s", absent)
 	}
 
@@ -80,7 +80,7 @@ func TestElection_countsAbsencesItself(t *testing.T) {
 	}
 	b := w.start("b", "1.0.0", options{a: "1.0.0"})
 	second := await(t, b.election.State(), "b counts", counting)
-	if !second.Absences["dead"].Since.After(first.Absences["dead"].Since) {
+	if !second.Absences["dead"].GoneSince.After(first.Absences["dead"].GoneSince.Time) {
 		t.Errorf("got %+v after %+v", second.Absences, first.Absences)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 	"github.com/lockstep-dev/lockstep/status"
 	"github.com/lockstep-dev/lockstep/trace"
 )
@@ -83,7 +84,7 @@ type State struct {
 	Step protocol.Step
 	// Absences lists every node that this leader sees without a presence; empty
 	// while it does not lead.
-	Absences map[protocol.NodeID]Absence
+	Absences map[protocol.NodeID]report.Absence
 	// Working: a survey or a pass is running.
 	Working bool
 	// Garbage says which number in the status or in the mark this leader does not

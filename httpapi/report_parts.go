@@ -27,10 +27,9 @@ func fleetReport(s Snapshot) report.Fleet {
 	blocks := reportedBlockers(s.Fleet)
 	for _, b := range s.Election.Step.Blockers {
 		blocks[b.Node] = true
-		absence := s.Election.Absences[b.Node]
 		out.Blockers = append(out.Blockers, report.Blocker{
 			ID: string(b.Node), Release: b.Release.String(), Reason: string(b.Reason), Message: s.pasteable(b.Message),
-			GoneSince: report.At(absence.Since), PassedOverAt: report.At(absence.PassedOver),
+			Absence: s.Election.Absences[b.Node],
 		})
 	}
 	for _, r := range s.Fleet.Records {

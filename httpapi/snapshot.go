@@ -108,14 +108,7 @@ type Election struct {
 	// the zero Step if this sidecar does not lead.
 	Step protocol.Step
 	// Absences is since when this leader has seen nodes without presence.
-	Absences map[protocol.NodeID]Absence
-}
-
-// Absence is how long a node has been unreachable, as this leader counts it
-// (docs/protocol.md#dead-nodes).
-type Absence struct {
-	Since      time.Time
-	PassedOver time.Time // when the leader no longer waits for the node; zero: never
+	Absences map[protocol.NodeID]report.Absence
 }
 
 // Etcd is the connection's report, and facts for decisions.

@@ -103,7 +103,7 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 				{Node: "cp-3", Reason: protocol.RecordCorrupt, Message: "remove it"},
 			},
 		},
-		Absences: map[protocol.NodeID]Absence{"cp-2": {Since: epochTime, PassedOver: epochTime.Add(time.Minute)}, "cp-9": {Since: epochTime}},
+		Absences: map[protocol.NodeID]report.Absence{"cp-2": {GoneSince: report.At(epochTime), PassedOverAt: report.At(epochTime.Add(time.Minute))}, "cp-9": {GoneSince: report.At(epochTime)}},
 	}
 	s.Reconcile = report.Reconcile{
 		LastSuccess: report.At(epochTime), LastError: "apply StorageClass \"x\": refused", DurationSeconds: 1.5,

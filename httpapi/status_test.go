@@ -273,7 +273,7 @@ func wantFleet(when, later time.Time) report.Fleet {
 			{Record: report.Record{ID: "cp-3", Roles: []string{}, Problem: "not a Node; its sidecar writes it again if it is alive; if the node has stopped for good: sidecar node remove cp-3 --confirm-stopped --etcd-servers=http://10.0.0.1:2379"}, Blocks: true, Warnings: []report.Warning{}},
 		},
 		Blockers: []report.Blocker{
-			{ID: "cp-2", Release: "0.9.0", Reason: "ReleaseTooOld", Message: "upgrade it", GoneSince: report.At(when), PassedOverAt: report.At(later)},
+			{ID: "cp-2", Release: "0.9.0", Reason: "ReleaseTooOld", Message: "upgrade it", Absence: report.Absence{GoneSince: report.At(when), PassedOverAt: report.At(later)}},
 			{ID: "cp-3", Release: "0.0.0", Reason: "RecordCorrupt", Message: "remove it"},
 		},
 	}

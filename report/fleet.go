@@ -54,12 +54,17 @@ type FleetNode struct {
 
 // Blocker is a node that the leader waits for, with the remedy.
 type Blocker struct {
-	ID           string    `json:"id"`
-	Release      string    `json:"release"`
-	Reason       string    `json:"reason"`
-	Message      string    `json:"message"`
+	ID      string `json:"id"`
+	Release string `json:"release"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	Absence
+}
+
+// Absence is how long a node has been unreachable, as this leader counts it (docs/protocol.md#dead-nodes).
+type Absence struct {
 	GoneSince    Timestamp `json:"goneSince"`    // null: it is alive
-	PassedOverAt Timestamp `json:"passedOverAt"` // null: never
+	PassedOverAt Timestamp `json:"passedOverAt"` // when the leader no longer waits for the node; null: never
 }
 
 // Ready is the gate's verdict.

@@ -205,9 +205,9 @@ func awaits() httpapi.Snapshot {
 				{Node: "cp-2", Release: protocol.Release{Major: 1}, Reason: protocol.ReleaseTooOld, Message: "runs release 1.0.0; upgrade it"},
 				{Node: "cp-3", Reason: protocol.RecordCorrupt, Message: "sidecar node remove cp-3"},
 			}},
-			Absences: map[protocol.NodeID]httpapi.Absence{
-				"cp-2": {Since: noon.Add(-3 * time.Minute), PassedOver: noon.Add(7 * time.Minute)},
-				"cp-3": {Since: noon.Add(-50 * time.Second)},
+			Absences: map[protocol.NodeID]report.Absence{
+				"cp-2": {GoneSince: report.At(noon.Add(-3 * time.Minute)), PassedOverAt: report.At(noon.Add(7 * time.Minute))},
+				"cp-3": {GoneSince: report.At(noon.Add(-50 * time.Second))},
 			},
 		},
 		Reconcile: report.Reconcile{

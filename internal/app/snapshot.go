@@ -188,18 +188,12 @@ func (a *App) electionNow() httpapi.Election {
 	state, leader := a.election.State().Get(), a.election.Leader().Get()
 	out := httpapi.Election{
 		State: state.Election, Since: state.Since, Leader: leader.Node, Epoch: leader.Epoch,
-		Eligibility: state.Eligibility, Step: state.Step,
+		Eligibility: state.Eligibility, Step: state.Step, Absences: state.Absences,
 	}
 	if withheld := a.roles.Withheld().Get(); withheld != "" && state.Election == protocol.Ineligible {
 		out.Eligibility = protocol.Eligibility{Reason: protocol.ServicesNotReady, Message: withheld}
 	} else if other := a.otherAPIServer.Get(); other != "" && state.Election == protocol.Ineligible {
 		out.Eligibility = protocol.Eligibility{Reason: protocol.OtherAPIServer, Message: other}
-	}
-	if len(state.Absences) > 0 {
-		out.Absences = make(map[protocol.NodeID]httpapi.Absence, len(state.Absences))
-	}
-	for id, a := range state.Absences {
-		out.Absences[id] = httpapi.Absence{Since: a.Since, PassedOver: a.Expires}
 	}
 	return out
 }
