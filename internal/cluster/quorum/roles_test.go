@@ -109,8 +109,8 @@ func TestRemove_leaves(t *testing.T) {
 // The last voter holds the only copy of the data. A user who removes it learns how to end the
 // cluster; where a node leaves for its roles, the refusal shows how it stays.
 func TestMayRemove_lastVoter(t *testing.T) {
-	last := View{ID: 1, Node: "d", Healthy: true}
-	for _, others := range [][]View{nil, {{ID: 2, Node: "e", Learner: true}}, {{ID: 3, Node: "f", Healthy: true, Leaving: true}}} {
+	last := View{Member: record.Member{ID: 1, Node: "d"}, Healthy: true}
+	for _, others := range [][]View{nil, {{Member: record.Member{ID: 2, Node: "e"}, Learner: true}}, {{Member: record.Member{ID: 3, Node: "f", Leaving: true}, Healthy: true}}} {
 		for leaves, want := range map[bool]string{true: "sidecar node set-roles d --add consensus_member", false: "delete its data directory"} {
 			err := mayRemove(append(others, last), last, Removal{Leaves: leaves}.remedy(last))
 			if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), want) || leaves == strings.Contains(err.Error(), "delete") {

@@ -11,17 +11,12 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// View is a member as people see it.
+// View is a member as people see it: its record, and what it reports.
 type View struct {
-	ID      uint64
-	Node    protocol.NodeID // empty: unknown
-	Address string
-
-	PeerURL, ClientURL, JoinURL string
+	record.Member // without one, only what etcd's list has
 
 	Learner bool // it receives the log and does not vote
 	Leader  bool
-	Leaving bool // it is being removed
 	Started bool // it ran at least once
 
 	Healthy bool   // it answers, and knows a leader
@@ -124,10 +119,8 @@ func views(ctx context.Context, client *etcd.Client, members []etcd.Member, s st
 }
 
 func newView(m etcd.Member, r record.Member) View {
-	v := View{
-		ID: m.ID, Node: r.Node, Address: r.Address, ClientURL: r.ClientURL, JoinURL: r.JoinURL,
-		Learner: m.Learner, Leaving: r.Leaving, Started: m.Name != "",
-	}
+	v := View{Member: r, Learner: m.Learner, Started: m.Name != ""}
+	v.ID, v.PeerURL = m.ID, ""
 	if len(m.PeerURLs) > 0 {
 		v.PeerURL = m.PeerURLs[0]
 	}
