@@ -154,10 +154,10 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 	s.LocalRoles = report.Roles{Local: []string{protocol.RoleController, protocol.RoleConsensus}, Source: "disk", Since: report.At(epochTime)}
 	s.Services = []report.Service{
 		{
-			Name: "kube-apiserver", Role: protocol.RoleController, Driver: "process", State: "Running", Ready: true, Since: report.At(epochTime),
+			Name: "kube-apiserver", Role: protocol.RoleController, Driver: "process", Phase: "Running", Ready: true, Since: report.At(epochTime),
 			Restarts: 2, LastExit: "exit status 1", Required: true,
 		},
-		{Name: "haproxy", Role: protocol.RoleController, Driver: "systemdUnit", State: "Stopped", Problem: "refused", File: "/etc/20.yaml", Changed: report.At(epochTime)},
+		{Name: "haproxy", Role: protocol.RoleController, Driver: "systemdUnit", Phase: "Stopped", Problem: "refused", File: "/etc/20.yaml", Changed: report.At(epochTime)},
 	}
 	return s
 }

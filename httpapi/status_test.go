@@ -69,10 +69,10 @@ func TestNewStatus(t *testing.T) {
 			Roles: report.Roles{Local: []string{"kubernetes_controller", "consensus_member"}, Source: "disk", Since: report.At(when)},
 			Services: []report.Service{
 				{
-					Name: "kube-apiserver", Role: "kubernetes_controller", Driver: "process", State: "Running", Ready: true, Since: report.At(when),
+					Name: "kube-apiserver", Role: "kubernetes_controller", Driver: "process", Phase: "Running", Ready: true, Since: report.At(when),
 					Restarts: 2, LastExit: "exit status 1", LastLines: []string{}, Required: true,
 				},
-				{Name: "haproxy", Role: "kubernetes_controller", Driver: "systemdUnit", State: "Stopped", Problem: "refused", LastLines: []string{}, File: "/etc/20.yaml", Changed: report.At(when)},
+				{Name: "haproxy", Role: "kubernetes_controller", Driver: "systemdUnit", Phase: "Stopped", Problem: "refused", LastLines: []string{}, File: "/etc/20.yaml", Changed: report.At(when)},
 			},
 			Turns: report.Turns{Limit: 1, Held: []report.Turn{}, Waiting: []report.Waiting{}},
 			KubernetesService: report.Endpoints{

@@ -8,15 +8,19 @@ type Roles struct {
 	Since  Timestamp    `json:"since"`  // when the sidecar learned them
 }
 
+// Phase is the stage of a service: Waiting, Starting, Running, BackOff, Stopping or Stopped (package service has the
+// constants).
+type Phase string
+
 // Service is a program that this node runs for one of its roles (docs/roles.md).
 type Service struct {
 	Name     string    `json:"name"`
 	Role     string    `json:"role"`
 	Driver   string    `json:"driver"` // process, systemdUnit or staticPod
-	State    string    `json:"state"`  // Waiting, Starting, Running, BackOff, Stopping or Stopped
-	Ready    bool      `json:"ready"`  // the instance that runs now is ready
-	Since    Timestamp `json:"since"`  // when State or Ready last changed
-	Restarts int       `json:"restarts"`
+	Phase    Phase     `json:"state"`
+	Ready    bool      `json:"ready"`    // the instance that runs now is ready
+	Since    Timestamp `json:"since"`    // when Phase or Ready last changed
+	Restarts int       `json:"restarts"` // how often it was started again after it ended by itself
 	LastExit string    `json:"lastExit"` // why its last instance ended; empty: none ended
 	Problem  string    `json:"problem"`  // of the last probe, or why it could not be stopped; empty: none
 	// LastLines are the newest of its output, the oldest first. Empty while it is ready: what a healthy service writes

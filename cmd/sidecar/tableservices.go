@@ -32,7 +32,7 @@ func (t table) services(r report.Status) [][]string {
 		default:
 			ready = "no, not required"
 		}
-		cells := []string{s.Name, s.State, ready, t.lasting(s.Since), strconv.Itoa(s.Restarts)}
+		cells := []string{s.Name, string(s.Phase), ready, t.lasting(s.Since), strconv.Itoa(s.Restarts)}
 		if t.wide {
 			cells = append(cells, s.Role, s.Driver, orDash(s.LastExit))
 		}

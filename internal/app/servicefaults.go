@@ -29,11 +29,11 @@ func serviceRuns(s service.State, was map[string]probeAnswer, now time.Time) ([]
 		}
 		answers[st.Name] = shown
 		run := protocol.ServiceRun{
-			Name: st.Name, Optional: st.Optional, Ready: st.Ready, Ends: st.Phase == service.Stopped || st.Phase == service.Stopping,
-			LastExit: st.LastExit, Restarts: st.Restarts, Problem: shown.text, File: st.Source.File, Changed: st.Source.Changed,
+			Name: st.Name, Optional: !st.Required, Ready: st.Ready, Ends: st.Phase == service.Stopped || st.Phase == service.Stopping,
+			LastExit: st.LastExit, Restarts: st.Restarts, Problem: shown.text, File: st.File, Changed: st.Changed.Time,
 		}
 		if unready(st) {
-			run.Unready, run.Since = now.Sub(st.Since), st.Since
+			run.Unready, run.Since = now.Sub(st.Since.Time), st.Since.Time
 		}
 		out = append(out, run)
 	}

@@ -244,8 +244,7 @@ func (a *App) servicesNow() []report.Service {
 	}
 	for _, svc := range a.roles.Loaded().Get() {
 		if !listed[svc.Name] {
-			out = append(out, service.Status{Name: svc.Name, Role: svc.Role, Driver: svc.Driver(), Phase: service.Stopped,
-				Optional: svc.Optional, Source: svc.Source}.Report())
+			out = append(out, svc.Report())
 		}
 	}
 	return out

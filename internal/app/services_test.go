@@ -115,7 +115,7 @@ func TestServices(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &shown); err != nil {
 		t.Fatal(err)
 	}
-	if got := shown.Services; len(got) != 1 || got[0].Name != "api" || got[0].State != "Running" || !got[0].Ready {
+	if got := shown.Services; len(got) != 1 || got[0].Name != "api" || got[0].Phase != "Running" || !got[0].Ready {
 		t.Errorf("services in /status: %+v", got)
 	}
 	if got := shown.Roles; got.Source != "cluster" || len(got.Local) != 1 || got.Local[0] != protocol.RoleController {

@@ -78,7 +78,7 @@ func (a *App) stepServiceTurn(ctx context.Context, t protocol.Turn, f protocol.S
 // does not become ready in time.
 func servicesFail(s service.State, now time.Time) bool {
 	runs, _ := serviceRuns(service.State{Services: slices.DeleteFunc(slices.Clone(s.Services), func(st service.Status) bool {
-		return st.Role != protocol.RoleController || st.Optional
+		return st.Role != protocol.RoleController || !st.Required
 	})}, nil, now)
 	return len(protocol.FailingServices(runs)) > 0
 }

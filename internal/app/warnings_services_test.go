@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/role/service"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // A service that the sidecar stops, or stopped, ends on purpose.
@@ -14,11 +15,11 @@ func TestServiceRuns(t *testing.T) {
 	for phase, ends := range map[service.Phase]bool{
 		service.BackOff: false, service.Running: false, service.Stopping: true, service.Stopped: true,
 	} {
-		st := service.Status{Phase: phase, LastExit: "exit status 2", Restarts: 3}
+		st := service.Status{Service: report.Service{Phase: phase, LastExit: "exit status 2", Restarts: 3, Required: true}}
 		st.Name = "web"
 		want := []protocol.ServiceRun{{Name: "web", Ends: ends, LastExit: "exit status 2", Restarts: 3}}
 		now := time.Now()
-		st.Since = now
+		st.Since = report.At(now)
 		if got, _ := serviceRuns(service.State{Services: []service.Status{st}}, nil, now); !slices.Equal(withoutSince(got), want) {
 			t.Errorf("%s: got %+v, want %+v", phase, got, want)
 		}
@@ -35,7 +36,7 @@ func withoutSince(of []protocol.ServiceRun) []protocol.ServiceRun {
 // The answers of a probe may alternate: a warning follows them now and then.
 func TestServiceRuns_answers(t *testing.T) {
 	began := time.Now()
-	st := service.Status{Name: "web", Phase: service.Running, Since: began, Problem: "refused"}
+	st := service.Status{Service: report.Service{Name: "web", Phase: service.Running, Since: report.At(began), Problem: "refused", Required: true}}
 	state := func(problem string) service.State {
 		st.Problem = problem
 		return service.State{Services: []service.Status{st}}

@@ -34,12 +34,12 @@ func TestOneCommand(t *testing.T) {
 	n.start()
 	n.awaitGate()
 	first := n.service()
-	if !first.Ready || first.State != "Running" || n.apiserver() != nil {
+	if !first.Ready || first.Phase != "Running" || n.apiserver() != nil {
 		t.Errorf("the gate is open, and the service is %+v, its port: %v", first, n.apiserver())
 	}
 
 	n.setRoles("consensus_member")
-	n.awaitService("to stop", func(s report.Service) bool { return s.State == "Stopped" })
+	n.awaitService("to stop", func(s report.Service) bool { return s.Phase == "Stopped" })
 	if n.apiserver() == nil || n.sidecar.Readyz(t.Context()) == nil {
 		t.Error("the node has no controller role, and its kube-apiserver or its gate is open")
 	}

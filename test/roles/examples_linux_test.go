@@ -166,7 +166,7 @@ func (e *examples) wantServices(sidecar *cluster.Sidecar, want ...string) {
 	}
 	var got []string
 	for _, s := range shown.Services {
-		got = append(got, fmt.Sprint(s.Name, " ", s.Driver, " ", s.State, " ", s.Ready))
+		got = append(got, fmt.Sprint(s.Name, " ", s.Driver, " ", s.Phase, " ", s.Ready))
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		e.Errorf("got %q, want %q", got, want)

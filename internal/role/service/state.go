@@ -10,7 +10,7 @@ import (
 )
 
 // Phase is the stage of a service in its supervisor.
-type Phase string
+type Phase = report.Phase
 
 // The phases, as /status shows them.
 const (
@@ -24,27 +24,9 @@ const (
 
 // Status is the state of one service.
 type Status struct {
-	Name   string
-	Role   string
-	Driver string // process, systemdUnit or staticPod
-	Phase  Phase
-	// Ready: the running instance is ready.
-	Ready bool
-	Since time.Time // of the last change of Phase or Ready
-	// Restarts counts how often it was started again after it ended by itself.
-	Restarts int
-	// LastExit is why its last instance ended; empty: none ended yet.
-	LastExit string
-	// LastLines are the newest lines of its output at the last change of Phase, Ready or Problem;
-	// never nil. New lines alone do not change the state: a service that writes much would wake all
-	// its followers. With StatusNone it is empty.
-	LastLines []string
-	// Problem is the error of the last probe, or why it could not be stopped; empty: none.
-	Problem string
-
-	// Optional: nothing waits until it is ready.
-	Optional bool
-	Source   Source
+	// Service is what people see. LastLines, which are never nil, change only with Phase, Ready or Problem: a service
+	// that writes much would wake all followers of its state. With StatusNone they are empty.
+	report.Service
 
 	// wasReady: it was ready since its worker started it, so the services after it may start.
 	wasReady bool
@@ -53,21 +35,24 @@ type Status struct {
 
 // Report describes the service for people.
 func (s Status) Report() report.Service {
-	out := report.Service{
-		Name: s.Name, Role: s.Role, Driver: s.Driver, State: string(s.Phase), Ready: s.Ready, Since: report.At(s.Since),
-		Restarts: s.Restarts, LastExit: s.LastExit, Problem: s.Problem,
+	if s.Ready { // what a healthy service writes is for its log: all local users can read /status
+		s.LastLines = nil
+	}
+	return s.Service
+}
+
+// Report describes a service that does not run.
+func (s Service) Report() report.Service {
+	return report.Service{
+		Name: s.Name, Role: s.Role, Driver: s.Driver(), Phase: Stopped,
 		Required: !s.Optional, File: s.Source.File, Changed: report.At(s.Source.Changed),
 	}
-	if !s.Ready { // what a healthy service writes is for its log: all local users can read /status
-		out.LastLines = s.LastLines
-	}
-	return out
 }
 
 // Trusts reports whether a service works with these CAs of etcd, or uses none.
 func (s Status) Trusts(trust string) bool {
 	uses := s.of.Process != nil && s.of.Process.Trust != ""
-	return !uses || s.of.Process.Trust == trust && (s.Ready || s.Optional && s.Phase == Running)
+	return !uses || s.of.Process.Trust == trust && (s.Ready || !s.Required && s.Phase == Running)
 }
 
 // State is the state of all services.
@@ -131,11 +116,11 @@ func (s State) with(name string, change func(*Status)) State {
 			before := *st
 			change(st)
 			if st.Phase != before.Phase || st.Ready != before.Ready {
-				st.Since = time.Now()
+				st.Since = report.At(time.Now())
 			}
 			st.wasReady = st.wasReady || st.Ready
 		}
-		out.Ready = out.Ready && (st.Ready || st.Optional)
+		out.Ready = out.Ready && (st.Ready || !st.Required)
 	}
 	return out
 }
@@ -150,15 +135,15 @@ func (s State) arranged(wanted wish, others []Service) State {
 		}
 		st, known := s.find(svc.Name)
 		if !known || st.Phase == Stopped {
-			st = Status{Restarts: st.Restarts, LastExit: st.LastExit, LastLines: st.LastLines, of: st.of}
-			st.Name, st.Phase, st.Since = svc.Name, Waiting, time.Now()
+			st = Status{of: st.of, Service: report.Service{Restarts: st.Restarts, LastExit: st.LastExit, LastLines: st.LastLines}}
+			st.Name, st.Phase, st.Since = svc.Name, Waiting, report.At(time.Now())
 		}
-		st.Role, st.Driver, st.Optional, st.Source = svc.Role, svc.Driver(), svc.Optional, svc.Source
+		st.Role, st.Driver, st.Required, st.File, st.Changed = svc.Role, svc.Driver(), !svc.Optional, svc.Source.File, report.At(svc.Source.Changed)
 		if st.LastLines == nil {
 			st.LastLines = []string{}
 		}
 		out.Services = append(out.Services, st)
-		out.Ready = out.Ready && (st.Ready || st.Optional)
+		out.Ready = out.Ready && (st.Ready || !st.Required)
 	}
 	for _, svc := range wanted.services {
 		add(svc)

@@ -120,7 +120,7 @@ func TestSupervisor_changedFile(t *testing.T) {
 		after[0].Source = Source{File: "a.yaml"}
 		r.Reload(after)
 		wait(time.Minute)
-		if st := r.status(t, "a"); st.Restarts != 0 || st.LastExit != "" || st.Source.File != "a.yaml" {
+		if st := r.status(t, "a"); st.Restarts != 0 || st.LastExit != "" || st.File != "a.yaml" {
 			t.Errorf("after the change: got %+v", st)
 		}
 		r.read()
@@ -129,8 +129,8 @@ func TestSupervisor_changedFile(t *testing.T) {
 		r.Reload(moved)
 		wait(time.Minute)
 		r.wantStory(t) // where it is written changes nothing
-		if st := r.status(t, "a"); st.Source.File != "b.yaml" {
-			t.Errorf("got %+v", st.Source)
+		if st := r.status(t, "a"); st.File != "b.yaml" {
+			t.Errorf("got %+v", st)
 		}
 		r.cancel()
 		<-r.done
