@@ -310,16 +310,18 @@ func compareMembers(was, now Facts) []Happening {
 	for _, m := range now.Members {
 		if !slices.ContainsFunc(was.Members, func(o report.Member) bool { return o.ID == m.ID }) {
 			out = append(out, Happening{
-				Kind: Member, Node: protocol.NodeID(m.Node), Subject: m.ID, Reason: MemberAdded, Message: "member " + m.ID + " of etcd was added",
-				Fleet: true, Mark: 1,
+				Kind: Member, Node: protocol.NodeID(m.Node), Subject: m.ID, Reason: MemberAdded,
+				Message: "member " + m.ID + " of etcd was added",
+				Fleet:   true, Mark: 1,
 			})
 		}
 	}
 	for _, m := range was.Members {
 		if !slices.ContainsFunc(now.Members, func(o report.Member) bool { return o.ID == m.ID }) {
 			out = append(out, Happening{
-				Kind: Member, Node: protocol.NodeID(m.Node), Subject: m.ID, Reason: MemberLeft, Message: "member " + m.ID + " has left etcd",
-				Fleet: true, Mark: 2,
+				Kind: Member, Node: protocol.NodeID(m.Node), Subject: m.ID, Reason: MemberLeft,
+				Message: "member " + m.ID + " has left etcd",
+				Fleet:   true, Mark: 2,
 			})
 		}
 	}

@@ -155,7 +155,9 @@ func newMemberRotation(r *quorum.Rotation, node protocol.NodeID) *memberRotation
 		return nil
 	}
 	s := rotation.StateOf(*r)
-	out := &memberRotation{Phase: s.Phase, Since: s.Since.UTC(), Turn: s.Turn == string(node) && node != "", Waits: slices.Contains(s.WaitsFor, string(node))}
+	out := &memberRotation{
+		Phase: s.Phase, Since: s.Since.UTC(), Turn: s.Turn == string(node) && node != "", Waits: slices.Contains(s.WaitsFor, string(node)),
+	}
 	for _, n := range r.Facts.Nodes {
 		if n.ID == node {
 			out.TrustsNew, out.TrustsOld, out.HasKey, out.UsesNew = n.TrustsNew, n.TrustsOld, n.HasKey, n.UsesNew

@@ -63,7 +63,9 @@ func (a *App) snapshotWarnings() []protocol.Warning {
 
 func (a *App) snapshotsNow() report.Snapshots {
 	now := a.schedule.State().Get()
-	return report.Snapshots{EverySeconds: now.Every.Seconds(), Kept: now.Kept, Newest: report.At(now.Newest), File: now.File, Problem: now.Problem}
+	return report.Snapshots{
+		EverySeconds: now.Every.Seconds(), Kept: now.Kept, Newest: report.At(now.Newest), File: now.File, Problem: now.Problem,
+	}
 }
 
 func (a *App) registerSnapshots(gauge func(name, help string, value func() float64)) {

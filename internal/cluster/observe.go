@@ -66,7 +66,8 @@ func (f *flow) askMembers(ctx context.Context, list []members.Member) []Observed
 	var out []Observed
 	if err != nil {
 		for _, m := range list {
-			out = append(out, Observed{Member: report.Member{ID: m.ID, Node: m.Node, Address: m.Address, Learner: m.Learner, Problem: unanswered}})
+			member := report.Member{ID: m.ID, Node: m.Node, Address: m.Address, Learner: m.Learner, Problem: unanswered}
+			out = append(out, Observed{Member: member})
 		}
 		return byNode(out)
 	}

@@ -81,9 +81,10 @@ const (
 
 // New returns a publisher that has read nothing yet.
 func New(cfg Config) *Publisher {
+	unread := report.Endpoints{Enabled: true, Reason: string(protocol.EndpointsUnread), Since: report.At(time.Now())}
 	return &Publisher{
 		cfg: cfg, metrics: newMetrics(cfg.Registerer), seen: event.New(observed{}),
-		state:  event.New(State{report.Endpoints{Enabled: true, Reason: string(protocol.EndpointsUnread), Since: report.At(time.Now())}, true}),
+		state:  event.New(State{Endpoints: unread, MayLeave: true}),
 		pauses: backoff.Backoff{First: minPause, Max: maxPause, Jitter: 0.2},
 	}
 }

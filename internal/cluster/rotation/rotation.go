@@ -191,7 +191,8 @@ func StateOf(r quorum.Rotation) State {
 		return State{}
 	}
 	return State{report.Rotation{
-		Phase: record.PhaseText(r.Phase), Since: report.At(r.Since), Turn: string(r.Turn), WaitsFor: texts(r.Step().Waits), Lost: texts(r.Lost),
+		Phase: record.PhaseText(r.Phase), Since: report.At(r.Since), Turn: string(r.Turn),
+		WaitsFor: texts(r.Step().Waits), Lost: texts(r.Lost),
 	}, r.Active()}
 }
 

@@ -138,7 +138,8 @@ func (s State) arranged(wanted wish, others []Service) State {
 			st = Status{of: st.of, Service: report.Service{Restarts: st.Restarts, LastExit: st.LastExit, LastLines: st.LastLines}}
 			st.Name, st.Phase, st.Since = svc.Name, Waiting, report.At(time.Now())
 		}
-		st.Role, st.Driver, st.Required, st.File, st.Changed = svc.Role, svc.Driver(), !svc.Optional, svc.Source.File, report.At(svc.Source.Changed)
+		st.Role, st.Driver, st.Required = svc.Role, svc.Driver(), !svc.Optional
+		st.File, st.Changed = svc.Source.File, report.At(svc.Source.Changed)
 		if st.LastLines == nil {
 			st.LastLines = []string{}
 		}
