@@ -105,3 +105,20 @@ func waitMany(ctx context.Context, changes []<-chan struct{}) bool {
 	reflect.Select(cases)
 	return ctx.Err() == nil
 }
+
+// Until returns nil when the value meets a condition, or ctx's error when ctx ends first. It starts
+// no goroutine.
+func Until[T any](ctx context.Context, v *Value[T], met func(T) bool) error {
+	for {
+		now, changed := v.Load()
+		if met(now) {
+			return nil
+		}
+		if !Wait(ctx, changed) {
+			return ctx.Err()
+		}
+	}
+}
+
+// Is is the condition of Until that a value is true.
+func Is(now bool) bool { return now }

@@ -2,6 +2,7 @@ package event
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -118,4 +119,39 @@ func TestWait_nilChannels(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Until returns at once when the condition holds, after the Set that meets it, or when ctx ends.
+func TestUntil(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := New(3)
+		atLeast := func(n int) func(int) bool { return func(now int) bool { return now >= n } }
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := Until(ended, v, atLeast(3)); err != nil {
+			t.Errorf("the condition holds: got %v", err)
+		}
+		if err := Until(ended, v, atLeast(4)); !errors.Is(err, context.Canceled) {
+			t.Errorf("ctx has ended: got %v", err)
+		}
+		result := make(chan error, 1)
+		go func() { result <- Until(t.Context(), v, atLeast(5)) }()
+		for _, n := range []int{4, 2, 5} {
+			synctest.Wait()
+			select {
+			case err := <-result:
+				t.Errorf("it returned before %d was set: %v", n, err)
+			default:
+			}
+			v.Set(n)
+		}
+		if err := <-result; err != nil {
+			t.Error(err)
+		}
+		met := New(false)
+		met.Set(true)
+		if err := Until(ended, met, Is); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -152,18 +153,14 @@ var ErrClosed = errors.New("the gate has closed for good")
 // WaitReady returns nil when the verdict is ready. If ctx ends first, it returns
 // ctx's error; after Stop and Duplicate, an error that wraps ErrClosed.
 func (g *Gate) WaitReady(ctx context.Context) error {
-	for {
-		v, changed := g.verdict.Load()
-		if v.Ready {
-			return nil
-		}
+	var closed error
+	err := event.Until(ctx, g.verdict, func(v Verdict) bool {
 		if v.Reason == protocol.ShuttingDown || v.Reason == protocol.DuplicateNodeID {
-			return fmt.Errorf("%w: %s: %s", ErrClosed, v.Reason, v.Message)
+			closed = fmt.Errorf("%w: %s: %s", ErrClosed, v.Reason, v.Message)
 		}
-		if !event.Wait(ctx, changed) {
-			return ctx.Err()
-		}
-	}
+		return v.Ready || closed != nil
+	})
+	return cmp.Or(closed, err)
 }
 
 // Run keeps the verdict current until ctx ends, and returns ctx's error.

@@ -86,21 +86,14 @@ func answersJoins(phase protocol.MemberPhase) bool {
 // whileMember runs a worker as long as this node answers joins, each time again.
 func (f *flow) whileMember(ctx context.Context, work func(context.Context) error) error {
 	for {
-		now, changed := f.shared.value.Load()
-		if !answersJoins(now.Phase) {
-			if !event.Wait(ctx, changed) {
-				return ctx.Err()
-			}
-			continue
+		if err := event.Until(ctx, f.shared.value, func(m Membership) bool { return answersJoins(m.Phase) }); err != nil {
+			return err
 		}
 		group, limited := errgroup.WithContext(ctx)
 		group.Go(func() error { return work(limited) })
 		group.Go(func() error {
-			for answersJoins(f.shared.value.Get().Phase) {
-				if !event.Wait(limited, changed) {
-					return limited.Err()
-				}
-				_, changed = f.shared.value.Load()
+			if err := event.Until(limited, f.shared.value, func(m Membership) bool { return !answersJoins(m.Phase) }); err != nil {
+				return err
 			}
 			return errNoMember
 		})

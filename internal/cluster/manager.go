@@ -257,19 +257,15 @@ func (m *Manager) MemberProblem() string {
 // Failed, it returns a *FailedError with the cause. It can be called before Run and
 // after it, by any number of callers.
 func (m *Manager) WaitFinished(ctx context.Context) error {
-	for {
-		now, changed := m.status.Load()
-		switch now.State {
-		case Running:
-			return nil
-		case Failed:
-			return &FailedError{now.Problem}
-		default:
-		}
-		if !event.Wait(ctx, changed) {
-			return ctx.Err()
-		}
+	var now Status
+	err := event.Until(ctx, m.status, func(s Status) bool {
+		now = s
+		return s.State == Running || s.State == Failed
+	})
+	if now.State == Failed {
+		return &FailedError{now.Problem}
 	}
+	return err
 }
 
 // Run carries out the steps, and then keeps the member of this node running until
@@ -290,15 +286,14 @@ func (m *Manager) runExternal(ctx context.Context) error {
 	if err := m.enter(ConnectingExternal); err != nil {
 		return err
 	}
-	for {
-		contact, changed := m.cfg.Client.Contact().Load()
-		if contact.Reached() {
-			break
+	err := event.Until(ctx, m.cfg.Client.Contact(), func(contact etcd.Contact) bool {
+		if !contact.Reached() {
+			m.show(contact.Problem)
 		}
-		m.show(contact.Problem)
-		if !event.Wait(ctx, changed) {
-			return m.fail(ctx.Err())
-		}
+		return contact.Reached()
+	})
+	if err != nil {
+		return m.fail(err)
 	}
 	if err := m.enter(Running); err != nil {
 		return err

@@ -63,15 +63,7 @@ func (f *follower) endStarts() { f.stopping.Set(true) }
 // stop stops the services, and returns when all have ended. Nothing starts after it.
 func (f *follower) stop(ctx context.Context) error {
 	f.endStarts()
-	for {
-		stopped, changed := f.stopped.Load()
-		if stopped {
-			return nil
-		}
-		if !event.Wait(ctx, changed) {
-			return ctx.Err()
-		}
-	}
+	return event.Until(ctx, f.stopped, event.Is)
 }
 
 // has reports whether roles contains role.

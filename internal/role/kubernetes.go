@@ -106,15 +106,7 @@ func (k *Kubernetes) endStarts() { k.stopping.Set(true) }
 // run.
 func (k *Kubernetes) Stop(ctx context.Context) error {
 	k.endStarts()
-	for {
-		idle, changed := k.idle.Load()
-		if idle {
-			return nil
-		}
-		if !event.Wait(ctx, changed) {
-			return ctx.Err()
-		}
-	}
+	return event.Until(ctx, k.idle, event.Is)
 }
 
 // presencePatience is how long services wait for the presence, since another sidecar may use the

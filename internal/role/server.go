@@ -155,12 +155,8 @@ func (s *Server) Withheld() *event.Value[string] { return s.kubernetes.Withheld(
 func (s *Server) whileServing(run supervise.Worker) supervise.Worker {
 	return func(ctx context.Context) error {
 		for {
-			withheld, changed := s.kubernetes.Withheld().Load()
-			if withheld != "" {
-				if !event.Wait(ctx, changed) {
-					return ctx.Err()
-				}
-				continue
+			if err := event.Until(ctx, s.kubernetes.Withheld(), func(why string) bool { return why == "" }); err != nil {
+				return err
 			}
 			if again, err := s.untilWithheld(ctx, run); !again {
 				return err
@@ -181,15 +177,8 @@ func (s *Server) untilWithheld(ctx context.Context, run supervise.Worker) (again
 	defer watching.Wait()
 	defer end(nil)
 	watching.Go(func() { // ends with limited
-		for {
-			withheld, changed := s.kubernetes.Withheld().Load()
-			if withheld != "" {
-				end(errWithheld)
-				return
-			}
-			if !event.Wait(limited, changed) {
-				return
-			}
+		if event.Until(limited, s.kubernetes.Withheld(), func(why string) bool { return why != "" }) == nil {
+			end(errWithheld)
 		}
 	})
 	err = run(limited)

@@ -207,17 +207,13 @@ func (r *Group) Stop(ctx context.Context) error {
 	if !started {
 		return r.stopLeft(ctx, r.ownAndLeft())
 	}
-	for {
-		now, changed := r.supervised.supervisor.State().Load()
-		if now.Reload >= number && !r.remains(now) {
-			err := r.stopLeft(ctx, r.takeLeft())
-			r.supervised.refresh(func() {}) // Running shows it when Stop returns
-			return err
-		}
-		if !event.Wait(ctx, changed) {
-			return fmt.Errorf("services of the role %s still run: %w", r.role, ctx.Err())
-		}
+	stopped := func(now service.State) bool { return now.Reload >= number && !r.remains(now) }
+	if err := event.Until(ctx, r.supervised.supervisor.State(), stopped); err != nil {
+		return fmt.Errorf("services of the role %s still run: %w", r.role, err)
 	}
+	err := r.stopLeft(ctx, r.takeLeft())
+	r.supervised.refresh(func() {}) // Running shows it when Stop returns
+	return err
 }
 
 // own returns all services of the role.

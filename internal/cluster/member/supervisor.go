@@ -125,18 +125,14 @@ func (s *Supervisor) nextPatience() {
 // AwaitReady returns when the member is ready, or when ctx ends. Its error then
 // names why the process ended last.
 func (s *Supervisor) AwaitReady(ctx context.Context) error {
-	for {
-		now, changed := s.state.Load()
-		if now.Ready {
-			return nil
-		}
-		if event.Wait(ctx, changed) {
-			continue
-		}
-		if now.LastExit == "" {
-			return fmt.Errorf("etcd member is not ready: %w", context.Cause(ctx))
-		}
-		return fmt.Errorf("etcd member is not ready: %w; its process ended last by: %s", context.Cause(ctx), now.LastExit)
+	err := event.Until(ctx, s.state, func(now State) bool { return now.Ready })
+	switch last := s.state.Get().LastExit; {
+	case err == nil:
+		return nil
+	case last == "":
+		return fmt.Errorf("etcd member is not ready: %w", context.Cause(ctx))
+	default:
+		return fmt.Errorf("etcd member is not ready: %w; its process ended last by: %s", context.Cause(ctx), last)
 	}
 }
 
