@@ -84,7 +84,8 @@ var levels = map[string]int{
 	"deploy":           0, // files for others
 	"internal/kubeadm": 1, // contents, and decisions about facts
 
-	"internal/backoff":     1,
+	"internal/backoff":     0,
+	"internal/child":       1, // starts and stops the processes of members and services
 	"internal/checks":      1, // reads what health endpoints answer
 	"internal/supervise":   2, // keeps workers running
 	"internal/buildinfo":   1,

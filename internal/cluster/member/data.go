@@ -16,17 +16,13 @@ func MakeData(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	select {
-	case <-c.done:
-	case <-ctx.Done():
-		c.stop()
-		return ctx.Err()
-	}
-	defer c.log.stop()
+	c.finish(ctx)
 	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
 	case c.message.Problem != "":
 		return errors.New(c.message.Problem)
-	case !c.cmd.ProcessState.Success():
+	case !c.Succeeded():
 		return fmt.Errorf("the program that makes the data of etcd has failed: %s", c.reason())
 	}
 	return nil

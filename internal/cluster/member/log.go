@@ -47,12 +47,12 @@ func newLogReader(log *slog.Logger) *logReader {
 }
 
 // read takes one line of the process's output.
-func (r *logReader) read(ctx context.Context, line []byte) {
+func (r *logReader) read(ctx context.Context, line string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var fields map[string]any
-	if json.Unmarshal(line, &fields) != nil {
-		r.keep(string(line))
+	if json.Unmarshal([]byte(line), &fields) != nil {
+		r.keep(line)
 		return
 	}
 	level, message := text(fields, "level"), text(fields, "msg")

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lockstep-dev/lockstep/internal/child"
 )
 
 func readLines(t *testing.T, level slog.Level, lines ...string) (*logReader, string) {
@@ -13,7 +15,7 @@ func readLines(t *testing.T, level slog.Level, lines ...string) (*logReader, str
 	var out bytes.Buffer
 	r := newLogReader(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level})))
 	for _, line := range lines {
-		r.read(t.Context(), []byte(line))
+		r.read(t.Context(), line)
 	}
 	return r, out.String()
 }
@@ -51,7 +53,7 @@ func TestLogReader_stopping(t *testing.T) {
 	var out bytes.Buffer
 	r := newLogReader(slog.New(slog.NewTextHandler(&out, nil)))
 	r.stop()
-	r.read(t.Context(), []byte(`{"level":"error","msg":"listener closed"}`))
+	r.read(t.Context(), `{"level":"error","msg":"listener closed"}`)
 	if out.Len() > 0 {
 		t.Errorf("got %s", out.String())
 	}
@@ -83,19 +85,9 @@ func TestLogReader_output(t *testing.T) {
 	}
 }
 
-// A line without end, or a very long one, is read to its end.
-func TestEachLine(t *testing.T) {
-	long := strings.Repeat("x", maxLine+10)
-	var got []int
-	eachLine(strings.NewReader("a\r\n\n"+long+"\nb"), func(line []byte) { got = append(got, len(line)) })
-	if want := []int{1, 0, maxLine, 10, 1}; !slices.Equal(got, want) {
-		t.Errorf("got lengths %v, want %v", got, want)
-	}
-}
-
 // etcd gets neither secrets nor a proxy to its peers.
-func TestChildEnviron(t *testing.T) {
-	got := childEnviron([]string{"PATH=/bin", "LOCKSTEP_TOKEN=secret", "HTTPS_PROXY=http://p", "http_proxy=http://p", "NO_PROXY=x", "GOMEMLIMIT=1"})
+func TestIsProxy(t *testing.T) {
+	got := child.Environ([]string{"PATH=/bin", "LOCKSTEP_TOKEN=secret", "HTTPS_PROXY=http://p", "http_proxy=http://p", "NO_PROXY=x", "GOMEMLIMIT=1"}, isProxy)
 	if want := []string{"PATH=/bin", "GOMEMLIMIT=1"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

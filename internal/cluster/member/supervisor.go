@@ -158,15 +158,11 @@ func (s *Supervisor) runChild(ctx context.Context) ending {
 		return ending{reason: err.Error()}
 	}
 	event.Update(s.state, func(st State) State {
-		st.Running, st.Ready, st.PID, st.Since = true, false, c.pid(), time.Now()
+		st.Running, st.Ready, st.PID, st.Since = true, false, c.PID(), time.Now()
 		return st
 	})
-	s.log.Info("etcd member started", "pid", c.pid())
-	select {
-	case <-c.done:
-	case <-ctx.Done():
-		c.stop()
-	}
+	s.log.Info("etcd member started", "pid", c.PID())
+	c.finish(ctx)
 	out := c.ending()
 	if now := s.state.Get(); now.Ready {
 		out.ready = time.Since(now.Since)

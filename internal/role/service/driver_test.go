@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/internal/child"
 	"github.com/lockstep-dev/lockstep/internal/role/service/driver"
 	"github.com/lockstep-dev/lockstep/internal/role/service/process"
 	"github.com/lockstep-dev/lockstep/internal/role/service/readiness"
@@ -35,7 +36,7 @@ func TestDrivers(t *testing.T) {
 		})
 	})
 	t.Run("process", func(t *testing.T) {
-		starter := process.NewStarter()
+		starter := child.NewStarter()
 		ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 		var wg sync.WaitGroup
 		wg.Go(func() { _ = starter.Run(ctx) })

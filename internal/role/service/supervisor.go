@@ -10,8 +10,8 @@ import (
 	"sync"
 
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/child"
 	"github.com/lockstep-dev/lockstep/internal/role/service/driver"
-	"github.com/lockstep-dev/lockstep/internal/role/service/process"
 	"github.com/lockstep-dev/lockstep/internal/role/service/readiness"
 )
 
@@ -32,7 +32,7 @@ type Config struct {
 type Supervisor struct {
 	cfg     Config
 	log     *slog.Logger
-	starter *process.Starter
+	starter *child.Starter
 	wanted  *event.Value[wish]
 	state   *event.Value[State]
 	ended   *event.Value[struct{}] // set when a worker ends
@@ -54,7 +54,7 @@ var ErrStillRuns = errors.New("service still runs")
 // New returns a supervisor without services. It starts nothing; Run does.
 func New(cfg Config) *Supervisor {
 	s := &Supervisor{
-		cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), starter: process.NewStarter(),
+		cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), starter: child.NewStarter(),
 		wanted: event.New(wish{}), state: event.New(State{Ready: true}), ended: event.New(struct{}{}),
 		final: event.New(false),
 	}

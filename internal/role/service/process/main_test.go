@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/internal/child"
 	"go.uber.org/goleak"
 )
 
@@ -96,7 +97,7 @@ var programs = map[string]func(args []string){
 	},
 	// A sidecar: it runs "group" until it is killed.
 	"sidecar": func(args []string) {
-		s := NewStarter()
+		s := child.NewStarter()
 		go func() { _ = s.Run(context.Background()) }()
 		New(Config{Command: []string{os.Args[0], "group", args[0]}, Starter: s}).Run(context.Background(), func() {})
 	},

@@ -1,13 +1,13 @@
 package process
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"strings"
 	"sync"
+
+	"github.com/lockstep-dev/lockstep/internal/child"
 )
 
 const (
@@ -19,34 +19,6 @@ const (
 	maxKept = 1 << 10
 )
 
-// cutMark ends a line that was cut.
-const cutMark = "…"
-
-// eachLine calls use with each line of r, without its line end and cut to maxLine, and raw, if it
-// is not nil, with all bytes. It always reads to the end: a full pipe would stop the child.
-func eachLine(r io.Reader, raw func([]byte), use func(string)) {
-	lines := bufio.NewReaderSize(r, maxLine)
-	within := false // reading the rest of a line that was cut
-	for {
-		part, err := lines.ReadSlice('\n')
-		if raw != nil && len(part) > 0 {
-			raw(part)
-		}
-		full := errors.Is(err, bufio.ErrBufferFull)
-		if !within && len(part) > 0 {
-			line := strings.ToValidUTF8(strings.TrimRight(string(part), "\r\n"), "\uFFFD")
-			if full {
-				line += cutMark
-			}
-			use(line)
-		}
-		within = full
-		if err != nil && !full {
-			return
-		}
-	}
-}
-
 // tail keeps the newest lines.
 type tail struct {
 	mu    sync.Mutex // mu guards lines
@@ -55,7 +27,7 @@ type tail struct {
 
 func (t *tail) add(line string) {
 	if len(line) > maxKept {
-		line = strings.ToValidUTF8(line[:maxKept], "") + cutMark
+		line = strings.ToValidUTF8(line[:maxKept], "") + child.CutMark
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -83,13 +55,13 @@ type sink struct {
 // drain reads the output to its end.
 func (s *sink) drain(ctx context.Context, r io.Reader) {
 	if s.file == nil {
-		eachLine(r, nil, func(line string) {
+		child.Lines(r, maxLine, nil, func(line string) {
 			s.tail.add(line)
 			s.log.InfoContext(ctx, "output", "line", line)
 		})
 		return
 	}
-	eachLine(r, func(part []byte) { s.write(ctx, part) }, s.tail.add)
+	child.Lines(r, maxLine, func(part []byte) { s.write(ctx, part) }, s.tail.add)
 }
 
 // write writes to the file. While the disk is full, the service continues and its output is lost.

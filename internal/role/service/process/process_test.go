@@ -13,9 +13,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/internal/child"
 	"github.com/lockstep-dev/lockstep/internal/role/service/driver"
 	"github.com/lockstep-dev/lockstep/test/logs"
 )
@@ -24,9 +24,9 @@ import (
 const limit = time.Minute
 
 // newStarter returns a starter that runs until the test ends.
-func newStarter(t *testing.T) *Starter {
+func newStarter(t *testing.T) *child.Starter {
 	t.Helper()
-	s := NewStarter()
+	s := child.NewStarter()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = s.Run(ctx) })
@@ -203,7 +203,7 @@ func TestRun_stop(t *testing.T) {
 	t.Run("before it was started", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		d := New(Config{Command: []string{"/bin/true"}, Starter: NewStarter()})
+		d := New(Config{Command: []string{"/bin/true"}, Starter: child.NewStarter()})
 		if exit := d.Run(ctx, func() { t.Error("it was started") }); exit.Reason == "" || exit.StillRuns {
 			t.Errorf("got %+v", exit)
 		}
@@ -239,65 +239,29 @@ func TestRun_sidecarKilled(t *testing.T) {
 	until(t, "the child has ended", func() bool { return !alive(pids[0]) })
 }
 
-// lateChild returns a child that counts as running until ended is closed, although SIGKILL ends
-// it: a test cannot make one that waits for a disk.
-func lateChild(t *testing.T) *child {
-	t.Helper()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = w.Close()
-	cmd := exec.Command(os.Args[0], "forever")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return &child{cmd: cmd, output: r, ended: make(chan struct{})}
+// remains is a process that did not end after SIGKILL until ended is set, which a test cannot make:
+// internal/child shows what such a one reports.
+type remains struct{ ended bool }
+
+func (r *remains) Reap() bool { return r.ended }
+
+func (r *remains) Reason() string {
+	return map[bool]string{true: "signal: killed", false: "it waits for a disk"}[r.ended]
 }
 
-// A leader that ends later than it may after SIGKILL: the messages about it are true, and no
-// zombie stays.
-func TestChild_endsLate(t *testing.T) {
-	const killed = "signal: killed"
-	synctest.Test(t, func(t *testing.T) {
-		c, d := lateChild(t), New(Config{})
-		c.readers.Go(func() { // it ends while its output is read
-			<-time.After(killTimeout + time.Millisecond)
-			close(c.ended)
-		})
-		if ended, reason := c.finish(), d.reason(c); !ended || !strings.HasPrefix(reason, killed) {
-			t.Errorf("got %t, %q", ended, reason)
-		}
-	})
-	synctest.Test(t, func(t *testing.T) {
-		c, d := lateChild(t), New(Config{})
-		ended := c.finish()
-		close(c.ended) // right after
-		if reason := d.reason(c); ended || !strings.Contains(reason, "does not end 10s after SIGKILL") {
-			t.Errorf("got %t, %q", ended, reason)
-		}
-		d.stuck = c
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if exit := d.Run(ctx, func() {}); exit.StillRuns || !strings.HasPrefix(exit.Reason, killed) || c.cmd.ProcessState == nil {
-			t.Errorf("got %+v, reaped as %v", exit, c.cmd.ProcessState)
-		}
-	})
-	synctest.Test(t, func(t *testing.T) {
-		c, d := lateChild(t), New(Config{})
-		c.finish()
-		d.stuck = c
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if exit := d.Run(ctx, func() {}); !exit.StillRuns {
-			t.Errorf("it runs, and Run returned %+v", exit)
-		}
-		close(c.ended)
-		if !c.reap() {
-			t.Error("not reaped")
-		}
-	})
+// A process that did not end after SIGKILL keeps the next one from starting, until it has ended.
+func TestRun_remains(t *testing.T) {
+	d, left := New(Config{}), &remains{}
+	d.stuck = left
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if exit := d.Run(ctx, func() {}); exit != (driver.Exit{Reason: "it waits for a disk", StillRuns: true}) {
+		t.Errorf("it runs, and Run returned %+v", exit)
+	}
+	left.ended = true
+	if exit := d.Run(ctx, func() {}); exit != (driver.Exit{Reason: "signal: killed"}) {
+		t.Errorf("it has ended, and Run returned %+v", exit)
+	}
 }
 
 // A stop after the end says how the newest instance ended.
@@ -367,7 +331,7 @@ func TestRun_output(t *testing.T) {
 	if len(got) != 4 || got[0] != "short" || got[2] != "after" || got[3] != "no end" {
 		t.Errorf("got %d lines: %.80q", len(got), got)
 	}
-	if len(got[1]) != maxKept+len(cutMark) || !strings.HasSuffix(got[1], cutMark) {
+	if len(got[1]) != maxKept+len(child.CutMark) || !strings.HasSuffix(got[1], child.CutMark) {
 		t.Errorf("got a line of %d bytes", len(got[1]))
 	}
 	if text := s.log.String(); !strings.Contains(text, "msg=output line=short") || !strings.Contains(text, `line="no end"`) || len(text) > maxLine+1000 {
@@ -464,31 +428,5 @@ func TestRun_manyTimes(t *testing.T) {
 	}
 	if after := open(); after > before+2 {
 		t.Errorf("%d files were open, now %d", before, after)
-	}
-}
-
-func TestExec(t *testing.T) {
-	starter := newStarter(t)
-	sh := func(script string) error { return starter.Exec(t.Context(), []string{"/bin/sh", "-c", script}) }
-	if err := sh("exit 0"); err != nil {
-		t.Error(err)
-	}
-	if err := sh("echo one; echo two >&2; exit 2"); err == nil || err.Error() != "/bin/sh: exit status 2: two" {
-		t.Errorf("got %v", err)
-	}
-	if err := starter.Exec(t.Context(), []string{"/nonexistent"}); err == nil || !strings.Contains(err.Error(), "no such file") {
-		t.Errorf("got %v", err)
-	}
-	file := filepath.Join(t.TempDir(), "pids")
-	ctx, cancel := context.WithCancel(t.Context())
-	result := make(chan error, 1)
-	go func() { result <- starter.Exec(ctx, []string{os.Args[0], "group", file}) }()
-	pids := numbers(t, file)
-	cancel()
-	if err := <-result; !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-	for _, pid := range pids {
-		until(t, "the program and its group have ended", func() bool { return !alive(pid) })
 	}
 }

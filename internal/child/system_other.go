@@ -1,15 +1,14 @@
 //go:build unix && !linux
 
-package process
+package child
 
 import (
 	"os/exec"
 	"syscall"
 )
 
-// attributes returns the attributes of each child. Only Linux kills the child of a process that was
-// killed.
-func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+// endWithThread does nothing: only Linux kills the child of a process that was killed.
+func endWithThread(*syscall.SysProcAttr) {}
 
 // waitEnded returns when a child has ended.
 func waitEnded(cmd *exec.Cmd) {

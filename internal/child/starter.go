@@ -1,4 +1,4 @@
-package process
+package child
 
 import (
 	"context"
@@ -7,8 +7,6 @@ import (
 	"runtime"
 	"syscall"
 	"time"
-
-	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
 // Starter starts all child processes on one thread, which lives as long as Run. The kernel kills a
@@ -48,25 +46,32 @@ const (
 	busyLimit = 100 // attempts
 )
 
-// start starts the command that newCmd returns. Of its attributes, it keeps only the Credential.
+// start starts the command that newCmd makes, in a process group of its own. nil starts it on the
+// thread of the caller, whose end then does not matter to the child.
 func (s *Starter) start(ctx context.Context, newCmd func() *exec.Cmd) (*exec.Cmd, error) {
 	for attempt := 1; ; attempt++ {
 		cmd := newCmd()
-		as := cmd.SysProcAttr
-		if cmd.SysProcAttr = attributes(); as != nil {
-			cmd.SysProcAttr.Credential = as.Credential
+		if cmd.SysProcAttr == nil {
+			cmd.SysProcAttr = &syscall.SysProcAttr{}
 		}
+		cmd.SysProcAttr.Setpgid = true
 		err := s.request(ctx, cmd)
 		if !errors.Is(err, syscall.ETXTBSY) || attempt == busyLimit {
 			return cmd, err
 		}
-		if !backoff.Sleep(ctx, busyPause) {
+		select {
+		case <-ctx.Done():
 			return nil, ctx.Err()
+		case <-time.After(busyPause):
 		}
 	}
 }
 
 func (s *Starter) request(ctx context.Context, cmd *exec.Cmd) error {
+	if s == nil {
+		return cmd.Start()
+	}
+	endWithThread(cmd.SysProcAttr)
 	r := request{cmd: cmd, result: make(chan error, 1)}
 	select {
 	case s.requests <- r:

@@ -1,4 +1,4 @@
-package process
+package child
 
 import (
 	"bytes"
@@ -12,11 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attributes returns the attributes of each child: its own process group, and the signal that the
-// kernel sends when the starter's thread ends with the sidecar.
-func attributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-}
+// endWithThread makes the kernel kill the child when the thread that starts it ends.
+func endWithThread(attributes *syscall.SysProcAttr) { attributes.Pdeathsig = syscall.SIGKILL }
 
 // waitEnded returns when a child has ended. It leaves the child unreaped, so that its number, which
 // is also the number of its group, is not used again.
