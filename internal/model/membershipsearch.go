@@ -12,92 +12,43 @@ import (
 
 // MembersResult is the result of a search through a world of members.
 type MembersResult struct {
-	States, Transitions int
-	Steps               uint16     // a bit for each step that a node took
-	Violation           *Violation // the first one; nil: none
-}
-
-// memberOrigin is how a state was reached.
-type memberOrigin struct {
-	from uint32 // the state before, by discovery
-	text string
-}
-
-// storyTo returns the moves that lead to a state, and the last one.
-func storyTo(origins []memberOrigin, from uint32, last string) []string {
-	lines := []string{last}
-	for at := from; at != 0; at = origins[at].from {
-		lines = append(lines, origins[at].text)
-	}
-	slices.Reverse(lines)
-	return lines
-}
-
-type memberSearch struct {
-	cfg     *MembersConfig
-	seed    maphash.Seed
-	seen    fingerprints
-	states  []memberState
-	origins []memberOrigin
-	result  MembersResult
+	Found
+	Steps uint16 // a bit for each step that a node took
 }
 
 // CheckMembers visits every state that cfg can reach. It stops at the first violation.
-func CheckMembers(cfg *MembersConfig) MembersResult {
-	s := &memberSearch{cfg: cfg, seed: maphash.MakeSeed()}
-	s.add(initialMembers(cfg), 0, "")
-	for at := 0; at < len(s.states) && s.result.Violation == nil; at++ {
-		s.expand(uint32(at))
-	}
-	s.result.States = len(s.states)
-	return s.result
-}
-
-// expand makes every move that is possible in a state.
-func (s *memberSearch) expand(at uint32) {
-	for m := range memberMove(memberMoves) {
-		for i := range s.cfg.Nodes + s.cfg.Spare {
-			next := s.states[at]
-			name := next.nodes[i].name
-			what := next.apply(s.cfg, m, i)
+func CheckMembers(cfg *MembersConfig) (r MembersResult) {
+	var seen fingerprints
+	seed := maphash.MakeSeed()
+	r.Found = explore(smallWorld[memberState]{
+		first: initialMembers(cfg).sorted(), moves: int(memberMoves), nodes: cfg.Nodes + cfg.Spare,
+		move: func(before, next *memberState, m, i int) (text, name, why string) {
+			number := next.nodes[i].name + 1
+			what := next.apply(cfg, memberMove(m), i)
 			if what == "" {
-				continue
+				return "", "", ""
 			}
-			s.result.Transitions++
-			s.result.Steps |= next.steps
+			r.Steps |= next.steps
 			next.steps = 0
-			text := fmt.Sprintf("n%d %s", name+1, what)
-			if broken, why := brokenMembers(s.cfg, &s.states[at], &next); broken != "" {
-				s.violated(broken, why, at, text)
-				return
+			name, why = brokenMembers(cfg, before, next)
+			*next = next.sorted()
+			return fmt.Sprintf("n%d %s", number, what), name, why
+		},
+		add: func(s *memberState) bool { return seen.add(s.fingerprint(seed)) },
+		future: func(s *memberState) (name, why string) {
+			if why = settles(cfg, *s); why != "" && cfg.asks("Settles") {
+				return "Settles", why
 			}
-			if s.add(next, at, text); s.result.Violation != nil {
-				return
-			}
-		}
-	}
+			return "", ""
+		},
+	})
+	return r
 }
 
-// add keeps a state that is new, and checks that it can settle.
-func (s *memberSearch) add(st memberState, from uint32, text string) {
-	st.sort()
-	if !s.seen.add(st.fingerprint(s.seed)) {
-		return
-	}
-	if why := settles(s.cfg, st); why != "" && s.cfg.asks("Settles") {
-		s.violated("Settles", why, from, text)
-		return
-	}
-	s.states, s.origins = append(s.states, st), append(s.origins, memberOrigin{from, text})
-}
-
-func (s *memberSearch) violated(name, why string, from uint32, last string) {
-	s.result.Violation = &Violation{Invariant: name, Why: why, Story: storyTo(s.origins, from, last)}
-}
-
-// sort makes one state of all that differ only in which node is which.
-func (s *memberState) sort() {
+// sorted makes one state of all that differ only in which node is which.
+func (s memberState) sorted() memberState {
 	slices.SortFunc(s.nodes[:], func(a, b memberNode) int { return cmp.Compare(b.key(), a.key()) })
+	return s
 }
 
 // key packs everything of a node except its name. It is zero where there is no node.

@@ -4,45 +4,35 @@ import "fmt"
 
 // RotationResult is the result of a search.
 type RotationResult struct {
-	States, Transitions int
-	Ended               bool       // a rotation ended in some state
-	Violation           *Violation // the first one; nil: none
+	Found
+	Ended bool // a rotation ended in some state
 }
 
 // CheckRotation visits every state that cfg can reach. It stops at the first violation.
 func CheckRotation(cfg *RotationConfig) (r RotationResult) {
-	first := initialRotation(cfg)
-	states, origins, seen := []rotationState{first}, []memberOrigin{{}}, map[rotationState]bool{first: true}
-	for at := 0; at < len(states); at++ {
-		for m := range rotationMoves {
-			for i := range cfg.Nodes {
-				next := states[at]
-				what := next.apply(cfg, m, i)
-				if what == "" {
-					continue
-				}
-				r.Transitions++
-				text := fmt.Sprintf("%s %s", rotatingID(i), what)
-				if name, why := next.broken(cfg, &states[at]); name != "" {
-					r.Violation = &Violation{Invariant: name, Why: why, Story: storyTo(origins, uint32(at), text)}
-					r.States = len(states)
-					return r
-				}
-				if seen[next] {
-					continue
-				}
-				seen[next] = true
-				r.Ended = r.Ended || next.ended
-				states, origins = append(states, next), append(origins, memberOrigin{uint32(at), text})
+	r.Found = explore(smallWorld[rotationState]{
+		first: initialRotation(cfg), moves: int(rotationMoves), nodes: cfg.Nodes, add: reached[rotationState](),
+		move: func(before, next *rotationState, m, i int) (text, name, why string) {
+			what := next.apply(cfg, rotationMove(m), i)
+			if what == "" {
+				return "", "", ""
 			}
-		}
-	}
-	r.States = len(states)
+			r.Ended = r.Ended || next.ended
+			name, why = next.broken(before)
+			return fmt.Sprintf("%s %s", rotatingID(i), what), name, why
+		},
+		future: func(s *rotationState) (name, why string) {
+			if why = s.stuck(cfg); why != "" && cfg.Off == 0 {
+				return "Ends", why
+			}
+			return "", ""
+		},
+	})
 	return r
 }
 
 // broken returns the first invariant that does not hold, and why.
-func (s *rotationState) broken(cfg *RotationConfig, before *rotationState) (name, why string) {
+func (s *rotationState) broken(before *rotationState) (name, why string) {
 	for i := range s.nodes {
 		for j := range s.nodes {
 			a, b := &s.nodes[i], &s.nodes[j]
@@ -61,9 +51,6 @@ func (s *rotationState) broken(cfg *RotationConfig, before *rotationState) (name
 		if why := s.trustedAtTheEnd(); why != "" {
 			return "Dropped", why
 		}
-	}
-	if why := s.stuck(cfg); why != "" && cfg.Off == 0 {
-		return "Ends", why
 	}
 	return "", ""
 }

@@ -1,42 +1,23 @@
 package model
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // CheckServiceTurns visits every state that cfg can reach. It stops at the first violation.
 func CheckServiceTurns(cfg *ServiceTurnsConfig) (r TurnsResult) {
-	first, ends := initialChanging(cfg), map[changingState]bool{}
-	states, origins, seen := []changingState{first}, []memberOrigin{{}}, map[changingState]bool{first: true}
-	for at := 0; at < len(states); at++ {
-		for m := range restartMoves {
-			for i := range cfg.Nodes {
-				next := states[at]
-				what := next.apply(cfg, m, i)
-				if what == "" {
-					continue
-				}
-				r.Transitions++
-				text := fmt.Sprintf("%s %s", turningID(i), what)
-				name, why := next.broken(cfg, &states[at], m, i)
-				if name == "" && !seen[next] {
-					name, why = next.stuck(cfg, ends)
-				}
-				if name != "" {
-					r.Violation = &Violation{Invariant: name, Why: why, Story: storyTo(origins, uint32(at), text)}
-					r.States = len(states)
-					return r
-				}
-				if seen[next] {
-					continue
-				}
-				seen[next] = true
-				r.Taken = r.Taken || next.nodes[i].held
-				states, origins = append(states, next), append(origins, memberOrigin{uint32(at), text})
+	ends := map[changingState]bool{}
+	r.Found = explore(smallWorld[changingState]{
+		first: initialChanging(cfg), moves: int(restartMoves), nodes: cfg.Nodes, add: reached[changingState](),
+		move: func(before, next *changingState, m, i int) (text, name, why string) {
+			what := next.apply(cfg, restartMove(m), i)
+			if what == "" {
+				return "", "", ""
 			}
-		}
-	}
-	r.States = len(states)
+			r.Taken = r.Taken || next.nodes[i].held
+			name, why = next.broken(cfg, before, restartMove(m), i)
+			return fmt.Sprintf("%s %s", turningID(i), what), name, why
+		},
+		future: func(s *changingState) (name, why string) { return s.stuck(cfg, ends) },
+	})
 	return r
 }
 

@@ -8,50 +8,26 @@ import (
 
 // TurnsResult is the result of a search.
 type TurnsResult struct {
-	States, Transitions int
-	Taken               bool       // a turn was taken in some state
-	Violation           *Violation // the first one; nil: none
+	Found
+	Taken bool // a turn was taken in some state
 }
 
 // CheckTurns visits every state that cfg can reach. It stops at the first violation.
 func CheckTurns(cfg *TurnsConfig) (r TurnsResult) {
-	first := initialTurns(cfg)
-	states, origins, seen := []turnsState{first}, []memberOrigin{{}}, map[turnsState]bool{first: true}
-	for at := 0; at < len(states); at++ {
-		for m := range turnMoves {
-			for i := range cfg.Nodes {
-				next := states[at]
-				what := next.apply(cfg, m, i)
-				if what == "" {
-					continue
-				}
-				r.Transitions++
-				text := fmt.Sprintf("%s %s", turningID(i), what)
-				if name, why := next.broken(cfg, &states[at], i, seen); name != "" {
-					r.Violation = &Violation{Invariant: name, Why: why, Story: storyTo(origins, uint32(at), text)}
-					r.States = len(states)
-					return r
-				}
-				if seen[next] {
-					continue
-				}
-				seen[next] = true
-				r.Taken = r.Taken || next.nodes[i].held
-				states, origins = append(states, next), append(origins, memberOrigin{uint32(at), text})
+	r.Found = explore(smallWorld[turnsState]{
+		first: initialTurns(cfg), moves: int(turnMoves), nodes: cfg.Nodes, add: reached[turnsState](),
+		move: func(before, next *turnsState, m, i int) (text, name, why string) {
+			what := next.apply(cfg, turnMove(m), i)
+			if what == "" {
+				return "", "", ""
 			}
-		}
-	}
-	r.States = len(states)
+			r.Taken = r.Taken || next.nodes[i].held
+			name, why = next.brokenBy(cfg, before, i)
+			return fmt.Sprintf("%s %s", turningID(i), what), name, why
+		},
+		future: func(s *turnsState) (name, why string) { return s.stuck(cfg) },
+	})
 	return r
-}
-
-// broken returns the first invariant that does not hold after a move of node i, and why. The
-// future of a state is checked when the search reaches it for the first time.
-func (s *turnsState) broken(cfg *TurnsConfig, before *turnsState, i int, seen map[turnsState]bool) (name, why string) {
-	if name, why := s.brokenBy(cfg, before, i); name != "" || seen[*s] {
-		return name, why
-	}
-	return s.stuck(cfg)
 }
 
 // brokenBy returns the first invariant that a move of node i breaks, and why.
