@@ -74,6 +74,9 @@ var levels = map[string]int{
 	// What that answers while it stops, for tests that run one too.
 	"internal/cluster/member/stopguard": 1,
 
+	"internal/child":      0, // starts and stops the processes of members and services
+	"internal/clockshift": 0, // shifts the clock of a sidecar that tests build
+
 	"internal/role/service":           6, // what a node runs for its roles, with the packages below it
 	"internal/role/service/process":   3,
 	"internal/role/service/systemd":   3,
@@ -84,8 +87,7 @@ var levels = map[string]int{
 	"deploy":           0, // files for others
 	"internal/kubeadm": 1, // contents, and decisions about facts
 
-	"internal/backoff":     0,
-	"internal/child":       1, // starts and stops the processes of members and services
+	"internal/backoff":     1,
 	"internal/checks":      1, // reads what health endpoints answer
 	"internal/supervise":   2, // keeps workers running
 	"internal/buildinfo":   1,

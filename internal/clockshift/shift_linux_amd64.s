@@ -1,4 +1,4 @@
-//go:build lockstep_steps && linux
+//go:build lockstep_steps
 
 #include "textflag.h"
 

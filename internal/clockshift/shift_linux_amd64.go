@@ -1,6 +1,6 @@
-//go:build lockstep_steps && linux && amd64
+//go:build lockstep_steps
 
-package cluster
+package clockshift
 
 import (
 	"os"
