@@ -64,8 +64,8 @@ build: bin/sidecar ## build bin/sidecar
 ##@ Check
 
 # side_by_side makes two lists of targets at the same time, and fails if one of them failed. With -j
-# all targets of a list would begin at once.
-side_by_side = $(MAKE) --no-print-directory $(1) & first=$$!; failed=0; $(MAKE) --no-print-directory $(2) || failed=1; wait $$first || failed=1; exit $$failed
+# all targets of a list would begin at once. A shell lets what it runs beside ignore Ctrl-C.
+side_by_side = trap 'kill -TERM 0' INT; $(MAKE) --no-print-directory $(1) & first=$$!; failed=0; $(MAKE) --no-print-directory $(2) || failed=1; wait $$first || failed=1; exit $$failed
 
 # What is cheap comes first, so that most mistakes show within a minute. The other steps run side by side:
 # the tests of real processes mostly wait, and what only computes fills that time at a lower priority.
