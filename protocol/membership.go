@@ -23,9 +23,6 @@ const (
 	KeepQuorum
 )
 
-// Majority returns how many of a number of voters must answer.
-func Majority(voters int) int { return voters/2 + 1 }
-
 // JudgeRemoval says whether a voter may be removed, given the other voters. It counts
 // with and without the voters that are leaving: a majority must answer while they still
 // vote, and after they left.

@@ -20,6 +20,9 @@ type NodeVoter struct {
 	Trouble string // the problem and its remedy, if it is not healthy (VoterTrouble)
 }
 
+// Majority returns how many of a number of voters must answer.
+func Majority(voters int) int { return voters/2 + 1 }
+
 // VoterFacts are the known facts about a voter that is not healthy.
 type VoterFacts struct {
 	Name, Address string
