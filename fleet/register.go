@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
@@ -39,7 +40,7 @@ type RegistrarConfig struct {
 	Store    *event.Value[StoreKey]
 	// Services is the state of this node's services: a registration waits for them. nil: it
 	// runs none (docs/protocol.md#services).
-	Services *event.Value[protocol.ServiceFacts]
+	Services *event.Value[nodeservices.Facts]
 	// APIServer is why this node's kube-apiserver does not fit the bundle: a registration
 	// waits for one that does. Empty: it fits. nil: every one does
 	// (docs/protocol.md#apiserver-version).
@@ -80,7 +81,7 @@ func registerPauses() backoff.Backoff {
 // NewRegistrar returns a registrar that has not registered yet.
 func NewRegistrar(cfg RegistrarConfig) *Registrar {
 	if cfg.Services == nil {
-		cfg.Services = event.New(protocol.ServiceFacts{Known: true, Complete: true, Ready: true})
+		cfg.Services = event.New(nodeservices.Facts{Known: true, Complete: true, Ready: true})
 	}
 	if cfg.APIServer == nil {
 		cfg.APIServer = event.New("")
@@ -202,7 +203,7 @@ func (r *Registrar) replaceRecord(ctx context.Context) error {
 func (r *Registrar) writeBehindServices(ctx context.Context, roles protocol.Roles, cordon protocol.Cordon, previous etcd.KV) error {
 	facts := r.cfg.Services.Get()
 	facts.Wanted, facts.OtherAPIServer = roles.Controller, r.cfg.APIServer.Get() != ""
-	if !protocol.MayRegister(facts) {
+	if !nodeservices.MayRegister(facts) {
 		return errServices
 	}
 	return r.write(ctx, roles, cordon, previous)

@@ -2,8 +2,9 @@
 // a pure function. Facts go in, a decision comes out. The package uses no I/O, no
 // clock, no randomness and no memory. Packages fleet, status, election and
 // reconcile read the facts, call it, and carry out the decision. Package rollout
-// and the model checker call the same functions. Package publish, below it, decides
-// about the Service kubernetes.
+// and the model checker call the same functions. Three packages lie below it: publish decides
+// about the Service kubernetes, membership about members of etcd, nodeservices about what a
+// node runs.
 //
 // The code of each part of the specification:
 //
@@ -13,7 +14,6 @@
 //	#cordons          Cordon         cordon.go        who is out of service, and who may not be
 //	#turns            JudgeTurn      turn.go          may this node have a turn, and if not why
 //	                  NextTurnAction turn.go          when does a turn end
-//	#service-turns    JudgeRestart   restart.go       may services that changed be started again now
 //	#snapshots        Fleet          fleet.go         records and presences at one revision
 //	                  Summarize      fleet.go         their lowest and highest release
 //	#eligibility      Eligible       eligible.go      may this sidecar campaign
@@ -30,8 +30,6 @@
 //	#ephemeral        Leave          ephemeral.go     does a sidecar that stops delete its record
 //	                  DeletionsDue   ephemeral.go     which records does a leader delete
 //	#duplicate-ids    MustYieldID    duplicate.go     must this sidecar give up its node ID
-//	#membership       JudgeRemoval   membership.go    may a member of etcd be removed
-//	                  NextMemberStep membership.go    how does a node become a member, and leave
 //	#content-epoch    CredibleEpoch  epoch.go         which content epoch counts
 //	#stores           Next           next.go          HoldForStore
 //	#bundle-names     Next           next.go          HoldForBundle
@@ -99,8 +97,5 @@
 //	Listed        the inventory contains each object that a leader wrote, and no other
 //	              object is removed
 //	OneBundle     no leader replaces the objects of another bundle, unless people asked for that
-//	Voters        no removal takes the last voter, or a majority that answers
-//	OneLife       a voter keeps its data, and a removed member's data is not used
-//	Settles       in the end each node is a member exactly if it has the role
 //	Progress      only the blockers named in /status hold an upgrade back
 package protocol

@@ -17,7 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/keyspace"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 func (p program) clusterCommand() *cobra.Command {
@@ -109,7 +109,7 @@ is 1.`,
 			err = fmt.Errorf("%w; %s", quorum.ErrNoQuorum, noMajority) // the list shows each member's answer
 		}
 		if slices.ContainsFunc(views, func(v quorum.View) bool { return v.Full }) {
-			fmt.Fprintf(p.stderr, "The database of etcd is full, so it refuses writes; %s%s\n", protocol.FreeSpace, client.flags)
+			fmt.Fprintf(p.stderr, "The database of etcd is full, so it refuses writes; %s%s\n", membership.FreeSpace, client.flags)
 		}
 		rotates := activeRotation(ctx, client)
 		if rotates != nil {

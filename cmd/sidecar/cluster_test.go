@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/token"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 	"github.com/lockstep-dev/lockstep/test/members"
 )
 
@@ -169,7 +170,7 @@ func TestClusterMembers_rotating(t *testing.T) {
 		t.Errorf("no CA is replaced: got %+v", got.CARotation)
 	}
 	now := time.Now().UTC().Truncate(time.Second)
-	put := record.Rotation{Phase: protocol.RotationTrusting, Started: now, Since: now, Hash: record.Hash{1}, Turn: name, Given: []protocol.NodeID{name}}
+	put := record.Rotation{Phase: membership.RotationTrusting, Started: now, Since: now, Hash: record.Hash{1}, Turn: name, Given: []protocol.NodeID{name}}
 	if err := quorum.WriteRotation(t.Context(), client, 0, put); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // etcdClient is a client of etcd, with the flags that lead to it, which begin with a space.
@@ -94,7 +94,7 @@ func whenFull(err error, dataDir string) error {
 	if dataDir == "" || !etcd.IsNoSpace(err) {
 		return err
 	}
-	return fmt.Errorf("%w: the database of etcd is full; %s", err, protocol.FreeSpace)
+	return fmt.Errorf("%w: the database of etcd is full; %s", err, membership.FreeSpace)
 }
 
 // elsewhere explains how to name another etcd, if none was named.

@@ -12,6 +12,7 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 )
 
 // turnFlags are the flags of turn and turn begin.
@@ -27,7 +28,7 @@ func (f *turnFlags) bind(flags *pflag.FlagSet) {
 	f.server.bind(flags)
 	flags.DurationVar(&f.duration, "for", protocol.TurnTime, "The limit of the turn. When it is over, the turn is kept, and every node warns of it.")
 	flags.DurationVar(&f.wait, "wait", defaultTurnWait, "Maximum time to wait for the turn. 0: no limit.")
-	flags.DurationVar(&f.drain, "drain", protocol.TurnDrain, "How long the node is out of service before the work begins, so that load balancers notice.")
+	flags.DurationVar(&f.drain, "drain", nodeservices.TurnDrain, "How long the node is out of service before the work begins, so that load balancers notice.")
 	flags.StringVar(&f.message, "message", "", "Why, for the people who read the status.")
 	allowZero(flags, "wait")
 	allowZero(flags, "drain")

@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -228,7 +229,7 @@ func (w *turnWork) drain(ctx context.Context) error {
 // leaveService waits until the Service kubernetes no longer contains the node's address, for as long as a sidecar
 // that stops does.
 func (w *turnWork) leaveService(ctx context.Context) {
-	limited, cancel := context.WithTimeout(ctx, protocol.MaxAwaitAddress)
+	limited, cancel := context.WithTimeout(ctx, nodeservices.MaxAwaitAddress)
 	defer cancel()
 	_ = w.server.follow(limited, follower{ // if it cannot see the address, the drain suffices
 		each: func(a answer) (bool, error) {

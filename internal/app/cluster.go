@@ -9,7 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/internal/supervise"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -21,7 +21,7 @@ func (a *App) clusterNow() httpapi.Cluster {
 			State: string(now.State), Since: report.At(now.Since), Transitions: now.Transitions, Error: cmp.Or(now.Problem, problem),
 			Rotation: a.cluster.Rotation().Get().Rotation, Snapshots: a.snapshotsNow(),
 		},
-		Embedded:      a.cfg.Embedded != nil && a.cluster.Membership().Get().Phase != protocol.WithoutMember,
+		Embedded:      a.cfg.Embedded != nil && a.cluster.Membership().Get().Phase != membership.WithoutMember,
 		MemberProblem: problem, Voters: nodeVoters(members, a.warned.Get().troubles),
 	}
 	for _, m := range members {

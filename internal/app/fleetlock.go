@@ -9,6 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 )
 
 // fleetLock takes turns for an agent that reboots this machine. It implements httpapi.FleetLock.
@@ -62,13 +63,13 @@ func (l fleetLock) PreReboot(ctx context.Context, agent string) error {
 	return l.awaitOut(ctx, has)
 }
 
-// awaitOut returns when this node is out of service, and its turn is at least protocol.TurnDrain old.
+// awaitOut returns when this node is out of service, and its turn is at least nodeservices.TurnDrain old.
 func (l fleetLock) awaitOut(ctx context.Context, has protocol.Turn) error {
 	for {
 		now, fleetChanged := l.a.follower.Fleet().Load()
 		published, publishedChanged := l.a.published()
 		out := isOut(now, has.Node) && !published
-		left := protocol.TurnDrain - time.Since(has.Since)
+		left := nodeservices.TurnDrain - time.Since(has.Since)
 		if out && left <= 0 {
 			return nil
 		}

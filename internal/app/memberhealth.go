@@ -9,6 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // memberWarnings are the warnings about this node's etcd member.
@@ -27,7 +28,7 @@ const healthPause = 30 * time.Second
 
 // watchMember publishes the warnings about this node's etcd member until ctx ends.
 func (a *App) watchMember(ctx context.Context) error {
-	var health protocol.MemberHealth
+	var health membership.Health
 	var before []cluster.Observed
 	for {
 		measures, measured := a.cluster.Measures().Load()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -22,15 +23,15 @@ func TestWatchMember(t *testing.T) {
 	go func() { defer close(ended); _ = s.app.watchMember(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
 
-	slow := protocol.Durations{Count: 2, Buckets: []protocol.DurationBucket{{UpTo: 2.048}, {UpTo: 4.096, Count: 2}}}
-	s.app.cluster.Measures().Set(protocol.Measures{Fsync: slow, LeaderChanges: 2})
+	slow := membership.Durations{Count: 2, Buckets: []membership.DurationBucket{{UpTo: 2.048}, {UpTo: 4.096, Count: 2}}}
+	s.app.cluster.Measures().Set(membership.Measures{Fsync: slow, LeaderChanges: 2})
 	s.awaitOwn("the slow disk in the presence", func(n report.FleetNode) bool {
 		return slices.ContainsFunc(n.Warnings, func(w report.Warning) bool {
 			return w.Reason == "DiskSlow" && strings.Contains(w.Message, "took 2s or longer")
 		})
 	})
 
-	s.app.cluster.Measures().Set(protocol.Measures{Fsync: slow, LeaderChanges: 6})
+	s.app.cluster.Measures().Set(membership.Measures{Fsync: slow, LeaderChanges: 6})
 	s.awaitFleet("the leaders", func(r report.Status) bool {
 		return slices.ContainsFunc(r.Warnings, func(w report.Warning) bool {
 			return w.Reason == "EtcdLeaderChanges" && w.Subject == "" && strings.Contains(w.Message, "changed 5 times within the last 10 minutes")

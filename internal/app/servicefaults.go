@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/role/service"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 )
 
 // answerPause is how long a warning keeps the answer of a probe: the answers of a service that is
@@ -19,8 +19,8 @@ type probeAnswer struct {
 
 // serviceRuns returns the services of this node as facts for the protocol, and the answers of their
 // probes that warnings quote from now on.
-func serviceRuns(s service.State, was map[string]probeAnswer, now time.Time) ([]protocol.ServiceRun, map[string]probeAnswer) {
-	var out []protocol.ServiceRun
+func serviceRuns(s service.State, was map[string]probeAnswer, now time.Time) ([]nodeservices.Run, map[string]probeAnswer) {
+	var out []nodeservices.Run
 	answers := map[string]probeAnswer{}
 	for _, st := range s.Services {
 		shown, found := was[st.Name]
@@ -28,7 +28,7 @@ func serviceRuns(s service.State, was map[string]probeAnswer, now time.Time) ([]
 			shown = probeAnswer{text: st.Problem, at: now}
 		}
 		answers[st.Name] = shown
-		run := protocol.ServiceRun{
+		run := nodeservices.Run{
 			Name: st.Name, Optional: !st.Required, Ready: st.Ready, Ends: st.Phase == service.Stopped || st.Phase == service.Stopping,
 			LastExit: st.LastExit, Restarts: st.Restarts, Problem: shown.text, File: st.File, Changed: st.Changed.Time,
 		}
@@ -53,7 +53,7 @@ func nextServiceFault(s service.State, shown map[string]probeAnswer, now time.Ti
 		if !unready(st) {
 			continue
 		}
-		at := st.Since.Add(protocol.ServicePatience)
+		at := st.Since.Add(nodeservices.Patience)
 		if has, found := shown[st.Name]; found && !at.After(now) && has.text != st.Problem {
 			at = has.at.Add(answerPause)
 		}

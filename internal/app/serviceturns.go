@@ -11,6 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/role"
 	"github.com/lockstep-dev/lockstep/internal/role/service"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 )
 
 // keepServiceTurns takes a turn when services that take turns have changed, and ends it when they
@@ -29,7 +30,7 @@ func (a *App) keepServiceTurns(ctx context.Context) error {
 		a.showServiceTurn(role.Turn{Has: out.turn(has), Alone: a.isAlone(now)})
 		a.observeService(now)
 		own, _ := now.Record(a.id.node)
-		a.stepServiceTurn(ctx, t, protocol.ServiceTurnFacts{
+		a.stepServiceTurn(ctx, t, nodeservices.TurnFacts{
 			Held: has, Other: found && !has, Work: t.Work, Cordoned: own.Node.Cordon.On(),
 			Pending: pending != "", Alone: a.isAlone(now), Ready: a.roles.Changed(), Failing: servicesFail(a.roles.State().Get(), time.Now()),
 		})
@@ -51,21 +52,21 @@ func (a *App) keepServiceTurns(ctx context.Context) error {
 }
 
 // stepServiceTurn takes the next step for the turn of this node's services.
-func (a *App) stepServiceTurn(ctx context.Context, t protocol.Turn, f protocol.ServiceTurnFacts) {
+func (a *App) stepServiceTurn(ctx context.Context, t protocol.Turn, f nodeservices.TurnFacts) {
 	var err error
-	switch protocol.NextServiceTurnAction(f) {
-	case protocol.AskServiceTurn:
+	switch nodeservices.NextTurnAction(f) {
+	case nodeservices.AskTurn:
 		a.takeServiceTurn(ctx)
-	case protocol.GiveBackServiceTurn:
+	case nodeservices.GiveBackTurn:
 		a.log.Info("the turn of the services is given back: people have ended its cordon")
 		_, err = fleet.ForceTurnEnd(ctx, a.etcd, a.id.node)
-	case protocol.FailServiceTurn:
+	case nodeservices.FailTurn:
 		a.log.Error("services do not become ready after their change: this node keeps its turn, and no other node gets one", "services", t.Message)
 		err = fleet.SetTurnWork(ctx, a.etcd, a.id.node, protocol.TurnWorkFailed)
-	case protocol.ContinueServiceTurn:
+	case nodeservices.ContinueTurn:
 		a.log.Info("services are started again in the turn of this node", "services", t.Message)
 		err = fleet.SetTurnWork(ctx, a.etcd, a.id.node, protocol.TurnWorkUnderWay)
-	case protocol.FinishServiceTurn:
+	case nodeservices.FinishTurn:
 		err = a.endTurn(ctx, t)
 	default: // wait for a change
 	}
@@ -80,7 +81,7 @@ func servicesFail(s service.State, now time.Time) bool {
 	runs, _ := serviceRuns(service.State{Services: slices.DeleteFunc(slices.Clone(s.Services), func(st service.Status) bool {
 		return st.Role != protocol.RoleController || !st.Required
 	})}, nil, now)
-	return len(protocol.FailingServices(runs)) > 0
+	return len(nodeservices.Failing(runs)) > 0
 }
 
 // observeService records since when this node does not serve.
@@ -117,11 +118,11 @@ func (o *outOfService) duration() time.Duration {
 // turn returns the progress of the node's turn.
 //
 //revive:disable-next-line:flag-parameter it is a fact
-func (o *outOfService) turn(has bool) protocol.ServiceTurn {
+func (o *outOfService) turn(has bool) nodeservices.Turn {
 	if !has {
-		return protocol.NoServiceTurn
+		return nodeservices.NoTurn
 	}
-	return protocol.ServiceTurnAfter(o.duration())
+	return nodeservices.TurnAfter(o.duration())
 }
 
 func (a *App) showServiceTurn(turn role.Turn) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/role/service"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -17,7 +18,7 @@ func TestServicesFail(t *testing.T) {
 		change func(*service.Status)
 		want   bool
 	}{
-		"it starts":            {func(st *service.Status) { st.Since = report.At(now.Add(1 - protocol.ServicePatience)) }, false},
+		"it starts":            {func(st *service.Status) { st.Since = report.At(now.Add(1 - nodeservices.Patience)) }, false},
 		"it never gets ready":  {func(*service.Status) {}, true},
 		"it ends at the start": {func(st *service.Status) { st.Phase, st.LastExit, st.Restarts = service.BackOff, "exit status 1", 1 }, true},
 		"it is ready":          {func(st *service.Status) { st.Ready = true }, false},
@@ -26,7 +27,7 @@ func TestServicesFail(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			st := service.Status{Service: report.Service{
-				Name: "api", Role: protocol.RoleController, Phase: service.Running, Since: report.At(now.Add(-protocol.ServicePatience)), Required: true,
+				Name: "api", Role: protocol.RoleController, Phase: service.Running, Since: report.At(now.Add(-nodeservices.Patience)), Required: true,
 			}}
 			tt.change(&st)
 			if got := servicesFail(service.State{Services: []service.Status{st}}, now); got != tt.want {

@@ -10,6 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/backup"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -43,7 +44,7 @@ func (a *App) keepSnapshots(ctx context.Context) error {
 // restore needs.
 func (a *App) hasVoter() bool {
 	own := func(m cluster.Observed) bool { return m.Node == string(a.id.node) && !m.Learner }
-	return a.cluster.Membership().Get().Phase == protocol.WorkingMember && slices.ContainsFunc(a.cluster.Members().Get(), own)
+	return a.cluster.Membership().Get().Phase == membership.Working && slices.ContainsFunc(a.cluster.Members().Get(), own)
 }
 
 func (a *App) databaseSize() int64 {

@@ -17,6 +17,8 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/internal/supervise"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
+	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 	"github.com/lockstep-dev/lockstep/protocol/publish"
 	"github.com/lockstep-dev/lockstep/report"
 )
@@ -103,7 +105,7 @@ func (a *App) warningsNow(was warned, now time.Time) warned {
 	troubles := members.troubles(now)
 	view := a.store.Observed().Get().View
 	out := warned{
-		shown: slices.Concat(own, protocol.DatabaseWarnings(databases(members.members)),
+		shown: slices.Concat(own, membership.DatabaseWarnings(databases(members.members)),
 			members.warnings(troubles), members.leaving(), a.memberHealth.Get().shown,
 			fleetWarnings(view, protocol.WithVoters(members.fleet, nodeVoters(members.members, nil)), a.local.Get().ID),
 			protocol.TurnWarnings(members.fleet, now),
@@ -133,7 +135,7 @@ func keepTimes(warnings, before []protocol.Warning, now time.Time) {
 }
 
 // ownWarnings returns problems of this sidecar, whether it leads or not.
-func (a *App) ownWarnings(runs []protocol.ServiceRun) []protocol.Warning {
+func (a *App) ownWarnings(runs []nodeservices.Run) []protocol.Warning {
 	var out []protocol.Warning
 	state := a.election.State().Get()
 	if foreign := a.foreignBundle(state); foreign != "" {
@@ -165,7 +167,7 @@ func (a *App) ownWarnings(runs []protocol.ServiceRun) []protocol.Warning {
 		out = append(out, protocol.Warning{Reason: protocol.ServicesRejected, Message: "its services directory was rejected, and the last valid services stay in use; " +
 			"the directory is read again when it changes, and a restart would fail until it is valid: " + strings.ReplaceAll(problem, "\n", "; ")})
 	}
-	out = append(out, protocol.FailingServices(runs)...)
+	out = append(out, nodeservices.Failing(runs)...)
 	out = append(out, a.memberHealth.Get().reported...)
 	out = append(out, a.snapshotWarnings()...)
 	out = append(out, a.clocks.Get().warnings...)

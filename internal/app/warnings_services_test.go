@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/role/service"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -17,7 +17,7 @@ func TestServiceRuns(t *testing.T) {
 	} {
 		st := service.Status{Service: report.Service{Phase: phase, LastExit: "exit status 2", Restarts: 3, Required: true}}
 		st.Name = "web"
-		want := []protocol.ServiceRun{{Name: "web", Ends: ends, LastExit: "exit status 2", Restarts: 3}}
+		want := []nodeservices.Run{{Name: "web", Ends: ends, LastExit: "exit status 2", Restarts: 3}}
 		now := time.Now()
 		st.Since = report.At(now)
 		if got, _ := serviceRuns(service.State{Services: []service.Status{st}}, nil, now); !slices.Equal(withoutSince(got), want) {
@@ -26,7 +26,7 @@ func TestServiceRuns(t *testing.T) {
 	}
 }
 
-func withoutSince(of []protocol.ServiceRun) []protocol.ServiceRun {
+func withoutSince(of []nodeservices.Run) []nodeservices.Run {
 	for i := range of {
 		of[i].Since = time.Time{}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/member"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/keyspace"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // outside is the rest of the cluster as a change uses it: the other members, and etcd.
@@ -18,7 +18,7 @@ type outside interface {
 	same(ctx context.Context) error
 	// listed reports whether the list of the members contains this node's member, and
 	// whether its removal was decided.
-	listed(ctx context.Context, memberID string) (protocol.Listed, bool, error)
+	listed(ctx context.Context, memberID string) (membership.Listed, bool, error)
 	// add adds this node as a learner, or finds that an earlier attempt added it.
 	add(ctx context.Context) (quorum.Added, error)
 	// start starts the process, which goes on with the log that there is, or begins one with
@@ -50,54 +50,54 @@ type change struct {
 }
 
 // facts asks for the members only where that matters.
-func (c *change) facts(ctx context.Context) (protocol.MemberFacts, error) {
-	facts := protocol.MemberFacts{Phase: phaseOf(c.marker.Phase), Data: c.disk.EtcdBegun(), Runs: c.runs()}
+func (c *change) facts(ctx context.Context) (membership.Facts, error) {
+	facts := membership.Facts{Phase: phaseOf(c.marker.Phase), Data: c.disk.EtcdBegun(), Runs: c.runs()}
 	if run := c.current(); run != nil && run.ended() && errors.Is(run.err, member.ErrRemoved) && c.marker.Phase.Changing() {
 		c.gone = c.marker.MemberID
 	}
 	var err error
 	switch {
 	case c.marker.Phase == datadir.WithoutMember:
-		facts.Listed = protocol.NotListed
+		facts.Listed = membership.NotListed
 	case !c.marker.Phase.Changing():
 	case c.gone != "" && c.gone == c.marker.MemberID:
-		facts.Listed = protocol.NotListed
+		facts.Listed = membership.NotListed
 	default:
 		facts.Listed, facts.Decided, err = c.outside.listed(ctx, c.marker.MemberID)
 	}
-	if facts.Listed == protocol.NotListed && c.marker.Phase != datadir.Adding {
+	if facts.Listed == membership.NotListed && c.marker.Phase != datadir.Adding {
 		facts.Data = c.disk.Present(c.disk.Etcd()) // also the files of an etcd that never began a log
 	}
 	return facts, err
 }
 
 // take takes one step.
-func (c *change) take(ctx context.Context, s protocol.MemberStep) error {
+func (c *change) take(ctx context.Context, s membership.Step) error {
 	switch s {
-	case protocol.BeginAdding:
+	case membership.BeginAdding:
 		if err := c.outside.same(ctx); err != nil {
 			return err // the cluster was restored while this sidecar ran
 		}
 		return c.writeMarker(func(m *datadir.Marker) { m.Phase = datadir.Adding })
-	case protocol.AddLearner:
+	case membership.AddLearner:
 		return c.add(ctx)
-	case protocol.StartMember:
+	case membership.StartMember:
 		return c.start(ctx)
-	case protocol.AwaitVote:
+	case membership.AwaitVote:
 		return c.outside.vote(ctx)
-	case protocol.EndAdding:
+	case membership.EndAdding:
 		return c.endAdding(ctx)
-	case protocol.BeginLeaving:
+	case membership.BeginLeaving:
 		return c.writeMarker(func(m *datadir.Marker) { m.Phase = datadir.Leaving })
-	case protocol.RemoveMember:
+	case membership.RemoveMember:
 		return c.outside.remove(ctx, c.marker.MemberID)
-	case protocol.StopMember:
+	case membership.StopMember:
 		c.endMember()
 		c.stopped()
 		return nil
-	case protocol.MoveData:
+	case membership.MoveData:
 		return c.moveData(ctx)
-	case protocol.EndLeaving:
+	case membership.EndLeaving:
 		return c.endLeaving(ctx)
 	default: // it waits
 		return nil

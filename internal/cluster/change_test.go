@@ -12,7 +12,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/member"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/keyspace"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // village is the outside of a node in a test: the state of its member in etcd.
@@ -42,18 +42,18 @@ func (v *village) count() {
 
 func (v *village) same(context.Context) error { return nil }
 
-func (v *village) listed(_ context.Context, id string) (protocol.Listed, bool, error) {
+func (v *village) listed(_ context.Context, id string) (membership.Listed, bool, error) {
 	if v.silent != nil {
-		return protocol.ListedUnknown, false, v.silent
+		return membership.ListedUnknown, false, v.silent
 	}
 	own, known := keyspace.ParseMemberID(id)
 	switch {
 	case v.member == 0 || known && own != v.member:
-		return protocol.NotListed, false, nil
+		return membership.NotListed, false, nil
 	case v.votes:
-		return protocol.ListedVoter, false, nil
+		return membership.ListedVoter, false, nil
 	}
-	return protocol.ListedLearner, false, nil
+	return membership.ListedLearner, false, nil
 }
 
 func (v *village) add(context.Context) (quorum.Added, error) {
@@ -164,8 +164,8 @@ func (v *village) arrive(c *change, wanted bool) (ended bool) {
 			v.t.Fatal(err)
 		}
 		facts.Known, facts.Wanted = true, wanted
-		next := protocol.NextMemberStep(facts)
-		if next == protocol.MemberAsIs {
+		next := membership.NextStep(facts)
+		if next == membership.AsIs {
 			return false
 		}
 		if err := c.take(v.t.Context(), next); err != nil {
@@ -230,15 +230,15 @@ func TestChange_movesNothingListed(t *testing.T) {
 	v.disk.place(datadir.Marker{Intent: datadir.Join, Phase: datadir.Leaving, MemberID: keyspace.MemberID(v.member)})
 	v.disk.write(keyspace.MemberID(v.member))
 	c := v.begin()
-	if err := c.take(t.Context(), protocol.MoveData); err == nil || !v.disk.EtcdBegun() {
+	if err := c.take(t.Context(), membership.MoveData); err == nil || !v.disk.EtcdBegun() {
 		t.Errorf("got %v, and the disk %v", err, v.disk.lives)
 	}
 	v.member, v.votes = 0, false
-	if err := c.take(t.Context(), protocol.MoveData); err != nil || v.disk.EtcdBegun() || !v.disk.Present(v.disk.Left()) {
+	if err := c.take(t.Context(), membership.MoveData); err != nil || v.disk.EtcdBegun() || !v.disk.Present(v.disk.Left()) {
 		t.Errorf("got %v, and the disk %v", err, v.disk.lives)
 	}
 	// The same step again finds it done, and does not delete what was moved.
-	if err := c.take(t.Context(), protocol.MoveData); err != nil || !v.disk.Present(v.disk.Left()) {
+	if err := c.take(t.Context(), membership.MoveData); err != nil || !v.disk.Present(v.disk.Left()) {
 		t.Errorf("again: got %v, and the disk %v", err, v.disk.lives)
 	}
 }
@@ -256,7 +256,7 @@ func TestChange_movesAfterTheEnd(t *testing.T) {
 		}
 		close(done)
 	}, done: done})
-	if err := c.take(t.Context(), protocol.MoveData); err != nil || c.runs() || v.disk.EtcdBegun() {
+	if err := c.take(t.Context(), membership.MoveData); err != nil || c.runs() || v.disk.EtcdBegun() {
 		t.Errorf("got %v, it runs: %t, and the disk %v", err, c.runs(), v.disk.lives)
 	}
 }
@@ -266,15 +266,15 @@ func TestChange_asksAgain(t *testing.T) {
 	v := &village{t: t, disk: newBrittleDisk(), last: 0xa0, kill: func() bool { return false }}
 	v.disk.place(datadir.Marker{Intent: datadir.Join, Phase: datadir.Adding})
 	c := v.begin()
-	if err := c.take(t.Context(), protocol.AddLearner); err != nil || c.joining == nil {
+	if err := c.take(t.Context(), membership.AddLearner); err != nil || c.joining == nil {
 		t.Fatalf("got %v, and the members %v", err, c.joining)
 	}
 	v.refuses = transient(errors.New("another member was added"))
-	if err := c.take(t.Context(), protocol.StartMember); err == nil || c.joining != nil || c.current() != nil {
+	if err := c.take(t.Context(), membership.StartMember); err == nil || c.joining != nil || c.current() != nil {
 		t.Errorf("got %v, and the members %v", err, c.joining)
 	}
 	v.refuses = nil
-	if err := c.take(t.Context(), protocol.StartMember); err != nil || v.adds != 2 {
+	if err := c.take(t.Context(), membership.StartMember); err != nil || v.adds != 2 {
 		t.Errorf("got %v, asked %d times", err, v.adds)
 	}
 }
@@ -294,7 +294,7 @@ func TestChange_knowsItsEnd(t *testing.T) {
 	c.run.Set(&memberRun{stop: func() {}, done: done, err: member.ErrRemoved})
 	for range 2 { // also when the process is forgotten
 		facts, err := c.facts(t.Context())
-		if err != nil || facts.Listed != protocol.NotListed {
+		if err != nil || facts.Listed != membership.NotListed {
 			t.Errorf("got %+v, %v", facts, err)
 		}
 		c.endMember()
@@ -309,7 +309,7 @@ func TestChange_knowsItsEnd(t *testing.T) {
 func TestChange_forgetsItsRecords(t *testing.T) {
 	v := &village{t: t, disk: newBrittleDisk(), kill: func() bool { return false }}
 	v.disk.place(datadir.Marker{Intent: datadir.Join, Phase: datadir.Leaving, MemberID: "a1"})
-	if err := v.begin().take(t.Context(), protocol.EndLeaving); err != nil || v.forgot != 0xa1 || v.disk.marker.MemberID != "" {
+	if err := v.begin().take(t.Context(), membership.EndLeaving); err != nil || v.forgot != 0xa1 || v.disk.marker.MemberID != "" {
 		t.Errorf("got %v, the records of %x were deleted, and the marker is %+v", err, v.forgot, v.disk.marker)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/cluster/members"
 	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // runEmbedded carries out the flow that the data directory needs, then keeps the
@@ -79,8 +79,8 @@ func (f *flow) keepRunning(ctx context.Context, joins, keeper, rotate func(conte
 
 // answersJoins reports whether a node with its member in that phase answers joins: also while it
 // leaves, because the last voter cannot leave before another node has joined.
-func answersJoins(phase protocol.MemberPhase) bool {
-	return phase == protocol.WorkingMember || phase == protocol.LeavingMember
+func answersJoins(phase membership.Phase) bool {
+	return phase == membership.Working || phase == membership.Leaving
 }
 
 // whileMember runs a worker as long as this node answers joins, each time again.

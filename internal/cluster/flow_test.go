@@ -29,7 +29,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/keyspace"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 const limit = time.Minute
@@ -55,7 +55,7 @@ func newFlow(t *testing.T, shown func(string)) *flow {
 	log := slog.New(slog.DiscardHandler)
 	f := &flow{
 		cfg: e, client: client, log: log, plainLog: log, show: shown,
-		memberState: event.New(member.State{}), measures: event.New(protocol.Measures{}), observed: event.New[[]Observed](nil), held: event.New(false),
+		memberState: event.New(member.State{}), measures: event.New(membership.Measures{}), observed: event.New[[]Observed](nil), held: event.New(false),
 		resident: resident{run: event.New[*memberRun](nil)}, shared: newSharer(client, log, "n", Membership{}),
 	}
 	f.stepping, f.adopted = new(sync.Mutex), f.publish

@@ -25,7 +25,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/internal/cluster/rotation"
 	"github.com/lockstep-dev/lockstep/keyspace"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -105,7 +105,7 @@ var advice = etcd.Advice{
 	Silent:      "check the sidecar of that node, its log (worker=etcd-member), and the network to it",
 	Authority:   "it is not a member of this cluster, or a clock is wrong: see docs/clusters.md#refusals",
 	Certificate: "that member rejects this node's certificate: check both clocks, and that both nodes are of the same cluster; if its CA was replaced while this node was removed, delete the data directory here, and join again",
-	Full:        protocol.FreeSpace,
+	Full:        membership.FreeSpace,
 }
 
 // Reach returns how a command reaches etcd through the data directory of a member on
@@ -155,7 +155,7 @@ type Manager struct {
 	status *event.Value[Status]
 	member *event.Value[member.State]
 	// measures are the measures of the member.
-	measures *event.Value[protocol.Measures]
+	measures *event.Value[membership.Measures]
 
 	held   *event.Value[bool]
 	shared *sharer
@@ -184,7 +184,7 @@ func NewManager(cfg Config) *Manager {
 	m := &Manager{
 		cfg: cfg, log: cfg.Log.With("worker", "cluster"),
 		status: event.New(Status{State: New, Since: time.Now()}),
-		member: event.New(member.State{}), measures: event.New(protocol.Measures{}), held: event.New(false),
+		member: event.New(member.State{}), measures: event.New(membership.Measures{}), held: event.New(false),
 
 		observed: event.New[[]Observed](nil), rotation: event.New(rotation.State{}),
 	}
@@ -216,7 +216,7 @@ func (m *Manager) Status() *event.Value[Status] { return m.status }
 func (m *Manager) Member() *event.Value[member.State] { return m.member }
 
 // Measures follows the measures of that member; zero without one.
-func (m *Manager) Measures() *event.Value[protocol.Measures] { return m.measures }
+func (m *Manager) Measures() *event.Value[membership.Measures] { return m.measures }
 
 // Membership follows how this node belongs to its cluster.
 func (m *Manager) Membership() *event.Value[Membership] { return m.shared.value }
@@ -235,7 +235,7 @@ func (m *Manager) MemberProblem() string {
 	if m.cfg.Embedded == nil {
 		return ""
 	}
-	if phase := m.shared.value.Get().Phase; phase != protocol.WorkingMember && phase != protocol.MemberPhaseUnset {
+	if phase := m.shared.value.Get().Phase; phase != membership.Working && phase != membership.PhaseUnset {
 		return "" // the status shows why its next step waits
 	}
 	now := m.member.Get()
@@ -354,8 +354,8 @@ const noSpace = "database space exceeded"
 
 // show sets the problem for which the current step waits; empty: none.
 func (m *Manager) show(problem string) {
-	if strings.Contains(problem, noSpace) && !strings.Contains(problem, protocol.FreeSpace) {
-		problem += "; " + protocol.FreeSpace
+	if strings.Contains(problem, noSpace) && !strings.Contains(problem, membership.FreeSpace) {
+		problem += "; " + membership.FreeSpace
 	}
 	was := m.status.Get()
 	overdue := time.Since(was.Since) >= usualWait

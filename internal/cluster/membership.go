@@ -9,7 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/cluster/members"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // Membership is how this node belongs to its etcd cluster. An etcd that runs elsewhere, a
@@ -20,7 +20,7 @@ type Membership struct {
 	From State
 	// Phase is the phase of the node's member. Unset: etcd runs elsewhere, or the node is
 	// not in its cluster yet.
-	Phase protocol.MemberPhase
+	Phase membership.Phase
 
 	// Address is the IP at which other nodes reach this one. Empty: etcd runs elsewhere, or the
 	// node waits for an address.
@@ -104,7 +104,7 @@ func (s *sharer) change(do func(*Membership)) {
 	if s.used {
 		servers = append([]string{s.own}, servers...)
 	}
-	if len(servers) > 0 || now.Phase != protocol.LeavingMember { // else the services keep their servers
+	if len(servers) > 0 || now.Phase != membership.Leaving { // else the services keep their servers
 		now.Servers, now.Local = servers, s.used
 	}
 	asked := servers
@@ -126,17 +126,17 @@ func (s *sharer) change(do func(*Membership)) {
 }
 
 // phaseOf returns the phase of a node's member.
-func phaseOf(p datadir.Phase) protocol.MemberPhase {
+func phaseOf(p datadir.Phase) membership.Phase {
 	switch p {
 	case datadir.Member:
-		return protocol.WorkingMember
+		return membership.Working
 	case datadir.Adding:
-		return protocol.AddingMember
+		return membership.Adding
 	case datadir.Leaving:
-		return protocol.LeavingMember
+		return membership.Leaving
 	case datadir.WithoutMember:
-		return protocol.WithoutMember
+		return membership.WithoutMember
 	default: // on its way into the cluster, or removed
-		return protocol.MemberPhaseUnset
+		return membership.PhaseUnset
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/cluster/members"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // A client never goes stale: it uses the servers of a membership before a user of it learns of
@@ -84,7 +84,7 @@ func TestSharer_leavesAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	for phase, want := range map[protocol.MemberPhase]int{protocol.LeavingMember: 1, protocol.WithoutMember: 0} {
+	for phase, want := range map[membership.Phase]int{membership.Leaving: 1, membership.WithoutMember: 0} {
 		s := newSharer(client, slog.New(slog.DiscardHandler), "n", Membership{})
 		s.own, s.others = "http://127.0.0.1:2", nil
 		s.useOwn()
@@ -113,10 +113,10 @@ func TestWhileMember(t *testing.T) {
 	limited, stop := context.WithTimeout(t.Context(), limit)
 	defer stop()
 	for i, tc := range []struct {
-		phase protocol.MemberPhase
+		phase membership.Phase
 		works int // how often it began; negative: it ended
 	}{
-		{protocol.AddingMember, 0}, {protocol.LeavingMember, 1}, {protocol.WorkingMember, 1}, {protocol.WithoutMember, -1},
+		{membership.Adding, 0}, {membership.Leaving, 1}, {membership.Working, 1}, {membership.WithoutMember, -1},
 	} {
 		f.shared.value.Set(Membership{Phase: tc.phase})
 		for {

@@ -12,7 +12,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/member"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/keyspace"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // flowOutside is the outside of a change of this node.
@@ -28,27 +28,27 @@ func (f *flow) newChange() *change {
 func (o flowOutside) same(ctx context.Context) error { return o.sameCluster(ctx) }
 
 // listed: the cluster may have added the member before its ID is in the marker.
-func (o flowOutside) listed(ctx context.Context, memberID string) (protocol.Listed, bool, error) {
+func (o flowOutside) listed(ctx context.Context, memberID string) (membership.Listed, bool, error) {
 	id, known := keyspace.ParseMemberID(memberID)
 	if !known {
 		want, err := o.ownMember()
 		if err != nil {
-			return protocol.ListedUnknown, false, err
+			return membership.ListedUnknown, false, err
 		}
 		if id, err = quorum.Find(ctx, o.client, want); err != nil {
-			return protocol.ListedUnknown, false, err
+			return membership.ListedUnknown, false, err
 		}
 	}
 	m, err := quorum.Read(ctx, o.client, id)
 	switch {
 	case err != nil:
-		return protocol.ListedUnknown, false, err
+		return membership.ListedUnknown, false, err
 	case m == nil:
-		return protocol.NotListed, false, nil
+		return membership.NotListed, false, nil
 	case m.Learner:
-		return protocol.ListedLearner, m.Leaving, nil
+		return membership.ListedLearner, m.Leaving, nil
 	}
-	return protocol.ListedVoter, m.Leaving, nil
+	return membership.ListedVoter, m.Leaving, nil
 }
 
 func (o flowOutside) add(ctx context.Context) (quorum.Added, error) {

@@ -7,7 +7,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/keyspace"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // resident is the part that stays with this node: its data directory, the marker in it, and
@@ -69,9 +69,9 @@ func (r *resident) runs() bool {
 }
 
 // markerFacts returns the facts of a marker and of etcd's files on the disk.
-func (r *resident) markerFacts(m datadir.Marker) protocol.MarkerFacts {
+func (r *resident) markerFacts(m datadir.Marker) membership.MarkerFacts {
 	entering := (m.Phase == datadir.Begun || m.Phase == datadir.Enrolled) && m.Intent != datadir.Restore
-	return protocol.MarkerFacts{
+	return membership.MarkerFacts{
 		Entering: entering, Founds: entering && m.Intent == datadir.Create, Phase: phaseOf(m.Phase),
 		Log: r.disk.EtcdBegun(), Founded: r.disk.EtcdBootstrapped(),
 	}
@@ -99,8 +99,8 @@ func (r *resident) prepareMember() error {
 }
 
 // clear deletes the data, if it may be.
-func (r *resident) clear(facts protocol.MarkerFacts, what string) error {
-	if !protocol.MayClear(facts) {
+func (r *resident) clear(facts membership.MarkerFacts, what string) error {
+	if !membership.MayClear(facts) {
 		return nil
 	}
 	if err := r.disk.RemoveAll(r.disk.Etcd()); err != nil {
@@ -114,7 +114,7 @@ func (r *resident) clear(facts protocol.MarkerFacts, what string) error {
 func (r *resident) clearReplaced(id string) error {
 	facts := r.markerFacts(r.marker)
 	facts.Runs, facts.Replaced = r.runs(), r.marker.MemberID != id
-	if facts.Replaced && !protocol.MayClear(facts) {
+	if facts.Replaced && !membership.MayClear(facts) {
 		return fmt.Errorf("the cluster has added this node as the member %s, and the data of %q in %s may be in use", id, r.marker.MemberID, r.disk.Etcd())
 	}
 	if !facts.Replaced {
@@ -125,10 +125,10 @@ func (r *resident) clearReplaced(id string) error {
 
 // moveAway moves the data of a member away, and replaces the data that it moved away before.
 // Listed reports whether the list of the members contains the member.
-func (r *resident) moveAway(listed protocol.Listed) error {
+func (r *resident) moveAway(listed membership.Listed) error {
 	facts := r.markerFacts(r.marker)
 	facts.Runs, facts.Listed = r.runs(), listed
-	if !protocol.MayClear(facts) {
+	if !membership.MayClear(facts) {
 		return errors.New("the data of the member is not moved away: the list of the members may still have it")
 	}
 	if r.disk.Present(r.disk.Etcd()) { // else an earlier attempt moved it

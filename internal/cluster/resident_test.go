@@ -5,7 +5,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // While a node joins, the cluster may add it again as another member: the data of the first one
@@ -45,7 +45,7 @@ func TestResident_movedAwayForGood(t *testing.T) {
 	d.place(datadir.Marker{Intent: datadir.Join, Phase: datadir.Leaving, MemberID: "a1"})
 	d.write("a1")
 	r := &resident{disk: d, run: event.New[*memberRun](nil), marker: d.marker, adopted: func(datadir.Marker) {}}
-	if err := r.moveAway(protocol.NotListed); err != nil {
+	if err := r.moveAway(membership.NotListed); err != nil {
 		t.Fatal(err)
 	}
 	d.lose()

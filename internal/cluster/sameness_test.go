@@ -8,7 +8,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // wantRefused requires a refusal that contains all texts.
@@ -42,7 +42,7 @@ func TestSameCluster(t *testing.T) {
 	if _, again := errors.AsType[transientError](err); !again {
 		t.Errorf("got %v, want that the node waits", err)
 	}
-	for _, s := range []protocol.MemberStep{protocol.BeginAdding, protocol.AddLearner} {
+	for _, s := range []membership.Step{membership.BeginAdding, membership.AddLearner} {
 		wantRefused(t, s.String(), f.newChange().take(t.Context(), s), remedy...)
 	}
 	if f.marker.Phase != datadir.WithoutMember || len(f.joining) != 0 {

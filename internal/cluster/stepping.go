@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/lockstep-dev/lockstep/event"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // This file lets the steps be taken by which a node becomes a member and leaves while
@@ -59,7 +59,7 @@ func (m *Manager) step(ctx context.Context, do func(context.Context, *change) er
 // MemberFacts returns the facts about this node's member; the caller sets Known and
 // Wanted. If the members do not answer, Listed stays unknown, and the error reports
 // why.
-func (m *Manager) MemberFacts(ctx context.Context) (facts protocol.MemberFacts, err error) {
+func (m *Manager) MemberFacts(ctx context.Context) (facts membership.Facts, err error) {
 	err = m.step(ctx, func(ctx context.Context, c *change) error {
 		facts, err = c.facts(ctx)
 		return err
@@ -69,7 +69,7 @@ func (m *Manager) MemberFacts(ctx context.Context) (facts protocol.MemberFacts, 
 
 // TakeMemberStep takes a step about this node's member. It may be taken again after an
 // error, and after the process was killed anywhere in it.
-func (m *Manager) TakeMemberStep(ctx context.Context, s protocol.MemberStep) error {
+func (m *Manager) TakeMemberStep(ctx context.Context, s membership.Step) error {
 	return m.step(ctx, func(ctx context.Context, c *change) error {
 		err := c.take(ctx, s)
 		if err == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/cluster/member"
 	"github.com/lockstep-dev/lockstep/internal/cluster/members"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // step is one part of a flow. It can be run again: after an error that is transient,
@@ -38,7 +38,7 @@ type flow struct {
 	// memberState publishes the state of the member.
 	memberState *event.Value[member.State]
 	// measures publishes the measures of the member.
-	measures *event.Value[protocol.Measures]
+	measures *event.Value[membership.Measures]
 	// observed publishes all members.
 	observed *event.Value[[]Observed]
 

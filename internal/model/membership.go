@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // This file defines a world of its own: the members of an etcd that the sidecars run, and
@@ -110,7 +111,7 @@ const (
 )
 
 // removedForGood is the phase of a node that an operator removed.
-const removedForGood = protocol.WithoutMember + 1
+const removedForGood = membership.WithoutMember + 1
 
 // memberNode is one node.
 type memberNode struct {
@@ -118,7 +119,7 @@ type memberNode struct {
 	shares bool  // it was given the address of the others that share one
 
 	// In etcd.
-	listed   protocol.Listed
+	listed   membership.Listed
 	role     bool
 	decided  bool // its record shows that it is leaving
 	recorded bool // its member is in a record
@@ -130,7 +131,7 @@ type memberNode struct {
 	entering bool // it joins for the first time, and was never a working member
 	before   bool // it is of the cluster of before a restore
 	deaf     bool // its log knows no other member yet
-	phase    protocol.MemberPhase
+	phase    membership.Phase
 	data     lifeOf
 
 	// In the sidecar.
@@ -139,7 +140,7 @@ type memberNode struct {
 	runs         bool // the member's process
 	knows        bool // it learned its role
 	wants        bool // the role that it learned
-	knowsListed  protocol.Listed
+	knowsListed  membership.Listed
 	knowsDecided bool
 }
 
@@ -156,14 +157,14 @@ func initialMembers(cfg *MembersConfig) memberState {
 	}
 	for i := range cfg.Nodes + cfg.Spare {
 		n := &st.nodes[i]
-		n.name, n.listed, n.phase, n.up = uint8(i), protocol.NotListed, protocol.WithoutMember, true
+		n.name, n.listed, n.phase, n.up = uint8(i), membership.NotListed, membership.WithoutMember, true
 		if i < cfg.Nodes {
-			n.role, n.listed, n.recorded = true, protocol.ListedVoter, true
-			n.phase, n.data, n.runs = protocol.WorkingMember, currentData, true
+			n.role, n.listed, n.recorded = true, membership.ListedVoter, true
+			n.phase, n.data, n.runs = membership.Working, currentData, true
 		}
 		n.shares = cfg.Shared && i >= cfg.Nodes
 		if cfg.Joins && i >= cfg.Nodes {
-			n.entering, n.role, n.phase = true, true, protocol.MemberPhaseUnset
+			n.entering, n.role, n.phase = true, true, membership.PhaseUnset
 		}
 		if i < cfg.Down {
 			n.off, n.up, n.runs = true, false, false
@@ -172,7 +173,7 @@ func initialMembers(cfg *MembersConfig) memberState {
 	return st
 }
 
-func (n *memberNode) votes() bool   { return n.listed == protocol.ListedVoter }
+func (n *memberNode) votes() bool   { return n.listed == membership.ListedVoter }
 func (n *memberNode) healthy() bool { return n.votes() && n.runs && n.data == currentData }
 
 // count returns the voters, and how many of them are healthy.
@@ -199,18 +200,18 @@ func (s *memberState) mayRemove(cfg *MembersConfig, i int) bool {
 	if !s.nodes[i].votes() {
 		return true
 	}
-	var others []protocol.Voter
+	var others []membership.Voter
 	for k := range s.nodes {
 		n := &s.nodes[k]
 		if k == i || !n.votes() {
 			continue
 		}
-		others = append(others, protocol.Voter{
+		others = append(others, membership.Voter{
 			Healthy: n.healthy() || cfg.Off&healthCounted != 0,
 			Leaving: (n.decided || !n.role) && cfg.Off&leavingCounted == 0,
 		})
 	}
-	return protocol.JudgeRemoval(others) == protocol.MayRemove
+	return membership.JudgeRemoval(others) == membership.MayRemove
 }
 
 // changed is called when a record changes: removals that were judged before must be judged
@@ -263,7 +264,7 @@ func (s *memberState) apply(cfg *MembersConfig, m memberMove, i int) string {
 			return "learns its role"
 		}
 	case memberAsk:
-		if verdict, _ := s.judgeAddition(cfg, i); n.listed == protocol.ListedLearner && !n.recorded && verdict != protocol.WasAdded {
+		if verdict, _ := s.judgeAddition(cfg, i); n.listed == membership.ListedLearner && !n.recorded && verdict != membership.WasAdded {
 			return "" // it learns that the address is in use
 		}
 		if n.up && s.quorate() && (n.knowsListed != n.listed || n.knowsDecided != n.decided) {
@@ -304,7 +305,7 @@ func (s *memberState) happen(m memberMove, i int) string {
 		return n.notice()
 	case memberStart:
 		if !n.up && !n.off && n.phase != removedForGood {
-			n.up, n.runs = true, n.phase == protocol.WorkingMember
+			n.up, n.runs = true, n.phase == membership.Working
 			if n.runs && n.before && n.data != noData {
 				n.up, n.runs = false, false // etcd contains the records of another cluster
 				return ""
@@ -326,7 +327,7 @@ func (s *memberState) applyAdmin(cfg *MembersConfig, m memberMove, i int) string
 		s.changes--
 		n.judged = judgedRole
 		return "may lose its role, a command finds"
-	case m == memberJudgeRemoval && possible && n.listed != protocol.NotListed && s.mayRemove(cfg, i):
+	case m == memberJudgeRemoval && possible && n.listed != membership.NotListed && s.mayRemove(cfg, i):
 		s.changes--
 		n.judged = judgedOperator
 		return "may be removed, a command finds"
@@ -351,7 +352,7 @@ func (s *memberState) write(cfg *MembersConfig, i int) string {
 		n.role = false
 		return "loses its role"
 	}
-	if n.listed == protocol.NotListed {
+	if n.listed == membership.NotListed {
 		return "was removed already"
 	}
 	n.decided, n.removing = true, true
@@ -362,10 +363,10 @@ func (s *memberState) write(cfg *MembersConfig, i int) string {
 func (s *memberState) land(i int) string {
 	n := &s.nodes[i]
 	n.removing = false
-	if n.listed == protocol.NotListed {
+	if n.listed == membership.NotListed {
 		return "was removed already"
 	}
-	n.listed, n.decided, n.recorded = protocol.NotListed, false, false
+	n.listed, n.decided, n.recorded = membership.NotListed, false, false
 	if n.data == currentData {
 		n.data = oldData
 	}
@@ -377,8 +378,8 @@ func (n *memberNode) notice() string {
 	if !n.runs || n.data != oldData || n.deaf {
 		return ""
 	}
-	n.runs, n.knowsListed, n.knowsDecided = false, protocol.NotListed, false
-	if n.phase == protocol.WorkingMember {
+	n.runs, n.knowsListed, n.knowsDecided = false, membership.NotListed, false
+	if n.phase == membership.Working {
 		n.phase, n.up = removedForGood, false
 		return "was removed by an operator, and ends"
 	}

@@ -3,7 +3,7 @@ package model
 import (
 	"testing"
 
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 func membersOf(nodes, changes, faults int) MembersConfig {
@@ -57,8 +57,8 @@ func TestMembers(t *testing.T) {
 			}
 		})
 	}
-	waits := 1<<protocol.MemberAsIs | 1<<protocol.AskMembers | 1<<protocol.AwaitVote
-	for step := protocol.MemberAsIs; step <= protocol.EndLeaving && !raced; step++ {
+	waits := 1<<membership.AsIs | 1<<membership.AskMembers | 1<<membership.AwaitVote
+	for step := membership.AsIs; step <= membership.EndLeaving && !raced; step++ {
 		if (int(steps)|waits)&(1<<step) == 0 {
 			t.Errorf("the search has no step %s", step)
 		}

@@ -1,6 +1,9 @@
 package model
 
-import "github.com/lockstep-dev/lockstep/protocol"
+import (
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
+)
 
 // This file models nodes that join for the first time, and people who act on whole
 // clusters: they restore one on a node, and stop nodes for an upgrade.
@@ -9,10 +12,10 @@ import "github.com/lockstep-dev/lockstep/protocol"
 // again only while it receives nothing from other members.
 func (s *memberState) join(cfg *MembersConfig, i int) string {
 	n := &s.nodes[i]
-	removed := n.listed == protocol.NotListed || n.data == oldData
+	removed := n.listed == membership.NotListed || n.data == oldData
 	switch {
 	case n.votes() && n.runs && n.data == currentData:
-		n.entering, n.deaf, n.phase = false, false, protocol.WorkingMember
+		n.entering, n.deaf, n.phase = false, false, membership.Working
 		return "votes, and writes that it is a working member"
 	case n.log() && !n.runs && (!removed || n.deaf):
 		n.runs = true
@@ -34,8 +37,8 @@ func (s *memberState) enrol(cfg *MembersConfig, i int) string {
 		return ""
 	}
 	n.runs = false
-	f := protocol.MarkerFacts{Entering: true, Log: n.log(), Replaced: was == protocol.NotListed && cfg.Off&replacedCleared == 0}
-	if protocol.MayClear(f) {
+	f := membership.MarkerFacts{Entering: true, Log: n.log(), Replaced: was == membership.NotListed && cfg.Off&replacedCleared == 0}
+	if membership.MayClear(f) {
 		n.data = noData
 	}
 	if n.data == noData {
@@ -48,7 +51,7 @@ func (s *memberState) enrol(cfg *MembersConfig, i int) string {
 // killDeaf powers a node off just after its etcd made a log, which knows no other member yet.
 func (s *memberState) killDeaf(i int) string {
 	n := &s.nodes[i]
-	if !n.entering || !n.runs || n.data != currentData || n.listed != protocol.ListedLearner {
+	if !n.entering || !n.runs || n.data != currentData || n.listed != membership.ListedLearner {
 		return ""
 	}
 	s.faults--
@@ -64,12 +67,12 @@ func (s *memberState) applyPeople(cfg *MembersConfig, m memberMove, i int) strin
 		s.restores--
 		s.restore(cfg, i)
 		return "gets the cluster restored, and is its only member"
-	case m == memberDelete && n.before && !n.runs && n.listed == protocol.NotListed && (n.role || n.phase != protocol.WithoutMember):
-		*n = memberNode{name: n.name, role: n.role, off: n.off, up: !n.off, listed: protocol.NotListed, entering: true}
+	case m == memberDelete && n.before && !n.runs && n.listed == membership.NotListed && (n.role || n.phase != membership.WithoutMember):
+		*n = memberNode{name: n.name, role: n.role, off: n.off, up: !n.off, listed: membership.NotListed, entering: true}
 		return "loses its directory of before the restore, and is to join"
 	case m == memberUpgrade && s.upgrades > 0 && n.up && n.votes() && s.mayUpgrade(cfg):
 		s.upgrades--
-		n.up, n.runs, n.knowsListed, n.knowsDecided = false, false, protocol.ListedUnknown, false
+		n.up, n.runs, n.knowsListed, n.knowsDecided = false, false, membership.ListedUnknown, false
 		return "is stopped for an upgrade"
 	}
 	return ""
@@ -79,14 +82,14 @@ func (s *memberState) applyPeople(cfg *MembersConfig, m memberMove, i int) strin
 func (s *memberState) restore(cfg *MembersConfig, at int) {
 	for i := range s.nodes {
 		n := &s.nodes[i]
-		n.judged, n.removing, n.decided, n.recorded, n.listed = notJudged, false, false, false, protocol.NotListed
-		n.runs, n.knows, n.knowsListed, n.knowsDecided = false, false, protocol.ListedUnknown, false
+		n.judged, n.removing, n.decided, n.recorded, n.listed = notJudged, false, false, false, membership.NotListed
+		n.runs, n.knows, n.knowsListed, n.knowsDecided = false, false, membership.ListedUnknown, false
 		if i != at {
 			n.up = false
-			n.before = n.before || n.phase != protocol.MemberPhaseUnset || n.log()
+			n.before = n.before || n.phase != membership.PhaseUnset || n.log()
 			continue
 		}
-		n.listed, n.recorded, n.phase, n.off = protocol.ListedVoter, true, protocol.WorkingMember, false
+		n.listed, n.recorded, n.phase, n.off = membership.ListedVoter, true, membership.Working, false
 		n.role = n.role || cfg.Off&roleGiven == 0
 	}
 }

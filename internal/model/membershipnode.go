@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // This file models how the sidecar of a node handles its member, and how the sidecar beside etcd's
@@ -13,15 +14,15 @@ import (
 func (n *memberNode) log() bool { return n.data == currentData || n.data == oldData }
 
 // facts returns the facts that the sidecar of a node knows.
-func (n *memberNode) facts(cfg *MembersConfig) protocol.MemberFacts {
-	f := protocol.MemberFacts{
+func (n *memberNode) facts(cfg *MembersConfig) membership.Facts {
+	f := membership.Facts{
 		Known: n.knows, Wanted: n.wants, Phase: n.phase, Listed: n.knowsListed, Decided: n.knowsDecided,
 		Data: n.log(), Runs: n.runs,
 	}
 	if cfg.Off&askedFirst != 0 && f.Decided {
-		f.Listed = protocol.NotListed
+		f.Listed = membership.NotListed
 	}
-	if cfg.Off&leavingRuns != 0 && n.phase == protocol.LeavingMember && n.knowsListed != protocol.NotListed {
+	if cfg.Off&leavingRuns != 0 && n.phase == membership.Leaving && n.knowsListed != membership.NotListed {
 		f.Runs = true
 	}
 	if cfg.Off&dataMoved != 0 && n.data == oldData && !n.runs {
@@ -30,7 +31,7 @@ func (n *memberNode) facts(cfg *MembersConfig) protocol.MemberFacts {
 	if cfg.Off&decidedStays != 0 {
 		f.Decided = false
 	}
-	if f.Listed == protocol.NotListed && n.phase != protocol.AddingMember && n.data == restData {
+	if f.Listed == membership.NotListed && n.phase != membership.Adding && n.data == restData {
 		f.Data = true // also the files of an etcd that never began
 	}
 	return f
@@ -39,52 +40,52 @@ func (n *memberNode) facts(cfg *MembersConfig) protocol.MemberFacts {
 // mayClear asks the protocol whether a node may delete its data, by the facts that it knows.
 func (n *memberNode) mayClear(cfg *MembersConfig) bool {
 	known := n.facts(cfg)
-	f := protocol.MarkerFacts{Entering: n.entering, Phase: n.phase, Log: n.log(), Listed: known.Listed, Runs: n.runs}
+	f := membership.MarkerFacts{Entering: n.entering, Phase: n.phase, Log: n.log(), Listed: known.Listed, Runs: n.runs}
 	if cfg.Off&unbegunCleared != 0 {
 		f.Log = true
 	}
 	if cfg.Off&logKept != 0 {
 		f.Log = false
 	}
-	return protocol.MayClear(f)
+	return membership.MayClear(f)
 }
 
 // takeStep takes the next step of a node about its member.
 func (s *memberState) takeStep(cfg *MembersConfig, i int) string {
 	n := &s.nodes[i]
-	step := protocol.NextMemberStep(n.facts(cfg))
+	step := membership.NextStep(n.facts(cfg))
 	if n.before && cfg.Off&sameCluster == 0 {
 		return "" // it waits: its directory is of another cluster
 	}
 	s.steps |= 1 << step
 	switch step {
-	case protocol.BeginAdding:
-		n.phase = protocol.AddingMember
-	case protocol.BeginLeaving:
-		n.phase = protocol.LeavingMember
-	case protocol.EndLeaving:
-		n.phase = protocol.WithoutMember
-	case protocol.EndAdding:
+	case membership.BeginAdding:
+		n.phase = membership.Adding
+	case membership.BeginLeaving:
+		n.phase = membership.Leaving
+	case membership.EndLeaving:
+		n.phase = membership.WithoutMember
+	case membership.EndAdding:
 		if cfg.Off&decidedStays != 0 {
 			n.decided = false
 		}
-		n.phase = protocol.WorkingMember
-	case protocol.StopMember:
+		n.phase = membership.Working
+	case membership.StopMember:
 		n.runs = false
-	case protocol.MoveData:
+	case membership.MoveData:
 		if !n.mayClear(cfg) {
 			return ""
 		}
 		n.data = noData
-	case protocol.StartMember:
-		if n.phase == protocol.AddingMember && !n.recorded && !n.log() && s.addLearner(cfg, i) == "" {
+	case membership.StartMember:
+		if n.phase == membership.Adding && !n.recorded && !n.log() && s.addLearner(cfg, i) == "" {
 			return ""
 		}
 		n.start(cfg)
-	case protocol.AddLearner:
+	case membership.AddLearner:
 		return s.addLearner(cfg, i)
-	case protocol.RemoveMember:
-		if n.judged != notJudged || n.removing || !s.quorate() || n.listed == protocol.NotListed || !s.mayRemove(cfg, i) {
+	case membership.RemoveMember:
+		if n.judged != notJudged || n.removing || !s.quorate() || n.listed == membership.NotListed || !s.mayRemove(cfg, i) {
 			return ""
 		}
 		n.judged = judgedSelf
@@ -97,7 +98,7 @@ func (s *memberState) takeStep(cfg *MembersConfig, i int) string {
 // start starts the process of the member. On the files of an etcd that made no log, it never
 // becomes ready.
 func (n *memberNode) start(cfg *MembersConfig) {
-	if n.phase == protocol.AddingMember && n.mayClear(cfg) {
+	if n.phase == membership.Adding && n.mayClear(cfg) {
 		if n.log() {
 			n.data = oldData // its log is lost
 		} else {
@@ -118,14 +119,14 @@ func (s *memberState) addLearner(cfg *MembersConfig, i int) string {
 		return ""
 	}
 	switch verdict, from := s.judgeAddition(cfg, i); verdict {
-	case protocol.MayAdd:
-		n.listed, n.decided = protocol.ListedLearner, false
-	case protocol.WasAdded:
+	case membership.MayAdd:
+		n.listed, n.decided = membership.ListedLearner, false
+	case membership.WasAdded:
 		n.decided = n.decided && n.recorded // the record of its own
 		if from != i {                      // of another node with the same address
 			was := &s.nodes[from]
-			n.listed, n.removing = protocol.ListedLearner, was.removing
-			was.listed, was.decided, was.removing = protocol.NotListed, false, false
+			n.listed, n.removing = membership.ListedLearner, was.removing
+			was.listed, was.decided, was.removing = membership.NotListed, false, false
 		}
 	default:
 		return ""
@@ -138,17 +139,17 @@ func (s *memberState) addLearner(cfg *MembersConfig, i int) string {
 
 // judgeAddition asks the protocol whether a node may be added. It also returns the node that the
 // answer is about.
-func (s *memberState) judgeAddition(cfg *MembersConfig, i int) (protocol.AdditionVerdict, int) {
-	var occupants []protocol.Occupant
+func (s *memberState) judgeAddition(cfg *MembersConfig, i int) (membership.AdditionVerdict, int) {
+	var occupants []membership.Occupant
 	var nodes []int
 	own := s.nodes[i].address()
 	for k := range s.nodes {
 		n := &s.nodes[k]
-		if n.listed == protocol.NotListed || n.listed == protocol.ListedUnknown {
+		if n.listed == membership.NotListed || n.listed == membership.ListedUnknown {
 			continue
 		}
-		m := protocol.Occupant{
-			PeerURLs: []string{n.address().PeerURL}, Learner: n.listed == protocol.ListedLearner, Started: n.listed == protocol.ListedVoter,
+		m := membership.Occupant{
+			PeerURLs: []string{n.address().PeerURL}, Learner: n.listed == membership.ListedLearner, Started: n.listed == membership.ListedVoter,
 			Leaving: n.decided, Recorded: n.recorded || n.decided,
 		}
 		if n.recorded {
@@ -163,7 +164,7 @@ func (s *memberState) judgeAddition(cfg *MembersConfig, i int) (protocol.Additio
 		m.Started = m.Started || cfg.Off&unrecordedAdopted != 0
 		occupants, nodes = append(occupants, m), append(nodes, k)
 	}
-	verdict, which := protocol.JudgeAddition(own, occupants, nil)
+	verdict, which := membership.JudgeAddition(own, occupants, nil)
 	if which < 0 {
 		return verdict, i
 	}
@@ -171,12 +172,12 @@ func (s *memberState) judgeAddition(cfg *MembersConfig, i int) (protocol.Additio
 }
 
 // address returns the names and addresses that a node sends when it asks to be added.
-func (n *memberNode) address() protocol.AddedNode {
+func (n *memberNode) address() membership.AddedNode {
 	at := n.name
 	if n.shares {
 		at = maxMembers
 	}
-	return protocol.AddedNode{
+	return membership.AddedNode{
 		Node: memberNames[n.name], Key: string(memberNames[n.name]), Address: memberAddresses[at],
 		PeerURL: "peer-" + memberAddresses[at], ClientURL: "client-" + memberAddresses[at],
 	}
@@ -194,20 +195,20 @@ const learnerPatience = time.Second
 // made no progress for as long as idle.
 func (s *memberState) keepLearner(cfg *MembersConfig, i int, idle time.Duration) string {
 	n := &s.nodes[i]
-	if n.listed != protocol.ListedLearner || !s.quorate() {
+	if n.listed != membership.ListedLearner || !s.quorate() {
 		return ""
 	}
-	f := protocol.LearnerFacts{Leaving: n.decided, Index: 1, Idle: idle, Patience: learnerPatience}
+	f := membership.LearnerFacts{Leaving: n.decided, Index: 1, Idle: idle, Patience: learnerPatience}
 	if n.runs && n.data == currentData || cfg.Off&learnerInSync != 0 {
 		f.Answers, f.Applied = true, 1
 	}
-	switch protocol.NextLearnerStep(f) {
-	case protocol.PromoteLearner:
+	switch membership.NextLearnerStep(f) {
+	case membership.PromoteLearner:
 		if idle == 0 { // else it is the same move
-			n.listed = protocol.ListedVoter
+			n.listed = membership.ListedVoter
 			return "votes now"
 		}
-	case protocol.EvictLearner:
+	case membership.EvictLearner:
 		if n.removing || idle > 0 && s.faults == 0 {
 			return ""
 		}
@@ -236,26 +237,26 @@ func (s *memberState) kill(cfg *MembersConfig, m memberMove, i int) string {
 	if m == memberKillDeaf {
 		return s.killDeaf(i)
 	}
-	if m != memberKill && (n.phase != protocol.AddingMember || n.before && cfg.Off&sameCluster == 0) {
+	if m != memberKill && (n.phase != membership.Adding || n.before && cfg.Off&sameCluster == 0) {
 		return ""
 	}
-	switch step := protocol.NextMemberStep(n.facts(cfg)); m {
+	switch step := membership.NextStep(n.facts(cfg)); m {
 	case memberKillBeginning:
-		if step != protocol.StartMember || n.data != noData {
+		if step != membership.StartMember || n.data != noData {
 			return ""
 		}
 		n.data = restData
 		what = "is powered off while etcd makes its log"
 	case memberKillAdding:
-		if verdict, _ := s.judgeAddition(cfg, i); step != protocol.AddLearner || verdict != protocol.MayAdd || !s.quorate() {
+		if verdict, _ := s.judgeAddition(cfg, i); step != membership.AddLearner || verdict != membership.MayAdd || !s.quorate() {
 			return ""
 		}
-		n.listed, n.decided, n.recorded = protocol.ListedLearner, false, false
+		n.listed, n.decided, n.recorded = membership.ListedLearner, false, false
 		what = "is powered off when its learner was added and has no record"
 	default:
 	}
 	s.faults--
-	n.up, n.runs, n.knowsListed, n.knowsDecided = false, false, protocol.ListedUnknown, false
+	n.up, n.runs, n.knowsListed, n.knowsDecided = false, false, membership.ListedUnknown, false
 	if n.judged == judgedSelf {
 		n.judged = notJudged
 	}

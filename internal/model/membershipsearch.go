@@ -7,7 +7,7 @@ import (
 	"hash/maphash"
 	"slices"
 
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // MembersResult is the result of a search through a world of members.
@@ -112,9 +112,9 @@ func brokenMembers(cfg *MembersConfig, before, now *memberState) (name, why stri
 		switch {
 		case n.votes() && n.data != currentData:
 			return "OneLife", fmt.Sprintf("n%d votes, and its data was moved away", n.name+1)
-		case n.listed != protocol.NotListed && n.runs && n.data == oldData:
+		case n.listed != membership.NotListed && n.runs && n.data == oldData:
 			return "OneLife", fmt.Sprintf("the member of n%d runs with the data of one that was removed", n.name+1)
-		case n.phase == protocol.WithoutMember && was.phase != n.phase && n.runs:
+		case n.phase == membership.WithoutMember && was.phase != n.phase && n.runs:
 			return "OneLife", fmt.Sprintf("n%d has no member, and its process runs", n.name+1)
 		}
 	}
@@ -134,7 +134,7 @@ func (s *memberState) leavesAll() bool {
 // sharing counts the members at the address that several nodes were given.
 func (s *memberState) sharing() (count int) {
 	for i := range s.nodes {
-		if n := &s.nodes[i]; n.shares && n.listed != protocol.NotListed && n.listed != protocol.ListedUnknown {
+		if n := &s.nodes[i]; n.shares && n.listed != membership.NotListed && n.listed != membership.ListedUnknown {
 			count++
 		}
 	}
@@ -180,12 +180,12 @@ func settles(cfg *MembersConfig, st memberState) string {
 // settled reports whether a node matches its role.
 func (n *memberNode) settled() bool {
 	switch {
-	case n.off || n.phase == removedForGood || n.before && n.phase == protocol.WithoutMember && !n.role && n.listed == protocol.NotListed:
+	case n.off || n.phase == removedForGood || n.before && n.phase == membership.WithoutMember && !n.role && n.listed == membership.NotListed:
 		return true
 	case n.role && n.shares:
 		return true // it waits for people to give it an address of its own
 	case n.role:
-		return n.votes() && n.phase == protocol.WorkingMember && n.runs && n.data == currentData
+		return n.votes() && n.phase == membership.Working && n.runs && n.data == currentData
 	}
-	return n.listed == protocol.NotListed && n.phase == protocol.WithoutMember && !n.runs && n.data == noData
+	return n.listed == membership.NotListed && n.phase == membership.WithoutMember && !n.runs && n.data == noData
 }

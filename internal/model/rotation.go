@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // This file defines a world of its own: the CA of an etcd that the sidecars run is replaced
@@ -61,7 +62,7 @@ type rotatingNode struct {
 // rotationState is a state of the world.
 type rotationState struct {
 	nodes            [maxRotating]rotatingNode
-	phase            protocol.RotationPhase
+	phase            membership.RotationPhase
 	next             uint8 // the number of the new CA
 	given            uint8 // as bits of nodes
 	turn             int8  // -1: none
@@ -70,7 +71,7 @@ type rotationState struct {
 }
 
 func initialRotation(cfg *RotationConfig) rotationState {
-	s := rotationState{phase: protocol.RotationRequested, turn: -1, faults: uint8(cfg.Faults), removals: uint8(cfg.Removals)}
+	s := rotationState{phase: membership.RotationRequested, turn: -1, faults: uint8(cfg.Faults), removals: uint8(cfg.Removals)}
 	for i := range s.nodes {
 		s.nodes[i] = rotatingNode{gone: i >= cfg.Nodes, up: i < cfg.Nodes, disk: 1, trusts: 1, keys: 1}
 	}
@@ -80,8 +81,8 @@ func initialRotation(cfg *RotationConfig) rotationState {
 func rotatingID(i int) protocol.NodeID { return protocol.NodeID(fmt.Sprintf("n%d", i+1)) }
 
 // facts returns the facts in the store, as a node reads them.
-func (s *rotationState) facts(cfg *RotationConfig) protocol.RotationFacts {
-	f := protocol.RotationFacts{Phase: s.phase}
+func (s *rotationState) facts(cfg *RotationConfig) membership.RotationFacts {
+	f := membership.RotationFacts{Phase: s.phase}
 	if s.turn >= 0 {
 		f.Turn = rotatingID(int(s.turn))
 	}
@@ -93,8 +94,8 @@ func (s *rotationState) facts(cfg *RotationConfig) protocol.RotationFacts {
 		if n.gone || cfg.Off&offAwaited != 0 && !n.up {
 			continue
 		}
-		known := n.reported == s.next && s.phase > protocol.RotationRequested
-		r := protocol.RotationNode{
+		known := n.reported == s.next && s.phase > membership.RotationRequested
+		r := membership.RotationNode{
 			ID: rotatingID(i), Voter: true, Healthy: n.up && !n.restarting, Alive: n.up,
 			TrustsNew: known && n.saysNew, TrustsOld: !known || n.saysOld, HasKey: known && n.saysKey, UsesNew: known && n.saysUses,
 		}
@@ -107,9 +108,9 @@ func (s *rotationState) facts(cfg *RotationConfig) protocol.RotationFacts {
 }
 
 // self returns the facts that a node knows of itself.
-func (s *rotationState) self(i int) protocol.RotationNode {
+func (s *rotationState) self(i int) membership.RotationNode {
 	n, next := &s.nodes[i], uint8(1)<<s.next
-	return protocol.RotationNode{
+	return membership.RotationNode{
 		ID: rotatingID(i), Voter: true, TrustsNew: n.trusts&next != 0, TrustsOld: n.trusts&^next != 0,
 		HasKey: n.keys&next != 0, UsesNew: n.uses == s.next,
 	}
@@ -164,7 +165,7 @@ func (s *rotationState) apply(cfg *RotationConfig, m rotationMove, i int) string
 		}
 	case rotationRemove:
 		if !n.up && s.removals > 0 {
-			n.gone, n.early = true, s.phase <= protocol.RotationTrusting
+			n.gone, n.early = true, s.phase <= membership.RotationTrusting
 			s.removals--
 			return "is removed, and an attacker has a copy of what it had"
 		}
@@ -175,29 +176,29 @@ func (s *rotationState) apply(cfg *RotationConfig, m rotationMove, i int) string
 
 // decide takes the next step of the rotation.
 func (s *rotationState) decide(cfg *RotationConfig, i int) string {
-	step := protocol.NextRotationStep(s.facts(cfg))
+	step := membership.NextRotationStep(s.facts(cfg))
 	switch step.Action {
-	case protocol.CreateCA:
+	case membership.CreateCA:
 		s.next++
-		s.phase, s.turn, s.given = protocol.RotationTrusting, -1, 1<<i
+		s.phase, s.turn, s.given = membership.RotationTrusting, -1, 1<<i
 		s.nodes[i].keys |= 1 << s.next
 		return fmt.Sprintf("creates the CA %d", s.next)
-	case protocol.StartOver:
-		s.phase, s.turn = protocol.RotationRequested, -1
+	case membership.StartOver:
+		s.phase, s.turn = membership.RotationRequested, -1
 		return "gives up the new CA"
-	case protocol.AllowKey:
+	case membership.AllowKey:
 		s.given |= 1 << s.index(step.Node)
 		return fmt.Sprintf("lets %s have the new key", step.Node)
-	case protocol.GiveTurn:
+	case membership.GiveTurn:
 		s.turn = int8(s.index(step.Node))
 		return fmt.Sprintf("gives the turn to %s", step.Node)
-	case protocol.BeginIssuing:
-		s.phase, s.turn = protocol.RotationIssuing, -1
+	case membership.BeginIssuing:
+		s.phase, s.turn = membership.RotationIssuing, -1
 		return "begins to issue certificates"
-	case protocol.BeginDropping:
-		s.phase, s.turn = protocol.RotationDropping, -1
+	case membership.BeginDropping:
+		s.phase, s.turn = membership.RotationDropping, -1
 		return "begins to drop the old CA"
-	case protocol.EndRotation:
+	case membership.EndRotation:
 		s.ended = true
 		return "ends the rotation"
 	default:
@@ -221,23 +222,23 @@ func (s *rotationState) perform(cfg *RotationConfig, i int) string {
 	if cfg.Off&turnsTaken != 0 {
 		f.Turn = rotatingID(i)
 	}
-	switch protocol.NextRotationDuty(f, s.self(i)) {
-	case protocol.TrustBoth:
+	switch membership.NextRotationDuty(f, s.self(i)) {
+	case membership.TrustBoth:
 		n.disk, n.restarting = 1<<n.uses|next, true
 		return "trusts both CAs, and restarts its processes"
-	case protocol.FetchKey:
+	case membership.FetchKey:
 		if !s.keyUp(next) {
 			return ""
 		}
 		n.keys |= next
 		return "receives the new key"
-	case protocol.UseNewCA:
+	case membership.UseNewCA:
 		if !s.keyUp(next) {
 			return ""
 		}
 		n.uses = s.next
 		return "uses a certificate of the new CA"
-	case protocol.DropOldCA:
+	case membership.DropOldCA:
 		n.disk, n.keys, n.restarting = next, n.keys&next, true
 		return "drops the old CA, and restarts its processes"
 	default:
@@ -258,7 +259,7 @@ func (s *rotationState) keyUp(next uint8) bool {
 // report writes the facts that a node knows of itself into the store.
 func (s *rotationState) report(i int) string {
 	n, self := &s.nodes[i], s.self(i)
-	if !n.up || n.restarting || s.phase == protocol.RotationRequested {
+	if !n.up || n.restarting || s.phase == membership.RotationRequested {
 		return ""
 	}
 	was := *n

@@ -1,6 +1,8 @@
 package model
 
-import "github.com/lockstep-dev/lockstep/protocol"
+import (
+	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
+)
 
 // This file models the services that a node runs for the controller role, and the order
 // in which its sidecar starts and stops them (docs/protocol.md#services).
@@ -56,9 +58,9 @@ const (
 )
 
 // serviceFacts returns the facts that a sidecar knows of its services.
-func (t *transition) serviceFacts(i int) protocol.ServiceFacts {
+func (t *transition) serviceFacts(i int) nodeservices.Facts {
 	n := &t.state.nodes[i]
-	f := protocol.ServiceFacts{
+	f := nodeservices.Facts{
 		Known: n.services.wanted != unknown || n.leaving != notLeaving, Wanted: n.services.wanted == yes && n.leaving == notLeaving,
 		Running: n.services.run != 0, Published: n.services.published, Leads: t.leadership(i) >= 0, GateClosed: !n.ready,
 	}
@@ -96,13 +98,13 @@ func (t *transition) stepServices(i int) bool {
 	if !t.cfg.holds(addressFirst) {
 		f.Published = false
 	}
-	switch step := protocol.NextServiceStep(f); step {
-	case protocol.CloseGate:
+	switch step := nodeservices.Next(f); step {
+	case nodeservices.CloseGate:
 		n.ready, n.staleRead, n.services.held = false, false, true
 		t.say("%s closes its gate, since its services are about to stop", t.name(i))
-	case protocol.HandOver:
+	case nodeservices.HandOver:
 		t.stepDown(i)
-	case protocol.StopServices:
+	case nodeservices.StopServices:
 		t.say("%s stops its services, of %s", t.name(i), t.contentText(n.services.run))
 		t.event.stoppedPublished = n.services.published
 		t.event.stoppedUnknown = n.services.wanted == unknown && n.leaving == notLeaving
@@ -110,25 +112,25 @@ func (t *transition) stepServices(i int) bool {
 		if n.leaving == servesStill {
 			n.leaving = servesNoMore
 		}
-	case protocol.StartServices:
+	case nodeservices.StartServices:
 		if !t.mayStart(i) {
 			return false
 		}
 		t.say("%s starts its services", t.name(i))
 		n.services.run, n.services.held = n.run, true
-	case protocol.AwaitServices:
+	case nodeservices.AwaitServices:
 		if !t.becomeReady(i) {
 			return false
 		}
 		t.say("the services of %s are ready", t.name(i))
 		n.services.ready = true
-	case protocol.Serve:
+	case nodeservices.Serve:
 		if !n.services.held {
 			return false
 		}
 		n.services.held = false
 	default: // Idle, AwaitRoles, AwaitAddress
-		if n.leaving != servesStill || step != protocol.Idle {
+		if n.leaving != servesStill || step != nodeservices.Idle {
 			return false
 		}
 		n.leaving = servesNoMore
@@ -173,7 +175,7 @@ func (t *transition) endServices(i int) bool {
 func (t *transition) mayRegister(i int) bool {
 	if t.cfg.Deployed {
 		other := t.otherAPIServer(i) && t.cfg.holds(apiserverFirst)
-		return protocol.MayRegister(protocol.ServiceFacts{Known: true, Wanted: true, Complete: true, Ready: true, OtherAPIServer: other})
+		return nodeservices.MayRegister(nodeservices.Facts{Known: true, Wanted: true, Complete: true, Ready: true, OtherAPIServer: other})
 	}
 	if !t.cfg.Services {
 		return true
@@ -186,7 +188,7 @@ func (t *transition) mayRegister(i int) bool {
 	if !t.cfg.holds(readyFirst) {
 		f.Ready = true
 	}
-	return protocol.MayRegister(f)
+	return nodeservices.MayRegister(f)
 }
 
 // withheld returns why the services keep the gate of a node closed; empty: they do not.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 )
 
 // This file defines a world of its own: the files of services change on several nodes, which restart
@@ -166,35 +167,35 @@ func (n *changingNode) never(cfg *ServiceTurnsConfig) bool {
 }
 
 // restart is the decision of a node about its service whose file changed.
-func (n *changingNode) restart(cfg *ServiceTurnsConfig) protocol.Restart {
-	f := protocol.RestartFacts{Serving: n.wasReady && cfg.Off&servingWaits == 0}
+func (n *changingNode) restart(cfg *ServiceTurnsConfig) nodeservices.Restart {
+	f := nodeservices.RestartFacts{Serving: n.wasReady && cfg.Off&servingWaits == 0}
 	switch n.seen {
 	case turnSeen, turnOut:
-		f.Turn = protocol.ServiceTurnTaken
+		f.Turn = nodeservices.TurnTaken
 	case turnDrained:
-		f.Turn = protocol.ServiceTurnDrained
+		f.Turn = nodeservices.TurnDrained
 	}
 	switch n.gate {
 	case gateClosing:
 		f.Closed = 1
 		if cfg.Off&closedDrains != 0 {
-			f.Closed = protocol.TurnDrain
+			f.Closed = nodeservices.TurnDrain
 		}
 	case gateDrained:
-		f.Closed = protocol.TurnDrain
+		f.Closed = nodeservices.TurnDrain
 	}
-	return protocol.JudgeRestart(f)
+	return nodeservices.JudgeRestart(f)
 }
 
 // pending reports whether a changed service waits.
 func (n *changingNode) pending(cfg *ServiceTurnsConfig) bool {
-	return n.up && n.file != n.runs && n.restart(cfg) != protocol.RestartNow
+	return n.up && n.file != n.runs && n.restart(cfg) != nodeservices.RestartNow
 }
 
 // action is the next action of a node about its turn.
-func (n *changingNode) action(cfg *ServiceTurnsConfig) protocol.ServiceTurnAction {
+func (n *changingNode) action(cfg *ServiceTurnsConfig) nodeservices.TurnAction {
 	ready := n.file == n.runs && n.ready
-	return protocol.NextServiceTurnAction(protocol.ServiceTurnFacts{
+	return nodeservices.NextTurnAction(nodeservices.TurnFacts{
 		Held: n.held, Work: n.work, Cordoned: n.cordon != turnCordonNone || cfg.Off&givenBack != 0, Pending: n.pending(cfg),
 		Ready: ready || cfg.Off&readinessAwaited != 0 && n.file == n.runs, Failing: !n.ready && n.never(cfg),
 	})

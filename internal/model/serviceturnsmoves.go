@@ -2,6 +2,7 @@ package model
 
 import (
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 )
 
 // restartMove is a kind of transition of a world in which services change.
@@ -81,7 +82,7 @@ func (s *changingState) turn(cfg *ServiceTurnsConfig, m restartMove, i int) stri
 	patient := m == restartDecidePatiently
 	switch m {
 	case restartAsk:
-		wants := n.action(cfg) == protocol.AskServiceTurn
+		wants := n.action(cfg) == nodeservices.AskTurn
 		switch {
 		case wants && n.place == 0:
 			for _, other := range s.nodes {
@@ -140,16 +141,16 @@ func (s *changingState) write(i int) string {
 func (s *changingState) act(cfg *ServiceTurnsConfig, i int) string {
 	n := &s.nodes[i]
 	switch n.action(cfg) {
-	case protocol.GiveBackServiceTurn:
+	case nodeservices.GiveBackTurn:
 		n.held, n.work = false, 0
 		return "gives its turn back"
-	case protocol.FailServiceTurn:
+	case nodeservices.FailTurn:
 		n.work = protocol.TurnWorkFailed
 		return "fails in its turn"
-	case protocol.ContinueServiceTurn:
+	case nodeservices.ContinueTurn:
 		n.work = protocol.TurnWorkUnderWay
 		return "continues its turn"
-	case protocol.FinishServiceTurn:
+	case nodeservices.FinishTurn:
 		return s.finish(cfg, i)
 	default:
 		return ""
@@ -235,7 +236,7 @@ func (s *changingState) observe(i int) (changed bool) {
 func (s *changingState) run(cfg *ServiceTurnsConfig, m restartMove, i int) string {
 	n := &s.nodes[i]
 	switch {
-	case m == restartLoad && n.up && n.file != n.runs && n.restart(cfg) == protocol.RestartNow:
+	case m == restartLoad && n.up && n.file != n.runs && n.restart(cfg) == nodeservices.RestartNow:
 		n.stopped = n.stopped || n.wasReady && n.cordon == turnCordonTurn
 		n.changing = n.changing || n.gate != gateOpen
 		n.runs, n.ready, n.wasReady = n.file, false, false

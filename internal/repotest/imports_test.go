@@ -87,22 +87,24 @@ var levels = map[string]int{
 	"deploy":           0, // files for others
 	"internal/kubeadm": 1, // contents, and decisions about facts
 
-	"internal/backoff":     1,
-	"internal/checks":      1, // reads what health endpoints answer
-	"internal/supervise":   2, // keeps workers running
-	"internal/buildinfo":   1,
-	"internal/allowance":   1, // what clients without an identity may use of a processor
-	"internal/cputime":     1,
-	"internal/durable":     1,
-	"internal/support":     1, // collects and packs what others find
-	"internal/packed":      2, // starts a program that is inside this one
-	"internal/trusted":     1,
-	"internal/nodeaddress": 0,
-	"internal/sorting":     0,
-	"event":                1,
-	"protocol":             1,
-	"protocol/publish":     2, // what goes into the Service kubernetes
-	"internal/strict":      1, // reads the files that people write
+	"internal/backoff":      1,
+	"internal/checks":       1, // reads what health endpoints answer
+	"internal/supervise":    2, // keeps workers running
+	"internal/buildinfo":    1,
+	"internal/allowance":    1, // what clients without an identity may use of a processor
+	"internal/cputime":      1,
+	"internal/durable":      1,
+	"internal/support":      1, // collects and packs what others find
+	"internal/packed":       2, // starts a program that is inside this one
+	"internal/trusted":      1,
+	"internal/nodeaddress":  0,
+	"internal/sorting":      0,
+	"event":                 1,
+	"protocol":              0,
+	"protocol/publish":      1, // what goes into the Service kubernetes
+	"protocol/membership":   1, // who is a member of etcd
+	"protocol/nodeservices": 1, // when a node's services start and stop
+	"internal/strict":       1, // reads the files that people write
 }
 
 // forTests are packages that nothing that ships may import. They may import
@@ -143,6 +145,7 @@ func dirOf(imported string) (string, bool) {
 func TestTheCoreIsPure(t *testing.T) {
 	standard := []string{"cmp", "fmt", "slices", "sort", "strings", "time"}
 	pure := map[string][]string{"protocol": standard, "protocol/publish": append(slices.Clone(standard), module+"/protocol"),
+		"protocol/membership": append(slices.Clone(standard), module+"/protocol"), "protocol/nodeservices": append(slices.Clone(standard), module+"/protocol"),
 		"internal/rollout": append(slices.Clone(standard), module+"/protocol"), "history": append(slices.Clone(standard), "maps", module+"/protocol", module+"/report")}
 	for _, s := range sources(t) {
 		allowed, core := pure[s.dir]
@@ -214,7 +217,7 @@ var places = []place{
 	{"github.com/DeRuina/timberjack", in("internal/role/service/process")},
 	{"github.com/coreos/go-systemd", in("internal/role/service/systemd", "test/roles")},
 	{"github.com/godbus/dbus", in("internal/role/service/systemd", "test/roles")},
-	{"log/slog", notIn("protocol", "protocol/publish", "event", "internal/lockstepv1", "internal/kube", "internal/model")},
+	{"log/slog", notIn("protocol", "protocol/publish", "protocol/membership", "protocol/nodeservices", "event", "internal/lockstepv1", "internal/kube", "internal/model")},
 	{module + "/event", notIn("internal/model")}, // protocol only
 }
 

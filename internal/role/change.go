@@ -10,11 +10,12 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/role/service"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 )
 
 // Turn is this node's turn to change its services, as the Server knows it.
 type Turn struct {
-	Has protocol.ServiceTurn
+	Has nodeservices.Turn
 	// Alone: no other registered controller is known.
 	Alone bool
 }
@@ -31,7 +32,7 @@ func (s *Server) keepLoaded(ctx context.Context) error {
 		turn, turnChanged := s.cfg.Turn.Load()
 		state, stateChanged := s.supervised.State().Load()
 		gate, gateChanged := s.cfg.Displayed.Load()
-		facts := protocol.RestartFacts{Turn: turn.Has, Alone: turn.Alone}
+		facts := nodeservices.RestartFacts{Turn: turn.Has, Alone: turn.Alone}
 		if gate.Ready {
 			closedSince = time.Time{}
 		} else {
@@ -40,7 +41,7 @@ func (s *Server) keepLoaded(ctx context.Context) error {
 		}
 		next, names := service.Held(protocol.RoleController, s.loaded.Get(), found)
 		facts.Serving = state.Used(names)
-		if protocol.JudgeRestart(facts) == protocol.RestartNow {
+		if nodeservices.JudgeRestart(facts) == nodeservices.RestartNow {
 			next, names = found, nil
 			// Before the services stop: the cordon may end just now.
 			set(s.changing, s.changing.Get() || facts.Serving && facts.Closed > 0)
@@ -54,7 +55,7 @@ func (s *Server) keepLoaded(ctx context.Context) error {
 			s.changing.Set(false)
 		}
 		limited, cancel := ctx, func() {}
-		if rest := protocol.TurnDrain - facts.Closed; len(names) > 0 && facts.Closed > 0 && rest > 0 {
+		if rest := nodeservices.TurnDrain - facts.Closed; len(names) > 0 && facts.Closed > 0 && rest > 0 {
 			limited, cancel = context.WithTimeout(ctx, rest)
 		}
 		event.Wait(limited, foundChanged, turnChanged, stateChanged, gateChanged)

@@ -10,6 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/role/service"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 	"github.com/lockstep-dev/lockstep/status"
 )
 
@@ -62,17 +63,17 @@ func TestServer_keepLoaded(t *testing.T) {
 				t.Error("the service waits, and that is not shown")
 			}
 			if known {
-				r.server.cfg.Turn.Set(Turn{Has: protocol.ServiceTurnTaken})
+				r.server.cfg.Turn.Set(Turn{Has: nodeservices.TurnTaken})
 				<-time.After(time.Hour)
 				r.want()
 			}
 			r.gate(false)
-			<-time.After(protocol.TurnDrain - time.Millisecond)
+			<-time.After(nodeservices.TurnDrain - time.Millisecond)
 			r.want()
 			if r.server.changing.Get() {
 				t.Error("nothing has stopped, and the gate is held")
 			}
-			r.server.cfg.Turn.Set(Turn{Has: protocol.ServiceTurnDrained})
+			r.server.cfg.Turn.Set(Turn{Has: nodeservices.TurnDrained})
 			<-time.After(time.Millisecond)
 			synctest.Wait()
 			if !r.server.changing.Get() {
@@ -91,7 +92,7 @@ func TestServer_keepLoaded(t *testing.T) {
 func TestServer_keepLoaded_gateOpensInTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t)
-		r.server.cfg.Turn.Set(Turn{Has: protocol.ServiceTurnDrained})
+		r.server.cfg.Turn.Set(Turn{Has: nodeservices.TurnDrained})
 		r.change("/2")
 		<-time.After(time.Hour)
 		r.want()

@@ -8,16 +8,16 @@ import (
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // Member is this node's member of the etcd that the sidecars run.
 type Member interface {
 	// MemberFacts returns the facts about this member. Known and Wanted stay false. If the members do
 	// not answer, Listed is unknown, and the error contains the reason.
-	MemberFacts(context.Context) (protocol.MemberFacts, error)
+	MemberFacts(context.Context) (membership.Facts, error)
 	// TakeMemberStep takes a step. After an error it can be called again.
-	TakeMemberStep(context.Context, protocol.MemberStep) error
+	TakeMemberStep(context.Context, membership.Step) error
 	// Trouble reports why no step can be taken now; empty: nothing is wrong.
 	Trouble(problem string)
 }
@@ -33,15 +33,15 @@ type ControlPlaneConfig struct {
 // member when the node loses the role, while everything else runs (docs/protocol.md#membership). It
 // reads the roles and the cluster manager's facts about the member. It writes no value: the cluster
 // manager takes the steps, and publishes how to reach etcd (cluster.Membership).
-// protocol.NextMemberStep decides their order, not this package.
+// membership.NextStep decides their order, not this package.
 type ControlPlane struct {
 	cfg ControlPlaneConfig
-	was protocol.MemberStep // the step before, for the log
+	was membership.Step // the step before, for the log
 }
 
 // NewControlPlane returns a worker that starts nothing before Run.
 func NewControlPlane(cfg ControlPlaneConfig) *ControlPlane {
-	return &ControlPlane{cfg: cfg, was: protocol.MemberAsIs}
+	return &ControlPlane{cfg: cfg, was: membership.AsIs}
 }
 
 const (
@@ -68,7 +68,7 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 			c.cfg.Log.Debug("step not taken, trying again", "step", step.String(), "err", err)
 			c.cfg.Member.Trouble(step.String() + ": " + err.Error())
 			again = time.After(pauses.Next())
-		case step != protocol.MemberAsIs:
+		case step != membership.AsIs:
 			pauses.Reset()
 			continue
 		default:
@@ -94,7 +94,7 @@ func closed(c <-chan struct{}) bool {
 }
 
 // step takes the next step. A change of the roles ends it early.
-func (c *ControlPlane) step(ctx context.Context, local Local, rolesChanged <-chan struct{}) (protocol.MemberStep, error) {
+func (c *ControlPlane) step(ctx context.Context, local Local, rolesChanged <-chan struct{}) (membership.Step, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan struct{})
@@ -107,15 +107,15 @@ func (c *ControlPlane) step(ctx context.Context, local Local, rolesChanged <-cha
 	}()
 	facts, unknown := c.cfg.Member.MemberFacts(ctx)
 	facts.Known, facts.Wanted = local.Known(), local.Roles.Consensus
-	step := protocol.NextMemberStep(facts)
-	if step == protocol.AskMembers {
+	step := membership.NextStep(facts)
+	if step == membership.AskMembers {
 		return step, errors.Join(unknown, ctx.Err())
 	}
-	if step != c.was && step != protocol.MemberAsIs {
+	if step != c.was && step != membership.AsIs {
 		c.cfg.Log.Info("next step about this node's etcd member", "step", step.String())
 	}
 	c.was = step
-	if step == protocol.MemberAsIs {
+	if step == membership.AsIs {
 		return step, nil
 	}
 	return step, c.cfg.Member.TakeMemberStep(ctx, step)

@@ -13,13 +13,14 @@ import (
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // fakeMember is a member of a cluster in which every step takes effect at once, except that
 // a learner votes when the test says so.
 type fakeMember struct {
 	mu      sync.Mutex
-	facts   protocol.MemberFacts
+	facts   membership.Facts
 	log     []string
 	trouble string
 	away    bool  // no majority answers
@@ -27,12 +28,12 @@ type fakeMember struct {
 	votes   chan struct{}
 }
 
-func (f *fakeMember) MemberFacts(context.Context) (protocol.MemberFacts, error) {
+func (f *fakeMember) MemberFacts(context.Context) (membership.Facts, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	facts := f.facts
-	if f.away && facts.Phase != protocol.WorkingMember {
-		facts.Listed = protocol.ListedUnknown
+	if f.away && facts.Phase != membership.Working {
+		facts.Listed = membership.ListedUnknown
 		return facts, errors.New("no majority")
 	}
 	return facts, nil
@@ -46,40 +47,40 @@ func (f *fakeMember) change(do func()) {
 	do()
 }
 
-func (f *fakeMember) TakeMemberStep(ctx context.Context, step protocol.MemberStep) error {
-	if step == protocol.AwaitVote {
+func (f *fakeMember) TakeMemberStep(ctx context.Context, step membership.Step) error {
+	if step == membership.AwaitVote {
 		select {
 		case <-f.votes:
-			f.change(func() { f.facts.Listed = protocol.ListedVoter })
+			f.change(func() { f.facts.Listed = membership.ListedVoter })
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if step == protocol.RemoveMember && f.refused != nil {
+	if step == membership.RemoveMember && f.refused != nil {
 		return f.refused
 	}
 	f.log, f.trouble = append(f.log, step.String()), ""
 	switch step {
-	case protocol.BeginAdding:
-		f.facts.Phase = protocol.AddingMember
-	case protocol.AddLearner:
-		f.facts.Listed = protocol.ListedLearner
-	case protocol.StartMember:
+	case membership.BeginAdding:
+		f.facts.Phase = membership.Adding
+	case membership.AddLearner:
+		f.facts.Listed = membership.ListedLearner
+	case membership.StartMember:
 		f.facts.Runs, f.facts.Data = true, true
-	case protocol.EndAdding:
-		f.facts.Phase = protocol.WorkingMember
-	case protocol.BeginLeaving:
-		f.facts.Phase = protocol.LeavingMember
-	case protocol.RemoveMember:
-		f.facts.Listed = protocol.NotListed
-	case protocol.StopMember:
+	case membership.EndAdding:
+		f.facts.Phase = membership.Working
+	case membership.BeginLeaving:
+		f.facts.Phase = membership.Leaving
+	case membership.RemoveMember:
+		f.facts.Listed = membership.NotListed
+	case membership.StopMember:
 		f.facts.Runs = false
-	case protocol.MoveData:
+	case membership.MoveData:
 		f.facts.Data = false
-	case protocol.EndLeaving:
-		f.facts.Phase = protocol.WithoutMember
+	case membership.EndLeaving:
+		f.facts.Phase = membership.WithoutMember
 	default:
 	}
 	return nil
@@ -115,8 +116,8 @@ func (f *fakeMember) wants(t *testing.T, steps ...string) {
 
 func member(is bool) Local { return Local{Roles: protocol.Roles{Consensus: is}, Source: FromCluster} }
 
-func voter() protocol.MemberFacts {
-	return protocol.MemberFacts{Phase: protocol.WorkingMember, Listed: protocol.ListedVoter, Data: true, Runs: true}
+func voter() membership.Facts {
+	return membership.Facts{Phase: membership.Working, Listed: membership.ListedVoter, Data: true, Runs: true}
 }
 
 func TestControlPlane(t *testing.T) {
@@ -141,7 +142,7 @@ func TestControlPlane(t *testing.T) {
 // A node that loses the role while it waits for its vote leaves at once.
 func TestControlPlane_changesItsMind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fakeMember{facts: protocol.MemberFacts{Phase: protocol.WithoutMember, Listed: protocol.NotListed}}
+		f := &fakeMember{facts: membership.Facts{Phase: membership.WithoutMember, Listed: membership.NotListed}}
 		roles := controlPlane(t, f)
 		roles.Set(member(true))
 		f.wants(t, "BeginAdding", "AddLearner", "StartMember")

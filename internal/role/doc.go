@@ -30,14 +30,14 @@
 // services of the controller role, and a follower the services of another role. Supervised runs the
 // processes of both; Of follows whether the services of a role run. Registrar and Gate are types of
 // packages fleet and status. The package does not decide the order of steps:
-// protocol.NextServiceStep and protocol.NextMemberStep do.
+// nodeservices.Next and membership.NextStep do.
 //
 // ControlPlane starts and stops the node's etcd member. It writes no value here: the Member
 // publishes how to reach etcd (cluster.Membership), and the caller computes Variables from it. The
 // election runs only while Withheld is empty: Server wraps it.
 //
 // A worker of roles reads the services directory and passes changes to Supervised. A change that
-// needs a turn (protocol.JudgeRestart) waits until Turn reports one.
+// needs a turn (nodeservices.JudgeRestart) waits until Turn reports one.
 //
 // Server wires the workers, and starts and stops a node in order. A node without services takes the
 // same path: its list of services is empty, and counts as ready.

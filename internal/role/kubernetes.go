@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 	"github.com/lockstep-dev/lockstep/status"
 )
 
@@ -66,7 +67,7 @@ type KubernetesConfig struct {
 // the Service and the election, and writes Facts and Withheld.
 type Kubernetes struct {
 	cfg      KubernetesConfig
-	facts    *event.Value[protocol.ServiceFacts]
+	facts    *event.Value[nodeservices.Facts]
 	withheld *event.Value[string]
 	stopping *event.Value[bool]
 	idle     *event.Value[bool] // stopping, and no service runs
@@ -83,18 +84,18 @@ type Kubernetes struct {
 // the gate closed.
 func NewKubernetes(cfg KubernetesConfig) *Kubernetes {
 	k := &Kubernetes{
-		cfg: cfg, facts: event.New(protocol.ServiceFacts{}), withheld: event.New("the services of this node have not been started yet"),
+		cfg: cfg, facts: event.New(nodeservices.Facts{}), withheld: event.New("the services of this node have not been started yet"),
 		stopping: event.New(false), idle: event.New(false),
 	}
 	if cfg.Services.Running().Get().None && (!cfg.Reads || cfg.Disk.Loaded()) { // otherwise an earlier sidecar may have left some
-		k.facts.Set(protocol.ServiceFacts{Complete: true, Ready: true})
+		k.facts.Set(nodeservices.Facts{Complete: true, Ready: true})
 		k.withheld.Set("")
 	}
 	return k
 }
 
 // Facts follows the state of the services, for the registrar.
-func (k *Kubernetes) Facts() *event.Value[protocol.ServiceFacts] { return k.facts }
+func (k *Kubernetes) Facts() *event.Value[nodeservices.Facts] { return k.facts }
 
 // Withheld follows the reason why the services keep the gate closed; empty: they do not.
 func (k *Kubernetes) Withheld() *event.Value[string] { return k.withheld }
@@ -140,7 +141,7 @@ func (k *Kubernetes) Run(ctx context.Context) error {
 		k.wasOpen = shown.Ready
 		// A sidecar that started no service leaves an earlier sidecar's services running when it stops.
 		runs := running.Any && (k.started || !stopping)
-		facts := protocol.ServiceFacts{
+		facts := nodeservices.Facts{
 			Known: local.Known() && k.alone || stopping, Wanted: local.Roles.Controller && !stopping,
 			Running: runs, Old: runs && k.old,
 			Complete: running.All, Ready: running.Ready,
@@ -166,22 +167,22 @@ func (k *Kubernetes) Run(ctx context.Context) error {
 }
 
 // step takes the next step. The channel fires when another one is due without a change.
-func (k *Kubernetes) step(ctx context.Context, f protocol.ServiceFacts, running Running) (again <-chan time.Time) {
-	step := protocol.NextServiceStep(f)
+func (k *Kubernetes) step(ctx context.Context, f nodeservices.Facts, running Running) (again <-chan time.Time) {
+	step := nodeservices.Next(f)
 	k.publish(f, step, running)
 	switch step {
-	case protocol.AwaitAddress:
-		return time.After(protocol.MaxAwaitAddress - f.Closed)
-	case protocol.AwaitDelay:
+	case nodeservices.AwaitAddress:
+		return time.After(nodeservices.MaxAwaitAddress - f.Closed)
+	case nodeservices.AwaitDelay:
 		return time.After(f.ShutdownDelay - f.Closed)
-	case protocol.StopServices:
+	case nodeservices.StopServices:
 		k.cfg.Log.Info("services stop", "old", f.Old, "published", f.Published)
 		if err := k.cfg.Services.Stop(ctx); err != nil && ctx.Err() == nil {
 			k.cfg.Log.Error("services not stopped, trying again", "err", err)
 			return time.After(retryPause)
 		}
 		k.old = false
-	case protocol.StartServices:
+	case nodeservices.StartServices:
 		if err := k.cfg.Disk.SetStartedFor(k.cfg.Release); err != nil {
 			k.cfg.Log.Error("services not started: their release cannot be kept on disk; trying again", "err", err)
 			return time.After(retryPause)
@@ -194,30 +195,30 @@ func (k *Kubernetes) step(ctx context.Context, f protocol.ServiceFacts, running 
 }
 
 // publish sets Facts, Withheld and idle for a step, before the step is taken.
-func (k *Kubernetes) publish(f protocol.ServiceFacts, step protocol.ServiceStep, running Running) {
+func (k *Kubernetes) publish(f nodeservices.Facts, step nodeservices.Step, running Running) {
 	told := f
 	told.Closed = 0 // it would change all the time
 	// Services about to stop are not ready; the next round observes it.
-	told.Ready = told.Ready && step != protocol.StopServices
+	told.Ready = told.Ready && step != nodeservices.StopServices
 	set(k.facts, told)
-	set(k.idle, step == protocol.Idle && k.stopping.Get())
+	set(k.idle, step == nodeservices.Idle && k.stopping.Get())
 	if running.None {
 		set(k.withheld, "")
 		return
 	}
 	switch step {
-	case protocol.Serve:
+	case nodeservices.Serve:
 		set(k.withheld, "")
-	case protocol.StartServices, protocol.AwaitServices:
+	case nodeservices.StartServices, nodeservices.AwaitServices:
 		// A service that fails later closes no gate, but a gate that is closed waits for its change.
 		if k.withheld.Get() != "" || f.GateClosed && k.cfg.Changing.Get() {
 			set(k.withheld, "the services of this node are not ready yet: "+running.Awaiting)
 		}
-	case protocol.AwaitRoles:
+	case nodeservices.AwaitRoles:
 		if k.withheld.Get() != "" {
 			set(k.withheld, k.unknown())
 		}
-	case protocol.Idle:
+	case nodeservices.Idle:
 		set(k.withheld, fmt.Sprintf("the services of this node do not run (%s)", k.why(f)))
 	default:
 		set(k.withheld, fmt.Sprintf("the services of this node stop (%s)", k.why(f)))
@@ -232,7 +233,7 @@ func (k *Kubernetes) unknown() string {
 	return "the roles of this node are not known yet: etcd has not answered, and none are on disk"
 }
 
-func (k *Kubernetes) why(f protocol.ServiceFacts) string {
+func (k *Kubernetes) why(f nodeservices.Facts) string {
 	switch {
 	case k.stopping.Get():
 		return "the sidecar is stopping"

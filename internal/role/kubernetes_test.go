@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/role/service"
 	"github.com/lockstep-dev/lockstep/internal/supervise"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 	"github.com/lockstep-dev/lockstep/status"
 )
 
@@ -178,12 +179,12 @@ func TestKubernetes_startsAndStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Running{}, "")
 		r.want()
-		if protocol.MayRegister(r.worker.Facts().Get()) != true {
+		if nodeservices.MayRegister(r.worker.Facts().Get()) != true {
 			t.Error("without the role, nothing holds the registration back")
 		}
 		r.give(true)
 		r.want("start")
-		if r.worker.Facts().Get(); protocol.MayRegister(r.worker.Facts().Get()) {
+		if r.worker.Facts().Get(); nodeservices.MayRegister(r.worker.Facts().Get()) {
 			t.Error("the node may register before its services are ready")
 		}
 		if got := r.worker.Withheld().Get(); !strings.Contains(got, "service api is not ready") {
@@ -249,7 +250,7 @@ func TestKubernetes_roleIsBackDuringAStop(t *testing.T) {
 		mayRegister := func() bool {
 			f := r.worker.Facts().Get()
 			f.Wanted = true // in the record
-			return protocol.MayRegister(f)
+			return nodeservices.MayRegister(f)
 		}
 		if mayRegister() {
 			t.Error("the node may register while its services stop")
@@ -298,7 +299,7 @@ func TestKubernetes_awaitsTheAddress(t *testing.T) {
 			<-time.After(time.Hour)
 			r.give(false)
 			if stays {
-				<-time.After(protocol.MaxAwaitAddress - time.Nanosecond)
+				<-time.After(nodeservices.MaxAwaitAddress - time.Nanosecond)
 				r.want("start", "gate opens", "gate closes")
 				<-time.After(time.Nanosecond)
 				r.want("start", "gate opens", "gate closes", "stop")
@@ -390,7 +391,7 @@ func TestKubernetes_oldServicesEndFirst(t *testing.T) {
 		r := newRig(t, Running{Any: true, All: true, Ready: true}, "1.0.0")
 		<-time.After(time.Minute)
 		r.want() // the roles are unknown: the services go on running
-		if f := r.worker.Facts().Get(); protocol.MayRegister(f) {
+		if f := r.worker.Facts().Get(); nodeservices.MayRegister(f) {
 			t.Errorf("the node may register beside services of another release: %+v", f)
 		}
 		r.give(true)
@@ -604,7 +605,7 @@ func TestKubernetes_none(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Running{None: true, All: true, Ready: true}, "")
 		r.want("gate opens")
-		if !protocol.MayRegister(r.worker.Facts().Get()) {
+		if !nodeservices.MayRegister(r.worker.Facts().Get()) {
 			t.Error("something holds the registration back")
 		}
 		r.give(true)
@@ -618,8 +619,8 @@ func TestKubernetes_none(t *testing.T) {
 func TestKubernetes_diskFails(t *testing.T) {
 	r := newRigAtRest(t, Running{}, "1.1.0")
 	r.worker.cfg.Disk = NewDisk(filepath.Join(t.TempDir(), "missing", "roles.json"))
-	f := protocol.ServiceFacts{Known: true, Wanted: true, GateClosed: true}
-	if step := protocol.NextServiceStep(f); step != protocol.StartServices {
+	f := nodeservices.Facts{Known: true, Wanted: true, GateClosed: true}
+	if step := nodeservices.Next(f); step != nodeservices.StartServices {
 		t.Fatalf("got %v", step)
 	}
 	if again := r.worker.step(t.Context(), f, Running{}); again == nil || r.services.running.Get().Any || r.worker.started {

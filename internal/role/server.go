@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/role/service"
 	"github.com/lockstep-dev/lockstep/internal/supervise"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 	"github.com/lockstep-dev/lockstep/status"
 )
 
@@ -243,25 +244,25 @@ func (s *Server) Run(ctx context.Context, others ...*supervise.Group) error {
 func (s *Server) stop(ctx context.Context, failure error, leading *supervise.Group) {
 	// With KillMode=control-group, the services got SIGTERM, too: they end, and must not start again.
 	s.supervised.EndStarts()
-	f := protocol.ServiceFacts{Known: true, Running: true, Published: true, Leads: true, ShutdownDelay: s.cfg.ShutdownDelay}
+	f := nodeservices.Facts{Known: true, Running: true, Published: true, Leads: true, ShutdownDelay: s.cfg.ShutdownDelay}
 	if ctx.Err() == nil {
 		f.Published, f.ShutdownDelay = false, 0
 	}
 	for began := time.Now(); ; f.Closed = time.Since(began) {
-		switch protocol.NextServiceStep(f) {
-		case protocol.CloseGate:
+		switch nodeservices.Next(f) {
+		case nodeservices.CloseGate:
 			s.cfg.CloseGate(ctx, failure)
 			f.GateClosed = true
-		case protocol.AwaitAddress:
-			s.awaitAddress(protocol.MaxAwaitAddress - f.Closed)
+		case nodeservices.AwaitAddress:
+			s.awaitAddress(nodeservices.MaxAwaitAddress - f.Closed)
 			f.Published = false
-		case protocol.HandOver:
+		case nodeservices.HandOver:
 			leading.End()
 			s.cfg.Log.Info("not leading any more")
 			f.Leads = false
-		case protocol.AwaitDelay:
+		case nodeservices.AwaitDelay:
 			<-time.After(f.ShutdownDelay - f.Closed)
-		case protocol.StopServices:
+		case nodeservices.StopServices:
 			s.stopServices(ctx)
 			f.Running = false
 		default:
@@ -351,7 +352,7 @@ func (s *Server) reloaded(services []service.Service, err error) {
 // stopServices stops the services in order, and returns when all have ended. Nothing starts after
 // it. It gives up after their stop timeouts.
 func (s *Server) stopServices(ctx context.Context) {
-	limit := max(s.cfg.ShutdownDelay, protocol.MaxAwaitAddress) + s.supervised.StopLimit()
+	limit := max(s.cfg.ShutdownDelay, nodeservices.MaxAwaitAddress) + s.supervised.StopLimit()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	s.kubernetes.endStarts()

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -528,7 +528,7 @@ func serviceNeverReady(b *broken) {
 	}
 	b.ready("cp-2", "cp-3")
 	b.write(file("cp-2"), wrong)
-	limited, cancel := context.WithTimeout(b.Context(), 3*protocol.ServicePatience)
+	limited, cancel := context.WithTimeout(b.Context(), 3*nodeservices.Patience)
 	defer cancel()
 	b.must(cluster.Poll(limited, statusHas(b.sidecars["cp-1"], `"reason": "ServiceNotReady"`)))
 	b.must(cluster.Poll(limited, statusHas(b.sidecars["cp-1"], `"reason": "TurnFailed"`)))

@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // checkClient ends a handshake with a certificate that cannot belong to a node, before TLS
@@ -83,7 +84,7 @@ func (s *Server) giveAuthority(ctx context.Context, _ http.ResponseWriter, r *ht
 }
 
 // giveKey answers a voter that asks for the key of the next CA.
-func (s *Server) giveKey(ctx context.Context, node protocol.NodeID, standing protocol.Standing, wanted string) ([]byte, error) {
+func (s *Server) giveKey(ctx context.Context, node protocol.NodeID, standing membership.Standing, wanted string) ([]byte, error) {
 	rotation, err := quorum.ReadRotation(ctx, s.cfg.Client)
 	if err != nil {
 		return nil, explain(err)

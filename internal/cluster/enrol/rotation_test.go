@@ -11,6 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // forgedDir returns a directory with a certificate that a user with the key of the old CA signed.
@@ -51,7 +52,7 @@ func TestRotation(t *testing.T) {
 		t.Errorf("a node that has left the members renews its certificate at other times, got %v", err)
 	}
 	wantNoKey(t, r.url, pkiDir, next.Hash(), http.StatusForbidden)
-	rotation := record.Rotation{Phase: protocol.RotationTrusting, Since: time.Now(), Hash: record.Hash(next.Hash()), Given: []protocol.NodeID{"b"}}
+	rotation := record.Rotation{Phase: membership.RotationTrusting, Since: time.Now(), Hash: record.Hash(next.Hash()), Given: []protocol.NodeID{"b"}}
 	if err := quorum.WriteRotation(t.Context(), r.client, 0, rotation); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,8 @@
 package member
 
-import "github.com/lockstep-dev/lockstep/protocol"
+import (
+	"github.com/lockstep-dev/lockstep/protocol/membership"
+)
 
 // Event is an event of a member.
 type Event string
@@ -29,7 +31,7 @@ type Message struct {
 	ClusterID uint64 `json:"clusterID,omitempty,string"`
 	Problem   string `json:"problem,omitempty"`
 	// Measures is set with Measured.
-	Measures *protocol.Measures `json:"measures,omitempty"`
+	Measures *membership.Measures `json:"measures,omitempty"`
 }
 
 // Exit codes of a child. A panic exits with 2.

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lockstep-dev/lockstep/internal/cluster/member"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 	"github.com/lockstep-dev/lockstep/test/smalldisk"
 )
 
@@ -47,7 +47,7 @@ func TestSupervisor_measures(t *testing.T) {
 	n.spec.Measures = 20 * time.Millisecond
 	m := n.start(t)
 	m.awaitReady(t)
-	measured := func() protocol.Measures { return m.Measures().Get() }
+	measured := func() membership.Measures { return m.Measures().Get() }
 	until(t, "the first measures", func() bool { return measured().Fsync.Count > 0 })
 	before := measured()
 	if last := len(before.Fsync.Buckets) - 1; before.LeaderChanges != 1 || last < 9 || before.Fsync.Buckets[last].UpTo < 1 {

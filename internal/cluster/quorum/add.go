@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/keyspace"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // addTimeout bounds one request to add a member. etcd needs less than a second, or
@@ -130,40 +130,40 @@ func observe(ctx context.Context, client *etcd.Client, node record.Member) (id u
 
 // judgeAddition asks the protocol whether a node may be added, and returns its ID if it was.
 func judgeAddition(node record.Member, members []etcd.Member, s stored) (uint64, error) {
-	occupants, removed := make([]protocol.Occupant, len(members)), make([]string, len(s.removed))
+	occupants, removed := make([]membership.Occupant, len(members)), make([]string, len(s.removed))
 	for i, m := range members {
 		r, known := s.members[m.ID]
-		occupants[i] = protocol.Occupant{
+		occupants[i] = membership.Occupant{
 			PeerURLs: m.PeerURLs, Learner: m.Learner, Started: m.Name != "", Leaving: r.Leaving, Recorded: known, AddedNode: addedNode(r),
 		}
 	}
 	for i, r := range s.removed {
 		removed[i] = string(r.Key[:])
 	}
-	verdict, i := protocol.JudgeAddition(addedNode(node), occupants, removed)
+	verdict, i := membership.JudgeAddition(addedNode(node), occupants, removed)
 	inUse := func(what string) error {
 		return &InUseError{What: what, Member: members[i].ID, Node: occupants[i].Node}
 	}
 	switch verdict {
-	case protocol.MayAdd:
+	case membership.MayAdd:
 		return 0, nil
-	case protocol.WasAdded:
+	case membership.WasAdded:
 		return members[i].ID, nil
-	case protocol.KeyRemoved:
+	case membership.KeyRemoved:
 		return 0, &RemovedError{Node: s.removed[i].Node, At: s.removed[i].Removed}
-	case protocol.AwaitRemoval:
+	case membership.AwaitRemoval:
 		return 0, fmt.Errorf("%w: the member %s at %s is being removed", ErrWait, keyspace.MemberID(members[i].ID), node.PeerURL)
-	case protocol.PeerInUse:
+	case membership.PeerInUse:
 		return 0, inUse("the address " + node.PeerURL)
-	case protocol.NodeInUse:
+	case membership.NodeInUse:
 		return 0, inUse(fmt.Sprintf("the node ID %q", node.Node))
 	default: // ClientInUse
 		return 0, inUse("the address " + node.ClientURL)
 	}
 }
 
-func addedNode(m record.Member) protocol.AddedNode {
-	return protocol.AddedNode{Node: m.Node, Key: string(m.Key[:]), Address: m.Address, PeerURL: m.PeerURL, ClientURL: m.ClientURL}
+func addedNode(m record.Member) membership.AddedNode {
+	return membership.AddedNode{Node: m.Node, Key: string(m.Key[:]), Address: m.Address, PeerURL: m.PeerURL, ClientURL: m.ClientURL}
 }
 
 // addLearner makes one attempt. etcd may have carried out a request without an

@@ -16,7 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/keyspace"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // KeeperConfig configures a Keeper.
@@ -154,8 +154,8 @@ func (k *Keeper) keepLearner(ctx context.Context, m etcd.Member, leader etcd.Mem
 	}
 	facts := k.observe(ctx, m, leader)
 	facts.Leaving = rec.leaving
-	step := protocol.NextLearnerStep(facts)
-	if step == protocol.PromoteLearner {
+	step := membership.NextLearnerStep(facts)
+	if step == membership.PromoteLearner {
 		err := k.cfg.Client.PromoteMember(ctx, m.ID)
 		if err == nil || errors.Is(err, etcd.ErrNoLearner) {
 			return k.promoted(ctx, m)
@@ -164,9 +164,9 @@ func (k *Keeper) keepLearner(ctx context.Context, m etcd.Member, leader etcd.Mem
 			return err
 		}
 		facts.Behind = true
-		step = protocol.NextLearnerStep(facts)
+		step = membership.NextLearnerStep(facts)
 	}
-	if step == protocol.EvictLearner {
+	if step == membership.EvictLearner {
 		return k.evict(ctx, m, rec)
 	}
 	return nil
@@ -174,12 +174,12 @@ func (k *Keeper) keepLearner(ctx context.Context, m etcd.Member, leader etcd.Mem
 
 // observe asks a learner for its progress, because etcd logs an error for each promotion
 // that comes too early.
-func (k *Keeper) observe(ctx context.Context, m etcd.Member, leader etcd.MemberStatus) protocol.LearnerFacts {
+func (k *Keeper) observe(ctx context.Context, m etcd.Member, leader etcd.MemberStatus) membership.LearnerFacts {
 	p, known := k.progress[m.ID]
 	if !known {
 		p = progress{first: time.Now(), since: time.Now()}
 	}
-	facts := protocol.LearnerFacts{Index: leader.Index, Patience: k.cfg.EvictAfter}
+	facts := membership.LearnerFacts{Index: leader.Index, Patience: k.cfg.EvictAfter}
 	if m.Name != "" && len(m.ClientURLs) > 0 {
 		limited, cancel := context.WithTimeout(ctx, statusTimeout)
 		status, err := k.cfg.Client.MemberStatus(limited, m.ClientURLs[0])

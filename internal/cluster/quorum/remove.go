@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // Removal is a member to remove.
@@ -232,13 +233,13 @@ func mayRemove(all []View, target View, remedy string) error {
 	if target.Learner {
 		return nil
 	}
-	var others []protocol.Voter
+	var others []membership.Voter
 	stay, healthy := 0, 0
 	for _, v := range all {
 		if v.Learner || v.ID == target.ID {
 			continue
 		}
-		others = append(others, protocol.Voter{Healthy: v.Healthy, Leaving: v.Leaving})
+		others = append(others, membership.Voter{Healthy: v.Healthy, Leaving: v.Leaving})
 		if !v.Leaving {
 			stay++
 		}
@@ -246,10 +247,10 @@ func mayRemove(all []View, target View, remedy string) error {
 			healthy++
 		}
 	}
-	switch protocol.JudgeRemoval(others) {
-	case protocol.MayRemove:
+	switch membership.JudgeRemoval(others) {
+	case membership.MayRemove:
 		return nil
-	case protocol.KeepLastVoter:
+	case membership.KeepLastVoter:
 		if len(others) > 0 {
 			return fmt.Errorf("%w: %s is the last voter that stays, all others are being removed; %s", ErrRefused, name(target), remedy)
 		}

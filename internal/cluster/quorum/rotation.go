@@ -14,6 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // This file reads the replacement of the cluster's CA, and begins and changes it
@@ -22,7 +23,7 @@ import (
 // Rotation is the replacement of the CA, with the nodes that take part.
 type Rotation struct {
 	record.Rotation
-	Facts protocol.RotationFacts
+	Facts membership.RotationFacts
 	// Members contains the nodes that are members; any other node has a node record only.
 	Members map[protocol.NodeID]bool
 
@@ -30,7 +31,7 @@ type Rotation struct {
 }
 
 // Step returns the next step.
-func (r Rotation) Step() protocol.RotationStep { return protocol.NextRotationStep(r.Facts) }
+func (r Rotation) Step() membership.RotationStep { return membership.NextRotationStep(r.Facts) }
 
 // ReadRotation returns the record of the replacement alone. Its zero value: there never was one.
 func ReadRotation(ctx context.Context, client *etcd.Client) (record.Rotation, error) {
@@ -72,14 +73,14 @@ func ReadParticipants(ctx context.Context, client *etcd.Client) (Rotation, error
 		alive[keys.NodeOf(kv.Key)] = true
 	}
 	out := Rotation{Rotation: s.rotation, Members: map[protocol.NodeID]bool{}, cluster: s.cluster}
-	out.Facts = protocol.RotationFacts{Phase: s.rotation.Phase, Turn: s.rotation.Turn, Given: s.rotation.Given}
+	out.Facts = membership.RotationFacts{Phase: s.rotation.Phase, Turn: s.rotation.Turn, Given: s.rotation.Given}
 	for _, v := range listed {
 		node := v.Node
 		if node == "" { // it never reported its node ID
 			node = protocol.NodeID(keyspace.MemberID(v.ID))
 		}
 		out.Members[node] = true
-		is := protocol.RotationNode{ID: node, Voter: !v.Learner, Healthy: v.Healthy, Alive: alive[node]}
+		is := membership.RotationNode{ID: node, Voter: !v.Learner, Healthy: v.Healthy, Alive: alive[node]}
 		out.Facts.Nodes = append(out.Facts.Nodes, s.participant(is))
 	}
 	for _, kv := range etcd.NewListing(resp, 0).KVs {
@@ -87,14 +88,14 @@ func ReadParticipants(ctx context.Context, client *etcd.Client) (Rotation, error
 		if out.Members[node] || s.wasRemoved(node) && !alive[node] {
 			continue
 		}
-		out.Facts.Nodes = append(out.Facts.Nodes, s.participant(protocol.RotationNode{ID: node, Alive: alive[node]}))
+		out.Facts.Nodes = append(out.Facts.Nodes, s.participant(membership.RotationNode{ID: node, Alive: alive[node]}))
 	}
-	sorting.By(out.Facts.Nodes, func(a, b protocol.RotationNode) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	sorting.By(out.Facts.Nodes, func(a, b membership.RotationNode) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	return out, nil
 }
 
 // participant adds the report of a node about this new CA. A node without one trusts the old CA.
-func (s *stored) participant(n protocol.RotationNode) protocol.RotationNode {
+func (s *stored) participant(n membership.RotationNode) membership.RotationNode {
 	r, reported := s.reports[n.ID]
 	if !reported || r.CA != s.rotation.Hash {
 		n.TrustsOld = true
@@ -120,7 +121,7 @@ func StartRotation(ctx context.Context, client *etcd.Client) (already bool, err 
 			return nil
 		}
 		now := time.Now()
-		return WriteRotation(ctx, client, was.Revision, record.Rotation{Phase: protocol.RotationRequested, Started: now, Since: now})
+		return WriteRotation(ctx, client, was.Revision, record.Rotation{Phase: membership.RotationRequested, Started: now, Since: now})
 	})
 	return already, err
 }
@@ -142,7 +143,7 @@ func EndRotation(ctx context.Context, client *etcd.Client, r Rotation) error {
 	keys := keyspace.Under(client.Prefix())
 	cluster := *r.cluster
 	cluster.CA = r.Hash
-	ended := record.Rotation{Started: r.Started, Since: time.Now(), Hash: r.Hash, Lost: protocol.LostKeys(r.Facts)}
+	ended := record.Rotation{Started: r.Started, Since: time.Now(), Hash: r.Hash, Lost: membership.LostKeys(r.Facts)}
 	return WriteRotation(ctx, client, r.Revision, ended,
 		clientv3.OpPut(keys.Cluster(), string(record.EncodeCluster(cluster))),
 		clientv3.OpDelete(keys.JoinTokens(), clientv3.WithPrefix()),

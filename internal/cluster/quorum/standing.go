@@ -6,22 +6,23 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // StandingOf returns the standing of the node with this ID and key, by the
 // members, their records and the reports.
-func StandingOf(ctx context.Context, client *etcd.Client, node protocol.NodeID, key record.Hash) (protocol.Standing, error) {
+func StandingOf(ctx context.Context, client *etcd.Client, node protocol.NodeID, key record.Hash) (membership.Standing, error) {
 	members, err := client.Members(ctx)
 	if err != nil {
-		return protocol.Standing{}, err
+		return membership.Standing{}, err
 	}
 	s, err := readStored(ctx, client)
 	if err != nil {
-		return protocol.Standing{}, err
+		return membership.Standing{}, err
 	}
 	reported, known := s.reports[node]
-	out := protocol.Standing{
-		Listed: protocol.NotListed, Rotating: s.rotation.Active(),
+	out := membership.Standing{
+		Listed: membership.NotListed, Rotating: s.rotation.Active(),
 		Reported: known && reported.Key == key && reported.CA == s.rotation.Hash,
 	}
 	for _, r := range s.removed {
@@ -32,9 +33,9 @@ func StandingOf(ctx context.Context, client *etcd.Client, node protocol.NodeID, 
 		switch {
 		case !known || r.Node != node || r.Key != key:
 		case m.Learner:
-			out.Listed, out.Leaving = protocol.ListedLearner, r.Leaving
+			out.Listed, out.Leaving = membership.ListedLearner, r.Leaving
 		default:
-			out.Listed, out.Leaving = protocol.ListedVoter, r.Leaving
+			out.Listed, out.Leaving = membership.ListedVoter, r.Leaving
 		}
 	}
 	return out, nil

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // Rotation is the replacement of the cluster's CA (docs/protocol.md#rotation). The last one
 // that ended stays, for people.
 type Rotation struct {
-	Phase   protocol.RotationPhase // NoRotation: it ended
+	Phase   membership.RotationPhase // NoRotation: it ended
 	Started time.Time
 	Since   time.Time // when Phase began
 	// Certificate is the new CA's certificate (PEM), and Hash the hash of its public key.
@@ -29,7 +30,7 @@ type Rotation struct {
 }
 
 // Active reports whether a CA is being replaced.
-func (r Rotation) Active() bool { return r.Phase != protocol.NoRotation }
+func (r Rotation) Active() bool { return r.Phase != membership.NoRotation }
 
 // RotationReport is the report of a node about itself.
 type RotationReport struct {
@@ -44,7 +45,7 @@ type RotationReport struct {
 var phases = []string{"Ended", "Requested", "Trusting", "Issuing", "Dropping"}
 
 // PhaseText is the text of a phase.
-func PhaseText(p protocol.RotationPhase) string { return phases[p] }
+func PhaseText(p membership.RotationPhase) string { return phases[p] }
 
 // rotationJSON is the value of keyspace's Rotation.
 type rotationJSON struct {
@@ -84,7 +85,7 @@ func DecodeRotation(value []byte) (Rotation, error) {
 		return Rotation{}, fmt.Errorf("the record of the rotation of the CA: %w", ErrCorrupt)
 	}
 	return Rotation{
-		Phase: protocol.RotationPhase(phase), Started: m.Started, Since: m.Since, Certificate: m.Certificate, Hash: hash,
+		Phase: membership.RotationPhase(phase), Started: m.Started, Since: m.Since, Certificate: m.Certificate, Hash: hash,
 		Turn: m.Turn, Given: m.Given, Lost: m.Lost,
 	}, nil
 }

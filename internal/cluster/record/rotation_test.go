@@ -7,13 +7,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 func TestRotation(t *testing.T) {
 	for _, want := range []Rotation{
-		{Phase: protocol.RotationRequested, Started: noon, Since: noon},
+		{Phase: membership.RotationRequested, Started: noon, Since: noon},
 		{
-			Phase: protocol.RotationDropping, Started: noon, Since: noon, Certificate: "PEM", Hash: Hash{1},
+			Phase: membership.RotationDropping, Started: noon, Since: noon, Certificate: "PEM", Hash: Hash{1},
 			Turn: "a", Given: []protocol.NodeID{"a", "b"}, Lost: []protocol.NodeID{"c"},
 		},
 		{Started: noon, Since: noon, Hash: Hash{1}},

@@ -23,6 +23,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -153,7 +154,7 @@ func (w *Worker) round(ctx context.Context) error {
 		return err
 	}
 	w.show(all)
-	at := slices.IndexFunc(all.Facts.Nodes, func(n protocol.RotationNode) bool { return n.ID == w.cfg.Node })
+	at := slices.IndexFunc(all.Facts.Nodes, func(n membership.RotationNode) bool { return n.ID == w.cfg.Node })
 	if at < 0 {
 		return errors.New("this node is neither a member nor registered")
 	}
@@ -164,7 +165,7 @@ func (w *Worker) round(ctx context.Context) error {
 	if err := w.report(ctx, all.Rotation, self, all.Facts.Nodes[at]); err != nil {
 		return err
 	}
-	if duty := protocol.NextRotationDuty(all.Facts, self); duty != protocol.NoDuty {
+	if duty := membership.NextRotationDuty(all.Facts, self); duty != membership.NoDuty {
 		return w.perform(ctx, all.Rotation, duty)
 	}
 	if !self.Voter {
@@ -204,8 +205,8 @@ func texts(nodes []protocol.NodeID) (out []string) {
 }
 
 // self returns the facts about this node.
-func (w *Worker) self(r record.Rotation, stored protocol.RotationNode) (protocol.RotationNode, error) {
-	next, self := pki.Hash(r.Hash), protocol.RotationNode{ID: w.cfg.Node, Voter: stored.Voter, Healthy: stored.Healthy, Alive: stored.Alive}
+func (w *Worker) self(r record.Rotation, stored membership.RotationNode) (membership.RotationNode, error) {
+	next, self := pki.Hash(r.Hash), membership.RotationNode{ID: w.cfg.Node, Voter: stored.Voter, Healthy: stored.Healthy, Alive: stored.Alive}
 	self.TrustsNew = slices.Contains(w.trusts, next)
 	self.TrustsOld = slices.ContainsFunc(w.trusts, func(h pki.Hash) bool { return h != next })
 	if _, err := pki.LoadTrusted(w.cfg.PKI, next); err == nil {
@@ -227,8 +228,8 @@ func (w *Worker) self(r record.Rotation, stored protocol.RotationNode) (protocol
 }
 
 // report writes the facts about this node, if they differ from the stored ones.
-func (w *Worker) report(ctx context.Context, r record.Rotation, self, stored protocol.RotationNode) error {
-	if r.Phase == protocol.RotationRequested || self == stored {
+func (w *Worker) report(ctx context.Context, r record.Rotation, self, stored membership.RotationNode) error {
+	if r.Phase == membership.RotationRequested || self == stored {
 		return nil
 	}
 	cert, err := pki.ReadCertificate(w.cfg.PKI)
@@ -242,7 +243,7 @@ func (w *Worker) report(ctx context.Context, r record.Rotation, self, stored pro
 }
 
 // perform performs a duty of this node. Each duty can be performed again.
-func (w *Worker) perform(ctx context.Context, r record.Rotation, duty protocol.RotationDuty) error {
+func (w *Worker) perform(ctx context.Context, r record.Rotation, duty membership.RotationDuty) error {
 	next, err := pki.ParseAuthority([]byte(r.Certificate))
 	if err != nil {
 		return fmt.Errorf("the record of the rotation: %w", err)
@@ -251,13 +252,13 @@ func (w *Worker) perform(ctx context.Context, r record.Rotation, duty protocol.R
 		return errors.New("the record of the rotation has the hash of another CA")
 	}
 	switch duty {
-	case protocol.TrustBoth:
+	case membership.TrustBoth:
 		return w.trust(ctx, next)
-	case protocol.FetchKey:
+	case membership.FetchKey:
 		return w.fetchKey(ctx, next)
-	case protocol.UseNewCA:
+	case membership.UseNewCA:
 		return w.use(ctx, next)
-	case protocol.DropOldCA:
+	case membership.DropOldCA:
 		return w.drop(ctx, next)
 	default:
 		return nil

@@ -20,6 +20,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 	"github.com/lockstep-dev/lockstep/test/members"
 )
 
@@ -201,7 +202,7 @@ func (w *town) record() record.Rotation {
 // and that no node signs with it before all trust it.
 func (w *town) checkKeys(before pki.Hash, r record.Rotation) {
 	w.t.Helper()
-	if r.Phase != protocol.RotationTrusting {
+	if r.Phase != membership.RotationTrusting {
 		return
 	}
 	next, err := pki.ParseAuthority([]byte(r.Certificate))

@@ -9,32 +9,33 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // take takes the next step of the rotation for all nodes.
 func (w *Worker) take(ctx context.Context, r quorum.Rotation) error {
 	step, next := r.Step(), r.Rotation
 	switch step.Action {
-	case protocol.CreateCA:
+	case membership.CreateCA:
 		return w.create(ctx, r)
-	case protocol.EndRotation:
+	case membership.EndRotation:
 		if err := quorum.EndRotation(ctx, w.cfg.Client, r); err != nil {
 			return err
 		}
 		w.cfg.After("end")
 		w.cfg.Log.Info("the CA of the cluster was replaced", "ca", r.Hash.String(), "since", r.Started)
 		return nil
-	case protocol.StartOver:
-		w.cfg.Log.Warn("a node was removed that may have the key of the new CA, so another CA is created", "nodes", protocol.LostKeys(r.Facts))
-		next = record.Rotation{Phase: protocol.RotationRequested, Started: r.Started}
-	case protocol.AllowKey:
+	case membership.StartOver:
+		w.cfg.Log.Warn("a node was removed that may have the key of the new CA, so another CA is created", "nodes", membership.LostKeys(r.Facts))
+		next = record.Rotation{Phase: membership.RotationRequested, Started: r.Started}
+	case membership.AllowKey:
 		next.Given = append(slices.Clone(next.Given), step.Node)
-	case protocol.GiveTurn:
+	case membership.GiveTurn:
 		next.Turn = step.Node
-	case protocol.BeginIssuing:
-		next.Phase, next.Turn = protocol.RotationIssuing, ""
-	case protocol.BeginDropping:
-		next.Phase, next.Turn = protocol.RotationDropping, ""
+	case membership.BeginIssuing:
+		next.Phase, next.Turn = membership.RotationIssuing, ""
+	case membership.BeginDropping:
+		next.Phase, next.Turn = membership.RotationDropping, ""
 	default:
 		return nil
 	}
@@ -58,7 +59,7 @@ func (w *Worker) create(ctx context.Context, r quorum.Rotation) error {
 	}
 	w.cfg.After("create")
 	next := record.Rotation{
-		Phase: protocol.RotationTrusting, Started: r.Started, Since: time.Now(),
+		Phase: membership.RotationTrusting, Started: r.Started, Since: time.Now(),
 		Certificate: string(ca.CertPEM()), Hash: record.Hash(ca.Hash()), Given: []protocol.NodeID{w.cfg.Node},
 	}
 	return quorum.WriteRotation(ctx, w.cfg.Client, r.Revision, next)

@@ -1,16 +1,16 @@
-package protocol
+package nodeservices
 
 import "time"
 
 // This file orders the start and the stop of the services that a node runs for the
 // controller role (docs/protocol.md#services).
 
-// ServiceStep is a sidecar's next step with the services of its node.
-type ServiceStep int
+// Step is a sidecar's next step with the services of its node.
+type Step int
 
 // The steps. The zero value: none was decided.
 const (
-	ServiceStepUnset ServiceStep = iota
+	StepUnset Step = iota
 	// AwaitRoles: running services stay, until the node's roles are known.
 	AwaitRoles
 	// Idle: nothing runs, and nothing is wanted.
@@ -37,19 +37,19 @@ const (
 )
 
 // String names the step.
-func (s ServiceStep) String() string {
+func (s Step) String() string {
 	names := [serviceSteps]string{
 		"Unset", "AwaitRoles", "Idle", "CloseGate", "AwaitAddress", "HandOver", "AwaitDelay",
 		"StopServices", "StartServices", "AwaitServices", "Serve",
 	}
 	if s < 0 || int(s) >= serviceSteps {
-		return names[ServiceStepUnset]
+		return names[StepUnset]
 	}
 	return names[s]
 }
 
-// ServiceFacts are the facts that a sidecar knows about its node's services.
-type ServiceFacts struct {
+// Facts are the facts that a sidecar knows about its node's services.
+type Facts struct {
 	// Known: the node's roles are known, from its record or from the disk, or its sidecar
 	// is stopping.
 	Known bool
@@ -82,10 +82,10 @@ type ServiceFacts struct {
 // kubernetes no longer contains its node's address. etcd or the API may not answer.
 const MaxAwaitAddress = 3 * time.Second
 
-// NextServiceStep returns the next step. The sidecar calls it again after each step,
+// Next returns the next step. The sidecar calls it again after each step,
 // and whenever a fact changed. A service is stopped only behind a closed gate, and an
 // old service ends before a new one starts.
-func NextServiceStep(f ServiceFacts) ServiceStep {
+func Next(f Facts) Step {
 	leaves := !f.Wanted || f.Old
 	switch {
 	case !f.Known:
@@ -114,6 +114,6 @@ func NextServiceStep(f ServiceFacts) ServiceStep {
 // runs, and if the node has the controller role, all its services are ready, and its
 // kube-apiserver is the one that the bundle is for. Wanted comes from the record that is
 // about to be replaced: other knowledge of the roles may be older.
-func MayRegister(f ServiceFacts) bool {
+func MayRegister(f Facts) bool {
 	return !f.Old && (!f.Wanted || f.Ready && !f.OtherAPIServer)
 }

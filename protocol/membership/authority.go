@@ -1,4 +1,4 @@
-package protocol
+package membership
 
 // Standing describes how the cluster knows a node that asks for the CA's key, or for a new
 // certificate (docs/protocol.md#membership).

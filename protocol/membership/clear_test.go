@@ -1,4 +1,4 @@
-package protocol
+package membership
 
 import "testing"
 
@@ -14,15 +14,15 @@ func TestMayClear(t *testing.T) {
 		"a join without a log":              {MarkerFacts{Entering: true}, true},
 		"a join with a log":                 {MarkerFacts{Entering: true, Log: true}, false},
 		"a join as another member":          {MarkerFacts{Entering: true, Log: true, Replaced: true}, true},
-		"being added, without a log":        {MarkerFacts{Phase: AddingMember, Listed: ListedLearner}, true},
-		"being added, with a log":           {MarkerFacts{Phase: AddingMember, Log: true, Listed: NotListed}, false},
-		"a member without a log":            {MarkerFacts{Phase: WorkingMember}, false},
-		"a member that is not listed":       {MarkerFacts{Phase: WorkingMember, Log: true, Listed: NotListed}, false},
-		"a member, and a foreign answer":    {MarkerFacts{Phase: WorkingMember, Log: true, Replaced: true}, false},
-		"leaving, the list is not known":    {MarkerFacts{Phase: LeavingMember, Log: true}, false},
-		"leaving, listed":                   {MarkerFacts{Phase: LeavingMember, Log: true, Listed: ListedVoter}, false},
-		"leaving, listed, without a log":    {MarkerFacts{Phase: LeavingMember, Listed: ListedLearner}, false},
-		"leaving, not listed":               {MarkerFacts{Phase: LeavingMember, Log: true, Listed: NotListed}, true},
+		"being added, without a log":        {MarkerFacts{Phase: Adding, Listed: ListedLearner}, true},
+		"being added, with a log":           {MarkerFacts{Phase: Adding, Log: true, Listed: NotListed}, false},
+		"a member without a log":            {MarkerFacts{Phase: Working}, false},
+		"a member that is not listed":       {MarkerFacts{Phase: Working, Log: true, Listed: NotListed}, false},
+		"a member, and a foreign answer":    {MarkerFacts{Phase: Working, Log: true, Replaced: true}, false},
+		"leaving, the list is not known":    {MarkerFacts{Phase: Leaving, Log: true}, false},
+		"leaving, listed":                   {MarkerFacts{Phase: Leaving, Log: true, Listed: ListedVoter}, false},
+		"leaving, listed, without a log":    {MarkerFacts{Phase: Leaving, Listed: ListedLearner}, false},
+		"leaving, not listed":               {MarkerFacts{Phase: Leaving, Log: true, Listed: NotListed}, true},
 		"without a member":                  {MarkerFacts{Phase: WithoutMember, Log: true, Listed: NotListed}, true},
 		"removed, or its phase is not read": {MarkerFacts{Log: true, Listed: NotListed}, false},
 	} {

@@ -1,9 +1,11 @@
-package protocol
+package membership
 
 import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 func TestSnapshotSchedule(t *testing.T) {
@@ -35,7 +37,7 @@ func TestSnapshotSchedule(t *testing.T) {
 				t.Errorf("due at %s, want %s", got, tc.due)
 			}
 			w, warns := tc.s.Warning(at(12))
-			if warns != (tc.warn != "") || !strings.Contains(w.Message, tc.warn) || warns && w.Reason != SnapshotOld {
+			if warns != (tc.warn != "") || !strings.Contains(w.Message, tc.warn) || warns && w.Reason != protocol.SnapshotOld {
 				t.Errorf("got %v %+v, want %q", warns, w, tc.warn)
 			}
 			// A caller asks again at the time at which the answer changes.

@@ -1,4 +1,4 @@
-package protocol
+package nodeservices
 
 import (
 	"testing"
@@ -6,11 +6,11 @@ import (
 )
 
 // serviceFacts returns all combinations of what a sidecar may know.
-func serviceFacts() []ServiceFacts {
-	var out []ServiceFacts
+func serviceFacts() []Facts {
+	var out []Facts
 	for bits := range 1 << 11 {
 		is := func(bit int) bool { return bits&(1<<bit) != 0 }
-		f := ServiceFacts{
+		f := Facts{
 			Wanted: is(0), Old: is(1), Running: is(2), Complete: is(3), Ready: is(4), GateClosed: is(5), Leads: is(6),
 			ShutdownDelay: 2 * time.Second, Closed: time.Second, Known: is(8), Published: is(9),
 		}
@@ -28,13 +28,13 @@ func serviceFacts() []ServiceFacts {
 	return out
 }
 
-func TestNextServiceStep_keepsTheOrder(t *testing.T) {
+func TestNext_keepsTheOrder(t *testing.T) {
 	for _, f := range serviceFacts() {
-		step := NextServiceStep(f)
+		step := Next(f)
 		leaves := !f.Wanted || f.Old
 		awaits := f.Running && f.Published && f.Closed < MaxAwaitAddress
 		behind := leaves && f.GateClosed && !awaits
-		allowed := map[ServiceStep]bool{
+		allowed := map[Step]bool{
 			AwaitRoles:    !f.Known,
 			Idle:          !f.Wanted && !f.Running,
 			CloseGate:     leaves && !f.GateClosed,
@@ -56,10 +56,10 @@ func TestNextServiceStep_keepsTheOrder(t *testing.T) {
 }
 
 // Each run of steps ends where the sidecar wants it, whatever it began with.
-func TestNextServiceStep_ends(t *testing.T) {
+func TestNext_ends(t *testing.T) {
 	for _, f := range serviceFacts() {
-		var seen []ServiceStep
-		for last := NextServiceStep(f); last != Idle && last != Serve; last = NextServiceStep(f) {
+		var seen []Step
+		for last := Next(f); last != Idle && last != Serve; last = Next(f) {
 			seen = append(seen, last)
 			if len(seen) > serviceSteps {
 				t.Fatalf("does not end: %v", seen)
@@ -85,8 +85,8 @@ func TestNextServiceStep_ends(t *testing.T) {
 				t.Fatalf("%+v: %s", f, last)
 			}
 		}
-		if got, want := NextServiceStep(f) == Serve, f.Wanted; got != want {
-			t.Errorf("%+v ends with %s", f, NextServiceStep(f))
+		if got, want := Next(f) == Serve, f.Wanted; got != want {
+			t.Errorf("%+v ends with %s", f, Next(f))
 		}
 	}
 }
@@ -103,13 +103,13 @@ func TestMayRegister(t *testing.T) {
 	}
 }
 
-func TestServiceStep_String(t *testing.T) {
-	for s := ServiceStepUnset + 1; s < serviceSteps; s++ {
+func TestStep_String(t *testing.T) {
+	for s := StepUnset + 1; s < serviceSteps; s++ {
 		if s.String() == "" || s.String() == "Unset" {
 			t.Errorf("step %d has no name", s)
 		}
 	}
-	if ServiceStep(-1).String() != "Unset" || ServiceStep(serviceSteps).String() != "Unset" {
+	if Step(-1).String() != "Unset" || Step(serviceSteps).String() != "Unset" {
 		t.Error("a value that is no step has a name")
 	}
 }

@@ -1,11 +1,13 @@
-package protocol
+package membership
 
 import (
 	"slices"
 	"testing"
+
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-func rotating(phase RotationPhase, turn NodeID, nodes ...RotationNode) RotationFacts {
+func rotating(phase RotationPhase, turn protocol.NodeID, nodes ...RotationNode) RotationFacts {
 	f := RotationFacts{Phase: phase, Turn: turn}
 	for _, n := range nodes {
 		f.Given = append(f.Given, n.ID)
@@ -16,12 +18,12 @@ func rotating(phase RotationPhase, turn NodeID, nodes ...RotationNode) RotationF
 
 func TestNextRotationStep(t *testing.T) {
 	// As they are at first, and when they trust both CAs, use the new one, and have dropped the old one.
-	first := func(id NodeID) RotationNode {
+	first := func(id protocol.NodeID) RotationNode {
 		return RotationNode{ID: id, Voter: true, Healthy: true, Alive: true, TrustsOld: true}
 	}
-	both := func(id NodeID) RotationNode { n := first(id); n.TrustsNew, n.HasKey = true, true; return n }
-	uses := func(id NodeID) RotationNode { n := both(id); n.UsesNew = true; return n }
-	dropped := func(id NodeID) RotationNode { n := uses(id); n.TrustsOld = false; return n }
+	both := func(id protocol.NodeID) RotationNode { n := first(id); n.TrustsNew, n.HasKey = true, true; return n }
+	uses := func(id protocol.NodeID) RotationNode { n := both(id); n.UsesNew = true; return n }
+	dropped := func(id protocol.NodeID) RotationNode { n := uses(id); n.TrustsOld = false; return n }
 	off := func(n RotationNode) RotationNode { n.Alive, n.Healthy = false, false; return n }
 	follower := func(n RotationNode) RotationNode { n.Voter, n.Healthy, n.HasKey = false, false, false; return n }
 	lost := rotating(RotationTrusting, "", both("a"), first("b"))
@@ -29,7 +31,7 @@ func TestNextRotationStep(t *testing.T) {
 	late := rotating(RotationIssuing, "", uses("a"))
 	late.Given = append(late.Given, "evil")
 	newVoter := rotating(RotationTrusting, "", both("a"), first("b"))
-	newVoter.Given = []NodeID{"a"}
+	newVoter.Given = []protocol.NodeID{"a"}
 	for name, tc := range map[string]struct {
 		facts RotationFacts
 		want  RotationStep
@@ -39,19 +41,19 @@ func TestNextRotationStep(t *testing.T) {
 		"a removed node has it":     {lost, RotationStep{Action: StartOver}},
 		"removed later":             {late, RotationStep{Action: BeginDropping}},
 		"a voter without leave":     {newVoter, RotationStep{Action: AllowKey, Node: "b"}},
-		"the first turn":            {rotating(RotationTrusting, "", both("a"), first("b"), first("c")), RotationStep{GiveTurn, "b", []NodeID{"b", "c"}}},
-		"one has the turn":          {rotating(RotationTrusting, "b", both("a"), first("b"), first("c")), RotationStep{Waits: []NodeID{"b", "c"}}},
-		"its turn is over":          {rotating(RotationTrusting, "b", both("a"), both("b"), first("c")), RotationStep{GiveTurn, "c", []NodeID{"c"}}},
-		"the turn of a removed one": {rotating(RotationTrusting, "x", both("a"), first("b")), RotationStep{GiveTurn, "b", []NodeID{"b"}}},
-		"one of three is off":       {rotating(RotationTrusting, "", first("a"), first("b"), off(first("c"))), RotationStep{Waits: []NodeID{"a", "b", "c"}}},
-		"one of two is off":         {rotating(RotationTrusting, "", first("a"), off(first("b"))), RotationStep{Waits: []NodeID{"a", "b"}}},
-		"alone":                     {rotating(RotationTrusting, "", first("a")), RotationStep{GiveTurn, "a", []NodeID{"a"}}},
-		"a node without a member":   {rotating(RotationTrusting, "", both("a"), off(both("b")), both("c"), follower(first("d"))), RotationStep{GiveTurn, "d", []NodeID{"d"}}},
-		"a voter without the key":   {rotating(RotationTrusting, "", both("a"), func() RotationNode { n := both("b"); n.HasKey = false; return n }()), RotationStep{Waits: []NodeID{"b"}}},
+		"the first turn":            {rotating(RotationTrusting, "", both("a"), first("b"), first("c")), RotationStep{GiveTurn, "b", []protocol.NodeID{"b", "c"}}},
+		"one has the turn":          {rotating(RotationTrusting, "b", both("a"), first("b"), first("c")), RotationStep{Waits: []protocol.NodeID{"b", "c"}}},
+		"its turn is over":          {rotating(RotationTrusting, "b", both("a"), both("b"), first("c")), RotationStep{GiveTurn, "c", []protocol.NodeID{"c"}}},
+		"the turn of a removed one": {rotating(RotationTrusting, "x", both("a"), first("b")), RotationStep{GiveTurn, "b", []protocol.NodeID{"b"}}},
+		"one of three is off":       {rotating(RotationTrusting, "", first("a"), first("b"), off(first("c"))), RotationStep{Waits: []protocol.NodeID{"a", "b", "c"}}},
+		"one of two is off":         {rotating(RotationTrusting, "", first("a"), off(first("b"))), RotationStep{Waits: []protocol.NodeID{"a", "b"}}},
+		"alone":                     {rotating(RotationTrusting, "", first("a")), RotationStep{GiveTurn, "a", []protocol.NodeID{"a"}}},
+		"a node without a member":   {rotating(RotationTrusting, "", both("a"), off(both("b")), both("c"), follower(first("d"))), RotationStep{GiveTurn, "d", []protocol.NodeID{"d"}}},
+		"a voter without the key":   {rotating(RotationTrusting, "", both("a"), func() RotationNode { n := both("b"); n.HasKey = false; return n }()), RotationStep{Waits: []protocol.NodeID{"b"}}},
 		"all trust both":            {rotating(RotationTrusting, "", both("a"), follower(both("d"))), RotationStep{Action: BeginIssuing}},
-		"issuing":                   {rotating(RotationIssuing, "", uses("a"), off(both("b"))), RotationStep{Waits: []NodeID{"b"}}},
+		"issuing":                   {rotating(RotationIssuing, "", uses("a"), off(both("b"))), RotationStep{Waits: []protocol.NodeID{"b"}}},
 		"all use it":                {rotating(RotationIssuing, "", uses("a"), off(uses("b"))), RotationStep{Action: BeginDropping}},
-		"dropping":                  {rotating(RotationDropping, "", uses("a"), dropped("b"), dropped("c")), RotationStep{GiveTurn, "a", []NodeID{"a"}}},
+		"dropping":                  {rotating(RotationDropping, "", uses("a"), dropped("b"), dropped("c")), RotationStep{GiveTurn, "a", []protocol.NodeID{"a"}}},
 		"all have dropped it":       {rotating(RotationDropping, "a", dropped("a"), dropped("b")), RotationStep{Action: EndRotation}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +63,7 @@ func TestNextRotationStep(t *testing.T) {
 			}
 		})
 	}
-	if got := LostKeys(late); !slices.Equal(got, []NodeID{"evil"}) {
+	if got := LostKeys(late); !slices.Equal(got, []protocol.NodeID{"evil"}) {
 		t.Errorf("got %v, want evil", got)
 	}
 }
@@ -69,7 +71,7 @@ func TestNextRotationStep(t *testing.T) {
 func TestNextRotationDuty(t *testing.T) {
 	for name, tc := range map[string]struct {
 		phase RotationPhase
-		turn  NodeID
+		turn  protocol.NodeID
 		self  RotationNode
 		want  RotationDuty
 	}{
@@ -85,7 +87,7 @@ func TestNextRotationDuty(t *testing.T) {
 		"drops":               {RotationDropping, "a", RotationNode{ID: "a", TrustsOld: true}, DropOldCA},
 		"has dropped":         {RotationDropping, "a", RotationNode{ID: "a"}, NoDuty},
 	} {
-		f := RotationFacts{Phase: tc.phase, Turn: tc.turn, Given: []NodeID{"a"}}
+		f := RotationFacts{Phase: tc.phase, Turn: tc.turn, Given: []protocol.NodeID{"a"}}
 		if got := NextRotationDuty(f, tc.self); got != tc.want {
 			t.Errorf("%s: got %d, want %d", name, got, tc.want)
 		}

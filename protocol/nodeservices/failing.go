@@ -1,12 +1,14 @@
-package protocol
+package nodeservices
 
 import (
 	"fmt"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// ServiceRun describes how a service of a node runs, since its sidecar first started it.
-type ServiceRun struct {
+// Run describes how a service of a node runs, since its sidecar first started it.
+type Run struct {
 	Name     string
 	Optional bool // required: false
 	Ready    bool
@@ -22,24 +24,24 @@ type ServiceRun struct {
 	Changed time.Time // when File was written; zero: unknown
 }
 
-// ServicePatience is how long a service may run without being ready before it counts as failing.
-const ServicePatience = time.Minute
+// Patience is how long a service may run without being ready before it counts as failing.
+const Patience = time.Minute
 
-// FailingServices returns a warning about each service that ended, was started again and is
+// Failing returns a warning about each service that ended, was started again and is
 // not ready, or that runs and does not become ready (docs/protocol.md#services). A service
 // that just started, or that the sidecar stops, is not failing. The messages contain no counts
 // and no elapsed times: each change of a warning is written to etcd.
-func FailingServices(of []ServiceRun) []Warning {
-	var out []Warning
+func Failing(of []Run) []protocol.Warning {
+	var out []protocol.Warning
 	for _, r := range of {
-		w := Warning{}
+		w := protocol.Warning{}
 		switch {
 		case r.Ready, r.Ends:
 			continue
 		case r.LastExit != "" && r.Restarts > 0:
-			w.Reason, w.Message = ServiceFailing, fmt.Sprintf("its service %q ended (%s) and is not ready again; the sidecar status of that node has its last lines", r.Name, r.LastExit)
-		case r.Unready >= ServicePatience:
-			w.Reason, w.Since, w.Message = ServiceNotReady, r.Since, fmt.Sprintf("its service %q runs and does not become ready", r.Name)
+			w.Reason, w.Message = protocol.ServiceFailing, fmt.Sprintf("its service %q ended (%s) and is not ready again; the sidecar status of that node has its last lines", r.Name, r.LastExit)
+		case r.Unready >= Patience:
+			w.Reason, w.Since, w.Message = protocol.ServiceNotReady, r.Since, fmt.Sprintf("its service %q runs and does not become ready", r.Name)
 			if r.Problem != "" {
 				w.Message += ": " + r.Problem
 			}
@@ -53,7 +55,7 @@ func FailingServices(of []ServiceRun) []Warning {
 			w.Message += ", changed " + r.Changed.UTC().Format(time.RFC3339)
 		}
 		if r.Optional {
-			w.Reason = OptionalServiceFailing
+			w.Reason = protocol.OptionalServiceFailing
 		}
 		out = append(out, w)
 	}

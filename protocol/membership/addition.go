@@ -1,10 +1,12 @@
-package protocol
+package membership
+
+import "github.com/lockstep-dev/lockstep/protocol"
 
 // This file decides whether a node may be added as a member (docs/protocol.md#addresses).
 
 // AddedNode is a node that is to be added as a member.
 type AddedNode struct {
-	Node NodeID
+	Node protocol.NodeID
 	// Key identifies the key of its certificate.
 	Key                string
 	Address            string

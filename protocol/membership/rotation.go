@@ -1,6 +1,10 @@
-package protocol
+package membership
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
 
 // This file says how the CA of an etcd that the sidecars run is replaced while everything
 // runs (docs/protocol.md#rotation).
@@ -24,7 +28,7 @@ const (
 // RotationNode is a registered node with its own report. A node that reported nothing of this
 // new CA trusts and uses the old one.
 type RotationNode struct {
-	ID NodeID
+	ID protocol.NodeID
 	// Voter: its member votes. Healthy: that member answers.
 	Voter, Healthy bool
 	Alive          bool // its sidecar has a presence
@@ -38,9 +42,9 @@ type RotationNode struct {
 type RotationFacts struct {
 	Phase RotationPhase
 	// Turn is the node that may restart its processes; empty: none.
-	Turn NodeID
+	Turn protocol.NodeID
 	// Given are the nodes that may hold the new key.
-	Given []NodeID
+	Given []protocol.NodeID
 	Nodes []RotationNode // that are registered
 }
 
@@ -68,8 +72,8 @@ const (
 // RotationStep is the next step of a rotation.
 type RotationStep struct {
 	Action RotationAction
-	Node   NodeID   // of AllowKey and GiveTurn
-	Waits  []NodeID // the nodes for which the phase waits
+	Node   protocol.NodeID   // of AllowKey and GiveTurn
+	Waits  []protocol.NodeID // the nodes for which the phase waits
 }
 
 // NextRotationStep returns the next step. The sidecar that takes the step writes it only if the
@@ -110,7 +114,7 @@ func NextRotationStep(f RotationFacts) RotationStep {
 }
 
 // LostKeys returns the nodes that may hold the new key and are no longer registered.
-func LostKeys(f RotationFacts) (lost []NodeID) {
+func LostKeys(f RotationFacts) (lost []protocol.NodeID) {
 	for _, id := range f.Given {
 		if !slices.ContainsFunc(f.Nodes, func(n RotationNode) bool { return n.ID == id }) {
 			lost = append(lost, id)
@@ -120,7 +124,7 @@ func LostKeys(f RotationFacts) (lost []NodeID) {
 }
 
 // waits are the nodes for which the phase waits.
-func (f RotationFacts) waits() (waits []NodeID) {
+func (f RotationFacts) waits() (waits []protocol.NodeID) {
 	for _, n := range f.Nodes {
 		if f.needsTurn(n) || f.Phase == RotationTrusting && n.Voter && !n.HasKey || f.Phase == RotationIssuing && !n.UsesNew {
 			waits = append(waits, n.ID)
@@ -154,7 +158,7 @@ func (f RotationFacts) mayRestart(n RotationNode) bool {
 			}
 		}
 	}
-	return healthy >= min(others, Majority(others+1))
+	return healthy >= min(others, protocol.Majority(others+1))
 }
 
 // RotationDuty is a node's own next action in a rotation.

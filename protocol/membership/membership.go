@@ -1,4 +1,6 @@
-package protocol
+package membership
+
+import "github.com/lockstep-dev/lockstep/protocol"
 
 // This file says which member of an etcd that the sidecars run may be removed, and in
 // which order a node becomes a member and leaves (docs/protocol.md#membership).
@@ -42,25 +44,25 @@ func JudgeRemoval(others []Voter) RemovalVerdict {
 	switch {
 	case staying == 0:
 		return KeepLastVoter
-	case healthy < Majority(len(others)), healthyStaying < Majority(staying):
+	case healthy < protocol.Majority(len(others)), healthyStaying < protocol.Majority(staying):
 		return KeepQuorum
 	}
 	return MayRemove
 }
 
-// MemberPhase is the node's progress in gaining or losing its member, as recorded on
+// Phase is the node's progress in gaining or losing its member, as recorded on
 // its disk.
-type MemberPhase int
+type Phase int
 
 // The phases. The zero value: none is known.
 const (
-	MemberPhaseUnset MemberPhase = iota
-	// WorkingMember: its member was ready. Its data is never made again.
-	WorkingMember
-	// AddingMember: it becomes a member.
-	AddingMember
-	// LeavingMember: it leaves.
-	LeavingMember
+	PhaseUnset Phase = iota
+	// Working: its member was ready. Its data is never made again.
+	Working
+	// Adding: it becomes a member.
+	Adding
+	// Leaving: it leaves.
+	Leaving
 	// WithoutMember: it holds credentials, but no member.
 	WithoutMember
 )
@@ -77,13 +79,13 @@ const (
 	ListedVoter
 )
 
-// MemberFacts are the facts that a sidecar knows about its node's member.
-type MemberFacts struct {
+// Facts are the facts that a sidecar knows about its node's member.
+type Facts struct {
 	// Known: the node's roles are known, from its record or from the disk.
 	Known bool
 	// Wanted: the node has the role of a member.
 	Wanted bool
-	Phase  MemberPhase
+	Phase  Phase
 	Listed Listed
 	// Decided: the removal of the member was decided. It may be carried out at any time.
 	Decided bool
@@ -91,14 +93,14 @@ type MemberFacts struct {
 	Runs    bool // the member's process runs, or may run
 }
 
-// MemberStep is a sidecar's next step with its node's member.
-type MemberStep int
+// Step is a sidecar's next step with its node's member.
+type Step int
 
 // The steps. The zero value: none was decided.
 const (
-	MemberStepUnset MemberStep = iota
-	// MemberAsIs: nothing.
-	MemberAsIs
+	StepUnset Step = iota
+	// AsIs: nothing.
+	AsIs
 	// AskMembers: ask for the list of the members.
 	AskMembers
 	// BeginAdding: write on the disk that the node becomes a member.
@@ -125,36 +127,36 @@ const (
 )
 
 // String names the step.
-func (s MemberStep) String() string {
+func (s Step) String() string {
 	names := [memberSteps]string{
 		"Unset", "MemberAsIs", "AskMembers", "BeginAdding", "AddLearner", "StartMember", "AwaitVote", "EndAdding",
 		"BeginLeaving", "RemoveMember", "StopMember", "MoveData", "EndLeaving",
 	}
 	if s < 0 || int(s) >= memberSteps {
-		return names[MemberStepUnset]
+		return names[StepUnset]
 	}
 	return names[s]
 }
 
-// NextMemberStep returns the next step. The sidecar calls it again after each step,
+// NextStep returns the next step. The sidecar calls it again after each step,
 // after each start, and whenever a fact changed.
-func NextMemberStep(f MemberFacts) MemberStep {
+func NextStep(f Facts) Step {
 	switch {
-	case f.Phase == WorkingMember && f.Known && !f.Wanted:
+	case f.Phase == Working && f.Known && !f.Wanted:
 		return BeginLeaving
-	case f.Phase == AddingMember:
+	case f.Phase == Adding:
 		return nextAdding(f)
-	case f.Phase == LeavingMember:
+	case f.Phase == Leaving:
 		return nextLeaving(f)
 	case f.Phase == WithoutMember && f.Data:
 		return MoveData // before it is added: etcd would start with the log of a member that was removed
 	case f.Phase == WithoutMember && f.Known && f.Wanted:
 		return BeginAdding
 	}
-	return MemberAsIs
+	return AsIs
 }
 
-func nextAdding(f MemberFacts) MemberStep {
+func nextAdding(f Facts) Step {
 	switch {
 	case f.Known && !f.Wanted:
 		return BeginLeaving // below, it would become a voter first, whose removal needs a majority
@@ -174,7 +176,7 @@ func nextAdding(f MemberFacts) MemberStep {
 	return EndAdding
 }
 
-func nextLeaving(f MemberFacts) MemberStep {
+func nextLeaving(f Facts) Step {
 	mayReturn := f.Known && f.Wanted && !f.Decided
 	switch {
 	case f.Data && !f.Runs && f.Listed != NotListed:
@@ -192,7 +194,7 @@ func nextLeaving(f MemberFacts) MemberStep {
 	case mayReturn && f.Listed == ListedLearner:
 		return BeginAdding
 	case !f.Known && !f.Decided:
-		return MemberAsIs // no user is known to want it removed
+		return AsIs // no user is known to want it removed
 	}
 	return RemoveMember
 }

@@ -1,10 +1,12 @@
-package protocol
+package membership
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // This file decides when a sidecar warns of a slow disk of its etcd member, and of
@@ -52,9 +54,9 @@ const (
 	changesWindow = 10 * time.Minute
 )
 
-// MemberHealth is a sidecar's memory of its member's recent health. The zero value
+// Health is a sidecar's memory of its member's recent health. The zero value
 // remembers nothing.
-type MemberHealth struct {
+type Health struct {
 	last    Measures
 	disk    []diskTimes // within slowHold, the oldest first
 	changes []time.Time // of etcd's leader, within changesWindow
@@ -87,7 +89,7 @@ type loss struct {
 }
 
 // After returns the memory after m was measured. A restarted process counts from zero.
-func (h MemberHealth) After(m Measures, at time.Time) MemberHealth {
+func (h Health) After(m Measures, at time.Time) Health {
 	last := h.last
 	if m.Fsync.Count < last.Fsync.Count || m.Commit.Count < last.Commit.Count || m.LeaderChanges < last.LeaderChanges {
 		last = Measures{}
@@ -103,15 +105,15 @@ func (h MemberHealth) After(m Measures, at time.Time) MemberHealth {
 }
 
 // Lost returns the memory after a member stopped answering.
-func (h MemberHealth) Lost(member string, at time.Time) MemberHealth {
+func (h Health) Lost(member string, at time.Time) Health {
 	out := h.forgotten(at)
 	out.losses = append(out.losses, loss{at, member})
 	return out
 }
 
 // forgotten returns a copy without the entries that are too old.
-func (h MemberHealth) forgotten(now time.Time) MemberHealth {
-	out := MemberHealth{last: h.last}
+func (h Health) forgotten(now time.Time) Health {
+	out := Health{last: h.last}
 	for _, d := range h.disk {
 		if now.Sub(d.at) < slowHold {
 			out.disk = append(out.disk, d)
@@ -157,7 +159,7 @@ func timesOf(before, now Durations) diskTimes {
 }
 
 // Disk returns the warning of a slow disk, if it is slow. Its text changes seldom.
-func (h MemberHealth) Disk(now time.Time) (Warning, bool) {
+func (h Health) Disk(now time.Time) (protocol.Warning, bool) {
 	h = h.forgotten(now)
 	var all diskTimes
 	isSlow := false
@@ -172,26 +174,26 @@ func (h MemberHealth) Disk(now time.Time) (Warning, bool) {
 		isSlow = isSlow || window.isSlow()
 	}
 	if !isSlow {
-		return Warning{}, false
+		return protocol.Warning{}, false
 	}
-	return Warning{Reason: DiskSlow, Message: fmt.Sprintf(
+	return protocol.Warning{Reason: protocol.DiskSlow, Message: fmt.Sprintf(
 		"the disk of its etcd member is slow, or its machine has too much to do: within the last %s, a write took %s or longer (limit %s), and the writes "+
 			"of all nodes wait for it; find out what else uses that disk and that machine, or give --data-dir a faster disk", minutes(slowHold), rounded(all.worst), SlowDisk)}, true
 }
 
 // LeaderChanges returns the warning that etcd's leader changes too often, if it does.
-func (h MemberHealth) LeaderChanges(now time.Time) (Warning, bool) {
+func (h Health) LeaderChanges(now time.Time) (protocol.Warning, bool) {
 	h = h.forgotten(now)
 	if len(h.changes) <= manyChanges {
-		return Warning{}, false
+		return protocol.Warning{}, false
 	}
-	return Warning{Reason: EtcdLeaderChanges, Since: h.changes[0], Message: fmt.Sprintf(
+	return protocol.Warning{Reason: protocol.EtcdLeaderChanges, Since: h.changes[0], Message: fmt.Sprintf(
 		"etcd's leader changed %d times within the last %s%s; check the disks, the load and the network of the members",
 		len(h.changes), minutes(changesWindow), h.lost())}, true
 }
 
 // lost names the members that stopped answering meanwhile.
-func (h MemberHealth) lost() string {
+func (h Health) lost() string {
 	times := map[string]int{}
 	var names []string
 	for _, l := range h.losses {

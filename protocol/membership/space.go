@@ -1,6 +1,10 @@
-package protocol
+package membership
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
 
 // FreeSpace is the remedy for a full or nearly full database of the etcd that the sidecars run.
 const FreeSpace = "delete what is not needed, such as old Events, then type: sidecar cluster defrag"
@@ -27,14 +31,14 @@ func (d Database) Used() int64 {
 
 // DatabaseWarnings warn of databases that are full, or nearly. A full database raises one alarm for the
 // whole etcd, and so one warning.
-func DatabaseWarnings(all []Database) []Warning {
-	var nearly []Warning
+func DatabaseWarnings(all []Database) []protocol.Warning {
+	var nearly []protocol.Warning
 	for _, d := range all {
 		if d.Full {
-			return []Warning{{Reason: EtcdFull, Message: "the database of etcd is full, so it refuses writes; " + FreeSpace}}
+			return []protocol.Warning{{Reason: protocol.EtcdFull, Message: "the database of etcd is full, so it refuses writes; " + FreeSpace}}
 		}
 		if used := d.Used(); used >= nearlyFull {
-			nearly = append(nearly, Warning{Reason: EtcdNearlyFull, Subject: d.Node, Message: fmt.Sprintf(
+			nearly = append(nearly, protocol.Warning{Reason: protocol.EtcdNearlyFull, Subject: d.Node, Message: fmt.Sprintf(
 				"the database of its etcd member has used %d %% of its quota of %d MiB; at 100 %% etcd refuses writes; %s", used, d.Quota>>20, FreeSpace)})
 		}
 	}

@@ -1,4 +1,4 @@
-package protocol
+package membership
 
 // This file decides when etcd's data may be removed from a node's data directory
 // (docs/protocol.md#clear).
@@ -11,7 +11,7 @@ type MarkerFacts struct {
 	Entering bool
 	// Founds: that member is to be the first of a new cluster.
 	Founds bool
-	Phase  MemberPhase
+	Phase  Phase
 	Log    bool // the data includes an etcd log
 	// Founded: the log of a new cluster contains its first member.
 	Founded bool
@@ -31,9 +31,9 @@ func MayClear(f MarkerFacts) bool {
 		return !f.Log || !f.Founded // else this may be the only copy of a cluster in use
 	case f.Entering:
 		return !f.Log || f.Replaced
-	case f.Phase == AddingMember:
+	case f.Phase == Adding:
 		return !f.Log // else it may have become a voter a moment ago
-	case f.Phase == LeavingMember, f.Phase == WithoutMember:
+	case f.Phase == Leaving, f.Phase == WithoutMember:
 		return f.Listed == NotListed
 	}
 	return false

@@ -1,10 +1,12 @@
-package protocol
+package membership
 
 import (
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // took returns durations as etcd counts them, of operations that took so many seconds.
@@ -24,7 +26,7 @@ func took(seconds ...float64) Durations {
 	return out
 }
 
-func TestMemberHealth_disk(t *testing.T) {
+func TestHealth_disk(t *testing.T) {
 	start := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
 	type sample struct {
 		after  time.Duration // since the first one
@@ -51,7 +53,7 @@ func TestMemberHealth_disk(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, commits := range []bool{false, true} {
-				var h MemberHealth
+				var h Health
 				for _, s := range tc.samples {
 					m := Measures{Fsync: took(s.fsyncs...)}
 					if commits {
@@ -60,7 +62,7 @@ func TestMemberHealth_disk(t *testing.T) {
 					h = h.After(m, start.Add(s.after))
 				}
 				got, is := h.Disk(start.Add(tc.asked))
-				if is != (tc.want != "") || !strings.Contains(got.Message, tc.want) || is && got.Reason != DiskSlow {
+				if is != (tc.want != "") || !strings.Contains(got.Message, tc.want) || is && got.Reason != protocol.DiskSlow {
 					t.Errorf("got %+v, want %q", got, tc.want)
 				}
 			}
@@ -68,19 +70,19 @@ func TestMemberHealth_disk(t *testing.T) {
 	}
 }
 
-func TestMemberHealth_leaderChanges(t *testing.T) {
+func TestHealth_leaderChanges(t *testing.T) {
 	start := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
-	after := func(h MemberHealth, changes uint64, minute int) MemberHealth {
+	after := func(h Health, changes uint64, minute int) Health {
 		return h.After(Measures{LeaderChanges: changes}, start.Add(time.Duration(minute)*time.Minute))
 	}
-	warned := func(h MemberHealth, minute int) string {
+	warned := func(h Health, minute int) string {
 		w, is := h.LeaderChanges(start.Add(time.Duration(minute) * time.Minute))
-		if is != (w.Reason == EtcdLeaderChanges) {
+		if is != (w.Reason == protocol.EtcdLeaderChanges) {
 			t.Errorf("got %+v, %t", w, is)
 		}
 		return w.Message
 	}
-	h := after(MemberHealth{}, 1, 0) // the first leader
+	h := after(Health{}, 1, 0) // the first leader
 	h = after(h, 4, 1)
 	if got := warned(h, 1); got != "" {
 		t.Errorf("after an upgrade of three nodes: %q", got)
@@ -100,7 +102,7 @@ func TestMemberHealth_leaderChanges(t *testing.T) {
 	if got := warned(h, 5); !strings.Contains(got, "changed 4 times") {
 		t.Errorf("a new process has found its first leader: got %q", got)
 	}
-	h = after(after(MemberHealth{}, 2, 0), 6, 1)
+	h = after(after(Health{}, 2, 0), 6, 1)
 	if got := warned(h, 1); !strings.Contains(got, "changed 5 times within the last 10 minutes; check the disks") {
 		t.Errorf("got %q", got)
 	}

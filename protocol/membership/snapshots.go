@@ -1,9 +1,11 @@
-package protocol
+package membership
 
 import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // This file decides when a node saves a scheduled snapshot of the etcd that the sidecars run, and when it
@@ -68,9 +70,9 @@ func interval(d time.Duration) string {
 }
 
 // Warning is about a snapshot that is missing or too old, if it is.
-func (s SnapshotSchedule) Warning(now time.Time) (Warning, bool) {
+func (s SnapshotSchedule) Warning(now time.Time) (protocol.Warning, bool) {
 	if !s.Runs() || now.Before(s.WarnsAt()) && (s.Problem == "" || !s.Newest.IsZero()) {
-		return Warning{}, false
+		return protocol.Warning{}, false
 	}
 	message := fmt.Sprintf("this node saves a snapshot of etcd every %s, and ", interval(s.Every))
 	if s.Newest.IsZero() {
@@ -81,5 +83,5 @@ func (s SnapshotSchedule) Warning(now time.Time) (Warning, bool) {
 	if s.Problem != "" {
 		message += ": " + s.Problem
 	}
-	return Warning{Reason: SnapshotOld, Message: message}, true
+	return protocol.Warning{Reason: protocol.SnapshotOld, Message: message}, true
 }

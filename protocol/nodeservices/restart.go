@@ -1,42 +1,46 @@
-package protocol
+package nodeservices
 
-import "time"
+import (
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
 
 // This file decides when a service whose file changed is started again
 // (docs/protocol.md#service-turns).
 
-// ServiceTurn is the progress of a node's turn for its services.
-type ServiceTurn int
+// Turn is the progress of a node's turn for its services.
+type Turn int
 
 // The values.
 const (
-	// NoServiceTurn: the node holds no turn for its services.
-	NoServiceTurn ServiceTurn = iota
-	// ServiceTurnTaken: it holds one, and clients may still use the node.
-	ServiceTurnTaken
-	// ServiceTurnDrained: it holds one, and is out of service.
-	ServiceTurnDrained
+	// NoTurn: the node holds no turn for its services.
+	NoTurn Turn = iota
+	// TurnTaken: it holds one, and clients may still use the node.
+	TurnTaken
+	// TurnDrained: it holds one, and is out of service.
+	TurnDrained
 )
 
 // TurnDrain is how long a node is out of service in its turn before its services restart or its machine
 // reboots, and the default of sidecar turn --drain.
 const TurnDrain = 5 * time.Second
 
-// ServiceTurnAfter returns the progress of the turn that a node has for its services. out is how long
-// the node has been out of service; 0: clients may use it.
-func ServiceTurnAfter(out time.Duration) ServiceTurn {
+// TurnAfter returns the progress of the turn that a node holds for its services. out is how long
+// it is out of service; 0: clients may use it.
+func TurnAfter(out time.Duration) Turn {
 	if out < TurnDrain {
-		return ServiceTurnTaken
+		return TurnTaken
 	}
-	return ServiceTurnDrained
+	return TurnDrained
 }
 
 // RestartFacts are the facts that a sidecar knows when files of its services changed.
 type RestartFacts struct {
-	Turn ServiceTurn
-	// Serving: a service that would stop runs, and has been ready.
+	Turn Turn
+	// Serving: a service that would stop runs, and was ready.
 	Serving bool
-	// Closed is how long the gate of the node has been closed, and /readyz shows it; 0: it is open.
+	// Closed is how long the gate of the node is closed, and /readyz shows it; 0: it is open.
 	Closed time.Duration
 	// Alone: no other controller is registered.
 	Alone bool
@@ -63,7 +67,7 @@ func JudgeRestart(f RestartFacts) Restart {
 		// Nothing that clients use stops. The change may be the repair, on all nodes. In a turn, too:
 		// a change that waits means that nothing was stopped, so the turn may be given back.
 		return RestartNow
-	case f.Turn == ServiceTurnTaken:
+	case f.Turn == TurnTaken:
 		// Before the gate is asked: it is closed because of this turn, and clients may not have
 		// noticed yet.
 		return RestartDrains
@@ -83,12 +87,12 @@ func JudgeRestart(f RestartFacts) Restart {
 	}
 }
 
-// ServiceTurnFacts are the facts about a node's turn for its services.
-type ServiceTurnFacts struct {
-	Held     bool     // by the services of this node
-	Other    bool     // the node holds a turn of another kind
-	Work     TurnWork // of the turn
-	Cordoned bool     // the node, by its turn or by people
+// TurnFacts are the facts about a node's turn for its services.
+type TurnFacts struct {
+	Held     bool              // by the services of this node
+	Other    bool              // the node holds a turn of another kind
+	Work     protocol.TurnWork // of the turn
+	Cordoned bool              // the node, by its turn or by people
 	// Pending: services that changed wait for a turn.
 	Pending bool
 	// Alone: no other controller is registered.
@@ -96,53 +100,53 @@ type ServiceTurnFacts struct {
 	// Ready: no service waits, and all run as in their files and are ready.
 	Ready bool
 	// Failing: a service that must be ready keeps ending, or does not become ready in time
-	// (FailingServices).
+	// (Failing).
 	Failing bool
 }
 
-// ServiceTurnAction is the next action of a node about the turn for its services.
-type ServiceTurnAction int
+// TurnAction is the next action of a node about the turn for its services.
+type TurnAction int
 
 // The actions.
 const (
-	_ ServiceTurnAction = iota
-	// RestServiceTurn: no turn is needed, or its work is under way.
-	RestServiceTurn
-	// AskServiceTurn: wait for a turn, and take it.
-	AskServiceTurn
-	// GiveBackServiceTurn: end the turn, in which nothing was stopped yet.
-	GiveBackServiceTurn
-	// FailServiceTurn: record that the work failed. The turn is kept.
-	FailServiceTurn
-	// ContinueServiceTurn: record that the work is under way again.
-	ContinueServiceTurn
-	// FinishServiceTurn: record that the work is done, return to service, and end the turn.
-	FinishServiceTurn
+	_ TurnAction = iota
+	// RestTurn: no turn is needed, or its work is under way.
+	RestTurn
+	// AskTurn: wait for a turn, and take it.
+	AskTurn
+	// GiveBackTurn: end the turn, in which nothing was stopped yet.
+	GiveBackTurn
+	// FailTurn: record that the work failed. The turn is kept.
+	FailTurn
+	// ContinueTurn: record that the work is under way again.
+	ContinueTurn
+	// FinishTurn: record that the work is done, return to service, and end the turn.
+	FinishTurn
 )
 
-// NextServiceTurnAction decides the next action (docs/protocol.md#service-turns).
-func NextServiceTurnAction(f ServiceTurnFacts) ServiceTurnAction {
+// NextTurnAction decides the next action (docs/protocol.md#service-turns).
+func NextTurnAction(f TurnFacts) TurnAction {
 	switch {
 	case !f.Held && f.Pending && !f.Alone && !f.Other:
-		return AskServiceTurn
+		return AskTurn
 	case !f.Held:
-		return RestServiceTurn
+		return RestTurn
 	case f.Ready:
-		return FinishServiceTurn
-	case f.Failing && !f.Pending && f.Work != TurnWorkFailed:
+		return FinishTurn
+	case f.Failing && !f.Pending && f.Work != protocol.TurnWorkFailed:
 		// Before work that is done: the file may have changed again since.
-		return FailServiceTurn
+		return FailTurn
 	case f.Pending && !f.Cordoned:
 		// People ended the cordon before the services stopped, or the file changed again at the end
 		// of the turn. The node takes another turn, with another cordon. Before work that is done: a
 		// service may have broken since, and the change may be its repair.
-		return GiveBackServiceTurn
-	case f.Work == TurnWorkDone:
-		return FinishServiceTurn
-	case !f.Failing && f.Work == TurnWorkFailed:
+		return GiveBackTurn
+	case f.Work == protocol.TurnWorkDone:
+		return FinishTurn
+	case !f.Failing && f.Work == protocol.TurnWorkFailed:
 		// The file was repaired.
-		return ContinueServiceTurn
+		return ContinueTurn
 	default:
-		return RestServiceTurn
+		return RestTurn
 	}
 }

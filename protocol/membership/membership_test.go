@@ -1,4 +1,4 @@
-package protocol
+package membership
 
 import "testing"
 
@@ -30,16 +30,16 @@ func TestJudgeRemoval(t *testing.T) {
 }
 
 // allMemberFacts calls f with every combination.
-func allMemberFacts(f func(MemberFacts)) {
+func allMemberFacts(f func(Facts)) {
 	bools := []bool{false, true}
-	for phase := MemberPhaseUnset; phase <= WithoutMember; phase++ {
+	for phase := PhaseUnset; phase <= WithoutMember; phase++ {
 		for listed := ListedUnknown; listed <= ListedVoter; listed++ {
 			for _, known := range bools {
 				for _, wanted := range bools {
 					for _, decided := range bools {
 						for _, data := range bools {
 							for _, runs := range bools {
-								f(MemberFacts{Known: known, Wanted: wanted, Phase: phase, Listed: listed, Decided: decided, Data: data, Runs: runs})
+								f(Facts{Known: known, Wanted: wanted, Phase: phase, Listed: listed, Decided: decided, Data: data, Runs: runs})
 							}
 						}
 					}
@@ -49,11 +49,11 @@ func allMemberFacts(f func(MemberFacts)) {
 	}
 }
 
-func TestNextMemberStep_always(t *testing.T) {
-	allMemberFacts(func(f MemberFacts) {
-		step := NextMemberStep(f)
+func TestNextStep_always(t *testing.T) {
+	allMemberFacts(func(f Facts) {
+		step := NextStep(f)
 		wrong := map[string]bool{
-			"there is no step":                               step == MemberStepUnset,
+			"there is no step":                               step == StepUnset,
 			"data is moved while etcd may use it":            step == MoveData && f.Runs && f.Phase != WithoutMember,
 			"data is moved while the member may vote":        step == MoveData && f.Listed != NotListed && f.Phase != WithoutMember,
 			"a process ends while the member may vote":       step == StopMember && f.Listed != NotListed,
@@ -61,8 +61,8 @@ func TestNextMemberStep_always(t *testing.T) {
 			"data is left behind":                            step == EndLeaving && (f.Data || f.Runs),
 			"a member is added over other data":              step == AddLearner && (f.Data || f.Runs),
 			"a voter without data begins again":              step == StartMember && !f.Data && f.Listed != ListedLearner,
-			"a removal begins, and the roles are unknown":    step == BeginLeaving && !f.Known && f.Phase == WorkingMember,
-			"a removal that was decided is forgotten":        f.Decided && f.Phase == LeavingMember && (step == EndAdding || step == BeginAdding),
+			"a removal begins, and the roles are unknown":    step == BeginLeaving && !f.Known && f.Phase == Working,
+			"a removal that was decided is forgotten":        f.Decided && f.Phase == Leaving && (step == EndAdding || step == BeginAdding),
 			"a member that is being removed counts on votes": f.Decided && (step == EndAdding || step == AwaitVote),
 		}
 		for what, is := range wrong {
@@ -74,42 +74,42 @@ func TestNextMemberStep_always(t *testing.T) {
 }
 
 // The ways that go without trouble, step by step.
-func TestNextMemberStep(t *testing.T) {
+func TestNextStep(t *testing.T) {
 	for _, tc := range []struct {
-		facts MemberFacts
-		want  MemberStep
+		facts Facts
+		want  Step
 	}{
-		{MemberFacts{Known: true, Wanted: true, Phase: WithoutMember, Listed: NotListed}, BeginAdding},
-		{MemberFacts{Known: true, Wanted: true, Phase: AddingMember}, AskMembers},
-		{MemberFacts{Known: true, Wanted: true, Phase: AddingMember, Listed: NotListed}, AddLearner},
-		{MemberFacts{Known: true, Wanted: true, Phase: AddingMember, Listed: ListedLearner}, StartMember},
-		{MemberFacts{Known: true, Wanted: true, Phase: AddingMember, Listed: ListedLearner, Data: true, Runs: true}, AwaitVote},
-		{MemberFacts{Known: true, Wanted: true, Phase: AddingMember, Listed: ListedVoter, Data: true, Runs: true}, EndAdding},
+		{Facts{Known: true, Wanted: true, Phase: WithoutMember, Listed: NotListed}, BeginAdding},
+		{Facts{Known: true, Wanted: true, Phase: Adding}, AskMembers},
+		{Facts{Known: true, Wanted: true, Phase: Adding, Listed: NotListed}, AddLearner},
+		{Facts{Known: true, Wanted: true, Phase: Adding, Listed: ListedLearner}, StartMember},
+		{Facts{Known: true, Wanted: true, Phase: Adding, Listed: ListedLearner, Data: true, Runs: true}, AwaitVote},
+		{Facts{Known: true, Wanted: true, Phase: Adding, Listed: ListedVoter, Data: true, Runs: true}, EndAdding},
 		// An eviction that was decided may be carried out when the member votes.
-		{MemberFacts{Known: true, Wanted: true, Phase: AddingMember, Listed: ListedLearner, Data: true, Runs: true, Decided: true}, BeginLeaving},
-		{MemberFacts{Known: true, Wanted: true, Phase: AddingMember, Listed: ListedVoter, Data: true, Runs: true, Decided: true}, BeginLeaving},
-		{MemberFacts{Known: true, Wanted: true, Phase: WorkingMember, Listed: ListedVoter, Data: true, Runs: true}, MemberAsIs},
-		{MemberFacts{Phase: WorkingMember, Data: true, Runs: true}, MemberAsIs},
-		{MemberFacts{Known: true, Phase: WorkingMember, Listed: ListedVoter, Data: true, Runs: true}, BeginLeaving},
-		{MemberFacts{Known: true, Phase: LeavingMember, Listed: ListedVoter, Data: true, Runs: true}, RemoveMember},
-		{MemberFacts{Known: true, Phase: LeavingMember, Listed: NotListed, Data: true, Runs: true}, StopMember},
-		{MemberFacts{Known: true, Phase: LeavingMember, Listed: NotListed, Data: true}, MoveData},
-		{MemberFacts{Known: true, Phase: LeavingMember, Listed: NotListed}, EndLeaving},
-		{MemberFacts{Known: true, Phase: WithoutMember, Listed: NotListed}, MemberAsIs},
+		{Facts{Known: true, Wanted: true, Phase: Adding, Listed: ListedLearner, Data: true, Runs: true, Decided: true}, BeginLeaving},
+		{Facts{Known: true, Wanted: true, Phase: Adding, Listed: ListedVoter, Data: true, Runs: true, Decided: true}, BeginLeaving},
+		{Facts{Known: true, Wanted: true, Phase: Working, Listed: ListedVoter, Data: true, Runs: true}, AsIs},
+		{Facts{Phase: Working, Data: true, Runs: true}, AsIs},
+		{Facts{Known: true, Phase: Working, Listed: ListedVoter, Data: true, Runs: true}, BeginLeaving},
+		{Facts{Known: true, Phase: Leaving, Listed: ListedVoter, Data: true, Runs: true}, RemoveMember},
+		{Facts{Known: true, Phase: Leaving, Listed: NotListed, Data: true, Runs: true}, StopMember},
+		{Facts{Known: true, Phase: Leaving, Listed: NotListed, Data: true}, MoveData},
+		{Facts{Known: true, Phase: Leaving, Listed: NotListed}, EndLeaving},
+		{Facts{Known: true, Phase: WithoutMember, Listed: NotListed}, AsIs},
 		// A power failure of all nodes: this one is needed for the majority.
-		{MemberFacts{Phase: LeavingMember, Data: true}, StartMember},
-		{MemberFacts{Phase: AddingMember, Data: true}, StartMember},
-		{MemberFacts{Phase: LeavingMember, Data: true, Runs: true, Listed: ListedVoter}, MemberAsIs},
+		{Facts{Phase: Leaving, Data: true}, StartMember},
+		{Facts{Phase: Adding, Data: true}, StartMember},
+		{Facts{Phase: Leaving, Data: true, Runs: true, Listed: ListedVoter}, AsIs},
 		// The role is given back.
-		{MemberFacts{Known: true, Wanted: true, Phase: LeavingMember, Listed: ListedVoter, Data: true, Runs: true}, EndAdding},
-		{MemberFacts{Known: true, Wanted: true, Phase: LeavingMember, Listed: ListedVoter, Data: true, Runs: true, Decided: true}, RemoveMember},
-		{MemberFacts{Known: true, Wanted: true, Phase: LeavingMember, Listed: ListedLearner, Data: true, Runs: true}, BeginAdding},
+		{Facts{Known: true, Wanted: true, Phase: Leaving, Listed: ListedVoter, Data: true, Runs: true}, EndAdding},
+		{Facts{Known: true, Wanted: true, Phase: Leaving, Listed: ListedVoter, Data: true, Runs: true, Decided: true}, RemoveMember},
+		{Facts{Known: true, Wanted: true, Phase: Leaving, Listed: ListedLearner, Data: true, Runs: true}, BeginAdding},
 	} {
-		if got := NextMemberStep(tc.facts); got != tc.want {
+		if got := NextStep(tc.facts); got != tc.want {
 			t.Errorf("%+v: got %s, want %s", tc.facts, got, tc.want)
 		}
 	}
-	if got := MemberStep(-1).String(); got != "Unset" {
+	if got := Step(-1).String(); got != "Unset" {
 		t.Error(got)
 	}
 }

@@ -1,0 +1,87 @@
+package nodeservices
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// A node that serves takes a turn, unless it is alone. In its turn, it waits until clients have left.
+func TestJudgeRestart(t *testing.T) {
+	for _, turn := range []Turn{NoTurn, TurnTaken, TurnDrained} {
+		for n := range 8 {
+			f := RestartFacts{Turn: turn, Serving: n&1 != 0, Closed: time.Duration(n>>1&1) * TurnDrain, Alone: n&4 != 0}
+			want := RestartNow
+			switch {
+			case !f.Serving:
+			case turn == TurnTaken:
+				want = RestartDrains
+			case f.Closed == 0 && !f.Alone: // also in a turn that was drained: the gate has opened since
+				want = RestartInTurn
+			}
+			if got := JudgeRestart(f); got != want {
+				t.Errorf("%+v: got %d, want %d", f, got, want)
+			}
+		}
+	}
+}
+
+// A gate that just closed may still be used by clients, also of a node that is alone.
+func TestJudgeRestart_justClosed(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		if got := JudgeRestart(RestartFacts{Serving: true, Closed: TurnDrain - 1, Alone: alone}); got != RestartDrains {
+			t.Errorf("alone %t: got %d, want %d", alone, got, RestartDrains)
+		}
+	}
+}
+
+// A node is out of service for the whole drain before its services restart.
+func TestTurnAfter(t *testing.T) {
+	for out, want := range map[time.Duration]Turn{
+		0: TurnTaken, TurnDrain - time.Millisecond: TurnTaken, TurnDrain: TurnDrained, time.Hour: TurnDrained,
+	} {
+		if got := TurnAfter(out); got != want {
+			t.Errorf("after %s: got %d, want %d", out, got, want)
+		}
+	}
+}
+
+// A node asks for a turn while services wait, and ends it only when they are ready.
+func TestNextTurnAction(t *testing.T) {
+	held := TurnFacts{Held: true, Work: protocol.TurnWorkUnderWay, Cordoned: true}
+	with := func(change func(*TurnFacts)) TurnFacts {
+		f := held
+		change(&f)
+		return f
+	}
+	for name, tt := range map[string]struct {
+		facts TurnFacts
+		want  TurnAction
+	}{
+		"nothing has changed":           {TurnFacts{Ready: true}, RestTurn},
+		"a service waits":               {TurnFacts{Pending: true}, AskTurn},
+		"no other controller":           {TurnFacts{Pending: true, Alone: true}, RestTurn},
+		"people have a turn":            {TurnFacts{Pending: true, Other: true}, RestTurn},
+		"it is drained":                 {with(func(f *TurnFacts) { f.Pending = true }), RestTurn},
+		"people ended the cordon":       {with(func(f *TurnFacts) { f.Pending, f.Cordoned = true, false }), GiveBackTurn},
+		"it starts":                     {held, RestTurn},
+		"it starts, without a cordon":   {with(func(f *TurnFacts) { f.Cordoned = false }), RestTurn},
+		"it does not become ready":      {with(func(f *TurnFacts) { f.Failing = true }), FailTurn},
+		"that is recorded":              {with(func(f *TurnFacts) { f.Failing, f.Work = true, protocol.TurnWorkFailed }), RestTurn},
+		"it was repaired":               {with(func(f *TurnFacts) { f.Work = protocol.TurnWorkFailed }), ContinueTurn},
+		"it is ready":                   {with(func(f *TurnFacts) { f.Ready = true }), FinishTurn},
+		"it is ready after all":         {with(func(f *TurnFacts) { f.Ready, f.Work = true, protocol.TurnWorkFailed }), FinishTurn},
+		"it returns":                    {with(func(f *TurnFacts) { f.Ready, f.Work, f.Cordoned = true, protocol.TurnWorkDone, false }), FinishTurn},
+		"it broke as it returned":       {with(func(f *TurnFacts) { f.Work, f.Cordoned = protocol.TurnWorkDone, false }), FinishTurn},
+		"it broke, and changed again":   {with(func(f *TurnFacts) { f.Work, f.Cordoned, f.Pending = protocol.TurnWorkDone, false, true }), GiveBackTurn},
+		"it changed again, and is bad":  {with(func(f *TurnFacts) { f.Work, f.Failing = protocol.TurnWorkDone, true }), FailTurn},
+		"one waits behind a failed one": {with(func(f *TurnFacts) { f.Pending, f.Failing = true, true }), RestTurn},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := NextTurnAction(tt.facts); got != tt.want {
+				t.Errorf("got %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
