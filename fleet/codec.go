@@ -94,8 +94,9 @@ func cordonOf(c *lockstepv1.Cordon) protocol.Cordon {
 		return protocol.Cordon{}
 	}
 	out := protocol.Cordon{
-		Since: lockstepv1.ToTime(c.GetSince()), Until: lockstepv1.ToTime(c.GetUntil()), Message: shortenedTo(c.GetMessage(), protocol.MaxCordonMessage),
-		By: shortenedTo(c.GetBy(), protocol.MaxCordonMessage),
+		Since: lockstepv1.ToTime(c.GetSince()), Until: lockstepv1.ToTime(c.GetUntil()),
+		Message: shortenedTo(c.GetMessage(), protocol.MaxCordonMessage),
+		By:      shortenedTo(c.GetBy(), protocol.MaxCordonMessage),
 	}
 	out.Turn = c.GetTurn()
 	if !out.On() {
@@ -114,7 +115,8 @@ func encodeCordon(previous *lockstepv1.Cordon, c protocol.Cordon) *lockstepv1.Co
 	case cordonOf(previous) == c:
 		return previous
 	}
-	previous.Since, previous.Until, previous.Message, previous.By = lockstepv1.FromTime(c.Since), lockstepv1.FromTime(c.Until), c.Message, c.By
+	previous.Since, previous.Until = lockstepv1.FromTime(c.Since), lockstepv1.FromTime(c.Until)
+	previous.Message, previous.By = c.Message, c.By
 	previous.Turn = c.Turn
 	return previous
 }
@@ -343,7 +345,9 @@ func decodeRollback(kv *etcd.KV) protocol.Rollback {
 	if err != nil {
 		return protocol.Rollback{}
 	}
-	return protocol.Rollback{To: to, By: m.GetBy(), Since: lockstepv1.ToTime(m.GetSince()), Until: m.GetUntil().AsTime(), Revision: kv.ModRevision}
+	return protocol.Rollback{
+		To: to, By: m.GetBy(), Since: lockstepv1.ToTime(m.GetSince()), Until: m.GetUntil().AsTime(), Revision: kv.ModRevision,
+	}
 }
 
 // EncodeRollback returns the bytes of a rollback.

@@ -49,7 +49,8 @@ func decodeTurn(id protocol.NodeID, kv *etcd.KV) protocol.Turn {
 
 func encodeTurn(t protocol.Turn) []byte {
 	return lockstepv1.Marshal(&lockstepv1.Turn{
-		Node: string(t.Node), Since: lockstepv1.FromTime(t.Since), Until: lockstepv1.FromTime(t.Until), Message: shortened(t.Message), By: shortened(t.By),
+		Node: string(t.Node), Since: lockstepv1.FromTime(t.Since), Until: lockstepv1.FromTime(t.Until),
+		Message: shortened(t.Message), By: shortened(t.By),
 		Kind: string(t.Kind), Command: shortened(t.Command), Work: turnWorks[t.Work], BootId: t.BootID,
 	})
 }

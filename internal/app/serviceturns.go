@@ -32,7 +32,8 @@ func (a *App) keepServiceTurns(ctx context.Context) error {
 		own, _ := now.Record(a.id.node)
 		a.stepServiceTurn(ctx, t, nodeservices.TurnFacts{
 			Held: has, Other: found && !has, Work: t.Work, Cordoned: own.Node.Cordon.On(),
-			Pending: pending != "", Alone: a.isAlone(now), Ready: a.roles.Changed(), Failing: servicesFail(a.roles.State().Get(), time.Now()),
+			Pending: pending != "", Alone: a.isAlone(now),
+			Ready: a.roles.Changed(), Failing: servicesFail(a.roles.State().Get(), time.Now()),
 		})
 		var again <-chan time.Time
 		if has || pending != "" {

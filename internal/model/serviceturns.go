@@ -112,7 +112,8 @@ type changingState struct {
 
 func initialChanging(cfg *ServiceTurnsConfig) changingState {
 	s := changingState{
-		breaks: uint8(cfg.Breaks), offs: uint8(cfg.Offs), cordons: uint8(cfg.Cordons), repairs: uint8(cfg.Repairs), forces: uint8(cfg.Forces),
+		breaks: uint8(cfg.Breaks), offs: uint8(cfg.Offs), cordons: uint8(cfg.Cordons),
+		repairs: uint8(cfg.Repairs), forces: uint8(cfg.Forces),
 	}
 	for i := range cfg.Nodes {
 		s.nodes[i] = changingNode{turningKeys: turningKeys{alive: true, open: true}, up: true, ready: true, wasReady: true, served: true}

@@ -64,8 +64,8 @@ func (s *changingState) othersServing(cfg *ServiceTurnsConfig, i int) (n int) {
 // afterFaults are the moves that go on when faults stop.
 func afterFaults() []restartMove {
 	return []restartMove{
-		restartStart, restartGate, restartDrain, restartReport, restartObserve, restartAsk, restartDecide, restartDecidePatiently, restartWrite,
-		restartLoad, restartReady, restartAct,
+		restartStart, restartGate, restartDrain, restartReport, restartObserve, restartAsk, restartDecide, restartDecidePatiently,
+		restartWrite, restartLoad, restartReady, restartAct,
 	}
 }
 
