@@ -153,7 +153,8 @@ func (a *App) snapshotNow() httpapi.Snapshot {
 		Etcd: httpapi.Etcd{
 			Etcd: report.Etcd{
 				Connected: contact.Connected, LastContact: report.At(contact.Last), Revision: contact.Revision,
-				Store: a.follower.Store().Get().ID, Endpoints: a.cfg.Etcd.Endpoints, Problem: a.etcdProblem.Get().text, Warnings: a.etcdFaults.Get(),
+				Store: a.follower.Store().Get().ID, Endpoints: a.cfg.Etcd.Endpoints,
+				Problem: a.etcdProblem.Get().text, Warnings: a.etcdFaults.Get(),
 			},
 			Reached: contact.Reached(), Full: a.etcdProblem.Get().full,
 		},
