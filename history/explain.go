@@ -10,6 +10,7 @@ import (
 // Explanation reports why a node was or was not in service at a time, as far as the history shows.
 type Explanation struct {
 	Verdict string  // whether it served, for people
+	Causes  []Entry // trouble of the node in that minute, which closes no gate by itself but may explain the rest
 	Node    []Entry // about the node, around that time, the newest last
 	Fleet   []Entry // about the others
 }
@@ -36,10 +37,14 @@ func Explain(all []Entry, node protocol.NodeID, at time.Time) Explanation {
 		}
 		out.Node = append(out.Node, e)
 		// People read minutes: "at 14:02" is all of that minute.
-		if e.Node == node && OutOfService(e) && e.Time.Before(at.Add(time.Minute)) && (e.Open() || !e.Until.Before(at)) {
-			if closed == nil || saysMore(e, *closed) {
-				closed = &e
-			}
+		if e.Node != node || !e.Time.Before(at.Add(time.Minute)) || !e.Open() && e.Until.Before(at) {
+			continue
+		}
+		switch {
+		case trouble(e):
+			out.Causes = append(out.Causes, e)
+		case OutOfService(e) && (closed == nil || saysMore(e, *closed)):
+			closed = &e
 		}
 	}
 	switch {
@@ -53,6 +58,19 @@ func Explain(all []Entry, node protocol.NodeID, at time.Time) Explanation {
 	return out
 }
 
+// trouble reports whether clients may notice an entry about a node although its gate stays open, or it is the cause
+// of a closed one.
+func trouble(e Entry) bool {
+	switch e.Kind {
+	case Service, Etcd, Turn:
+		return true
+	case Warning:
+		return e.Subject == "" || e.Subject == string(e.Node) // nodes also warn of others
+	case Gate, APIServer, Sidecar, Node, Object, Bundle, Override, Cordon, Leader, Status, Blocked, Upgrade, Rollback, Member, Store:
+	}
+	return false
+}
+
 // saysMore reports whether e explains better than the other entry why a node was out of service.
 func saysMore(e, than Entry) bool {
 	return e.Kind != Sidecar && (than.Kind == Sidecar || than.Kind == Node)
@@ -63,5 +81,22 @@ func verdictOf(e Entry) string {
 	if !e.Open() {
 		span = fmt.Sprintf("from %s for %s", e.Time.UTC().Format(time.RFC3339), short(e.Until.Sub(e.Time)))
 	}
+	if e.Reason == protocol.NoPresence {
+		span += " (it may have stopped up to one --lease-ttl before)"
+	}
 	return fmt.Sprintf("out of service %s: %s: %s", span, e.Reason, e.Sentence())
+}
+
+// Cause describes an entry in Causes, for people.
+func Cause(e Entry) string {
+	span := "from " + e.Time.UTC().Format(time.RFC3339)
+	switch {
+	case e.Open():
+		span += " until now"
+	case e.Until.After(e.Time):
+		span += " for " + short(e.Until.Sub(e.Time))
+	default:
+		span = "at " + e.Time.UTC().Format(time.RFC3339)
+	}
+	return fmt.Sprintf("%s: %s: %s", span, e.Reason, e.Sentence())
 }

@@ -21,7 +21,7 @@ func TestExplain(t *testing.T) {
 	}
 	for node, want := range map[protocol.NodeID]string{
 		"cp-1": "it was in service",
-		"cp-2": "out of service from 2026-01-01T14:02:10Z for 20s: NoPresence: its sidecar does not run",
+		"cp-2": "out of service from 2026-01-01T14:02:10Z for 20s (it may have stopped up to one --lease-ttl before): NoPresence: its sidecar does not run",
 		"cp-3": "until now: ServicesNotReady: kube-apiserver",
 		"cp-9": "nothing about this node",
 	} {
@@ -30,7 +30,27 @@ func TestExplain(t *testing.T) {
 		}
 	}
 	got := Explain(all, "cp-2", t0)
+	if len(got.Causes) != 1 || Cause(got.Causes[0]) != "from 2026-01-01T14:01:30Z for 1m30s: DiskSlow: fsync took 2.5s" {
+		t.Errorf("got the causes %v", got.Causes)
+	}
 	if len(got.Node) != 4 || len(got.Fleet) != 2 {
 		t.Errorf("got %d entries of the node, %d of the fleet, want 4 and 2", len(got.Node), len(got.Fleet))
+	}
+}
+
+// TestExplain_inService: a node whose gate stayed open has its trouble of that minute named, and nothing older.
+func TestExplain_inService(t *testing.T) {
+	crash := Entry{Kind: Service, Node: "cp-2", Time: t0.Add(3 * time.Second), Until: t0.Add(3 * time.Second), Reason: Restarted, Message: "signal: killed"}
+	for _, test := range []struct {
+		at   time.Time
+		want int
+	}{{t0, 1}, {t0.Add(3 * time.Second), 1}, {t0.Add(4 * time.Second), 0}, {t0.Add(-2 * time.Minute), 0}} {
+		got := Explain([]Entry{crash}, "cp-2", test.at)
+		if !strings.HasPrefix(got.Verdict, "it was in service") || len(got.Causes) != test.want {
+			t.Errorf("at %s: got %q, %v", test.at, got.Verdict, got.Causes)
+		}
+	}
+	if got, want := Cause(crash), "at 2026-01-01T14:02:03Z: Restarted: signal: killed"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -25,6 +25,7 @@ func TestHistory(t *testing.T) {
 		{Time: at, Until: at.Add(20 * time.Second), Kind: history.Gate, Node: "cp-2", Reason: protocol.Cordoned, Message: "work on the disk", Count: 20, Lasted: time.Second},
 		{Time: at.Add(time.Minute), Kind: history.Upgrade, Reason: history.Begun, Message: "releases 1.0.0 and 1.1.0", Count: 1},
 		{Time: at.Add(-48 * time.Hour), Until: at.Add(-48 * time.Hour), Kind: history.Leader, Node: "cp-1\x1b[2J", Reason: history.Elected, Message: "it leads", Count: 1},
+		{Time: at, Until: at, Kind: history.Service, Node: "cp-2", Subject: "api", Reason: history.Restarted, Message: "the service api was started again: signal: killed", Count: 1},
 		{Time: at, Until: at, Kind: history.Warning, Node: "cp-1", Subject: "cp-3", Reason: protocol.ReleaseTooOld, Message: "upgrade it", Count: 1},
 	} {
 		value, err := json.Marshal(e)
@@ -41,5 +42,6 @@ func TestHistory(t *testing.T) {
 	c.want(exitOK, `"count": 20`, "history", "--kind", "gate", "-o", "json")
 	c.want(exitOK, `"until": null`, "history", "--kind", "upgrade", "-o", "json")
 	c.want(exitOK, "[]", "history", "--kind", "leader", "-o", "json")
+	c.want(exitOK, "Z: Restarted: the service api was started again: signal: killed\n", "explain", "--node", "cp-2", "--at", at.UTC().Format(time.RFC3339))
 	c.want(exitOK, `"reason": "Elected"`, "history", "--since", "4d", "--kind", "leader", "-o", "json")
 }
