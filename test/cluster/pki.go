@@ -76,7 +76,7 @@ func serverTemplate(addresses []net.IP) *x509.Certificate {
 	return &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "kube-apiserver"},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames:    []string{"localhost", "kubernetes.default.svc"},
+		DNSNames:    []string{"localhost", "kubernetes.default.svc", "lockstep.kube-system.svc"},
 		IPAddresses: append([]net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, addresses...),
 	}
 }

@@ -86,13 +86,16 @@ func TestReviews(t *testing.T) {
 	cert, key, err := c.ClientCertificate(kubeadm.User("cp-1"), time.Now().Add(time.Hour), kubeadm.Group)
 	b.must(err)
 	kubeconfig := b.kubeconfig("lockstep", b.api.URL(), b.authority(), cert, key)
-	sidecar, err := c.LaunchSidecar(cluster.SidecarConfig{NodeID: "cp-1", Kubeconfig: b.api.Kubeconfig(), Args: []string{
+	args := []string{
 		"--tls-cert-file=" + serving, "--tls-private-key-file=" + servingKey, "--client-ca-file=" + b.authority(),
-		"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
+		"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig, "--apiserver-readyz",
 		"--authorization-always-allow-paths=/leader", "--authentication-token-webhook-cache-ttl=100ms",
 		"--authorization-webhook-cache-authorized-ttl=100ms", "--authorization-webhook-cache-unauthorized-ttl=100ms",
-	}})
+	}
+	first := b.bundle("first", one, extraObjects()...)
+	sidecar, err := c.LaunchSidecar(cluster.SidecarConfig{NodeID: "cp-1", Kubeconfig: b.api.Kubeconfig(), Bundle: first, Args: args, Client: b.admin()})
 	b.must(err)
+	b.sidecars["cp-1"] = sidecar
 	base := "https://" + sidecar.Listen()
 	with := func(cert, key, token string) reader { return newReader(t, base, b.authority(), cert, key, token) }
 	anonymous := with("", "", "")
@@ -137,6 +140,10 @@ func TestReviews(t *testing.T) {
 	b.kubectl("", "delete", "clusterrolebinding", "stranger")
 	cluster.Await(t, "the right to end", answers(stranger, http.StatusForbidden))
 
+	t.Run("Prometheus", func(t *testing.T) {
+		scraped(t, *b, args, map[string]string{"cp-1": sidecar.Listen()}, tokenOf("kube-system", "lockstep-scraper"))
+	})
+	scraper.want(t, "the scraper, of a sidecar that was started again", "/metrics", http.StatusOK)
 	b.must(b.api.Kill())
 	cluster.Await(t, "an answer that is only remembered", func(ctx context.Context) error {
 		code, body, err := scraper.get(ctx, "/metrics")
@@ -148,8 +155,15 @@ func TestReviews(t *testing.T) {
 	})
 	scraper.want(t, "the scraper, of what it never read", "/status", http.StatusServiceUnavailable)
 	with("", "", "invented later").want(t, "an invented token", "/metrics", http.StatusServiceUnavailable)
-	for _, path := range []string{"/livez", "/readyz?verbose", "/healthz", "/readyz/compatible"} {
+	for _, path := range []string{"/livez", "/healthz", "/readyz/compatible"} {
 		anonymous.want(t, "a client without an identity", path, http.StatusOK)
 	}
-	b.must(sidecar.Stop())
+	cluster.Await(t, "a health check that says so without credentials", func(ctx context.Context) error {
+		code, body, err := anonymous.get(ctx, "/readyz?verbose")
+		if err == nil && code != http.StatusServiceUnavailable {
+			err = fmt.Errorf("got %d %s", code, body)
+		}
+		return err
+	})
+	b.must(b.sidecars["cp-1"].Stop())
 }
