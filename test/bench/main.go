@@ -50,13 +50,13 @@ type benchCase struct {
 // cases returns all cases, in the order in which they run.
 func cases() []benchCase {
 	many := benchCase{group: "change", name: "many", run: benchMany, extra: true}
-	return slices.Concat(changeCases(), []benchCase{many}, quorumCases(), servicesCases(), turnsCases(), clientsCases(),
+	return slices.Concat(changeCases(), []benchCase{many}, quorumCases(), servicesCases(), turnsCases(), serveCases(), clientsCases(),
 		strangersCases(), applyCases())
 }
 
 // rowNames returns the names of all rows, in the order in which they are printed.
 func rowNames() []string {
-	return slices.Concat(changeRows(), manyRows(), quorumRows(), servicesRows(), turnsRows(), clientsRows(),
+	return slices.Concat(changeRows(), manyRows(), quorumRows(), servicesRows(), turnsRows(), serveRows(), clientsRows(),
 		[]string{rowEdited, rowDeleted})
 }
 

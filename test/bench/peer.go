@@ -52,6 +52,8 @@ func runPeer(name string, args []string) error {
 		return runMany(ctx, args)
 	case "restart":
 		return runRestart(ctx, args)
+	case "chi":
+		return runChi(ctx, args)
 	}
 	return runLasting(ctx, name, args)
 }

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// serveCases returns the cases that measure how fast the HTTP API answers.
+func serveCases() []benchCase {
+	return []benchCase{{group: "serve", name: "serve", run: benchServe}}
+}
+
+func serveRows() []string { return []string{rowScrape} }
+
+const (
+	rowScrape = "GET /metrics, beside 64 streams and a change each second"
+
+	serveStreams     = 63 // one more is the observer's
+	serveConnections = 64
+	serveRounds      = 5
+	serveTime        = 2 * time.Second // of a round
+)
+
+// benchServe measures a sidecar that 63 clients and this benchmark follow, while a fact that it shows changes each
+// second, and a scraper reads its metrics.
+func benchServe(ctx context.Context, b *bench) (err error) {
+	nodes, err := b.startGates(ctx, "serve")
+	if err != nil {
+		return err
+	}
+	peerAddr, err := cluster.FreeAddr()
+	if err != nil {
+		return err
+	}
+	plain, err := b.launch("chi", "chi", peerAddr)
+	if err != nil {
+		return err
+	}
+	beside, cancel := context.WithCancel(ctx)
+	group, groupCtx := errgroup.WithContext(beside)
+	defer func() {
+		cancel()
+		err = errors.Join(err, group.Wait(), plain.end(syscall.SIGTERM), stopAll(nodes))
+	}()
+	target := nodes[0]
+	for range serveStreams {
+		group.Go(func() error { return followStream(groupCtx, target.URL()) })
+	}
+	group.Go(func() error { return b.changeStatus(groupCtx, "serve") })
+
+	var times []time.Duration
+	for range max(b.opts.n, 100) {
+		begin := time.Now()
+		if _, _, err := target.Get(ctx, "/metrics"); err != nil {
+			return err
+		}
+		times = append(times, time.Since(begin))
+		pause(ctx, 50*time.Millisecond)
+	}
+	b.report.measured(rowScrape, bar{p99: 10 * time.Millisecond}, times)
+
+	group.Go(func() error { return scrape(groupCtx, target) })
+	return b.compareServing(ctx, target.Listen(), peerAddr)
+}
+
+// compareServing requests /readyz of a sidecar and of a bare handler, in turn.
+func (b *bench) compareServing(ctx context.Context, sidecar, other string) error {
+	rates := map[string][]float64{}
+	for range serveRounds {
+		for _, addr := range []string{sidecar, other} {
+			rate, err := requestRate(ctx, addr)
+			if err != nil {
+				return err
+			}
+			rates[addr] = append(rates[addr], rate)
+		}
+	}
+	own, least := median(rates[sidecar]), median(rates[other])
+	b.report.fact(fmt.Sprintf("GET /readyz at %d connections, beside 64 streams and a scraper", serveConnections),
+		fmt.Sprintf("%.0f/s; a bare chi handler %.0f/s: %.2f", own, least, own/least), ">= 0.90 of the bare handler", own >= 0.9*least)
+	return nil
+}
+
+// followStream reads /status?watch until ctx ends.
+func followStream(ctx context.Context, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/status?watch", http.NoBody)
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Transport: &http.Transport{}} // a connection of its own
+	resp, err := client.Do(req)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = errors.Join(fmt.Errorf("a stream is refused: %s", resp.Status), resp.Body.Close())
+	}
+	if err == nil {
+		_, err = io.Copy(io.Discard, resp.Body)
+		err = errors.Join(err, resp.Body.Close())
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// changeStatus writes another status each second.
+func (b *bench) changeStatus(ctx context.Context, name string) error {
+	for i := int64(0); ctx.Err() == nil; i++ {
+		if _, err := b.putStatus(ctx, name, protocol.Release{Patch: i % 2}); err != nil && ctx.Err() == nil {
+			return err
+		}
+		pause(ctx, time.Second)
+	}
+	return nil
+}
+
+// scrape reads the metrics each second.
+func scrape(ctx context.Context, n *node) error {
+	for ctx.Err() == nil {
+		if _, _, err := n.Get(ctx, "/metrics"); err != nil && ctx.Err() == nil {
+			return err
+		}
+		pause(ctx, time.Second)
+	}
+	return nil
+}
+
+// requestRate returns how many requests for /readyz are answered in a second, over connections that are kept. The clients
+// do as little as possible, since they share the processors with the server.
+func requestRate(ctx context.Context, addr string) (float64, error) {
+	var answered atomic.Int64
+	group, groupCtx := errgroup.WithContext(ctx)
+	begin := time.Now()
+	end := begin.Add(serveTime)
+	for range serveConnections {
+		group.Go(func() error { return requestUntil(groupCtx, addr, end, &answered) })
+	}
+	err := group.Wait()
+	return float64(answered.Load()) / time.Since(begin).Seconds(), err
+}
+
+func requestUntil(ctx context.Context, addr string, end time.Time, answered *atomic.Int64) error {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	request, r := []byte("GET /readyz HTTP/1.1\r\nHost: "+addr+"\r\n\r\n"), bufio.NewReader(conn)
+	for n := int64(0); ; n++ {
+		if n%64 == 0 && (time.Now().After(end) || ctx.Err() != nil) {
+			return nil
+		}
+		if _, err := conn.Write(request); err != nil {
+			return err
+		}
+		if err := readOK(r); err != nil {
+			return err
+		}
+		answered.Add(1)
+	}
+}
+
+// readOK reads a response of 200.
+func readOK(r *bufio.Reader) error {
+	status, err := r.ReadSlice('\n')
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(string(status), "HTTP/1.1 200 ") {
+		return fmt.Errorf("the answer is %s", status)
+	}
+	length := 0
+	for {
+		line, err := r.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		if len(line) == 2 {
+			_, err := r.Discard(length)
+			return err
+		}
+		if value, found := strings.CutPrefix(string(line), "Content-Length: "); found {
+			if length, err = strconv.Atoi(strings.TrimSpace(value)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// runChi serves /readyz with a router and a handler that only answers ok.
+func runChi(ctx context.Context, args []string) error {
+	if len(args) != 1 {
+		return errors.New("chi needs an address")
+	}
+	body := []byte("ok")
+	router := chi.NewRouter()
+	router.Get("/readyz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) })
+	server := &http.Server{Addr: args[0], Handler: router, ReadHeaderTimeout: time.Minute}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
