@@ -149,7 +149,8 @@ func (s *memberState) judgeAddition(cfg *MembersConfig, i int) (membership.Addit
 			continue
 		}
 		m := membership.Occupant{
-			PeerURLs: []string{n.address().PeerURL}, Learner: n.listed == membership.ListedLearner, Started: n.listed == membership.ListedVoter,
+			PeerURLs: []string{n.address().PeerURL},
+			Learner:  n.listed == membership.ListedLearner, Started: n.listed == membership.ListedVoter,
 			Leaving: n.decided, Recorded: n.recorded || n.decided,
 		}
 		if n.recorded {

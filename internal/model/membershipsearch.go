@@ -180,7 +180,8 @@ func settles(cfg *MembersConfig, st memberState) string {
 // settled reports whether a node matches its role.
 func (n *memberNode) settled() bool {
 	switch {
-	case n.off || n.phase == removedForGood || n.before && n.phase == membership.WithoutMember && !n.role && n.listed == membership.NotListed:
+	case n.off || n.phase == removedForGood ||
+		n.before && n.phase == membership.WithoutMember && !n.role && n.listed == membership.NotListed:
 		return true
 	case n.role && n.shares:
 		return true // it waits for people to give it an address of its own

@@ -199,7 +199,10 @@ type Step struct {
 
 // Reasons lists every reason of a Step, for metrics and documentation.
 func Reasons() []protocol.Reason {
-	return []protocol.Reason{protocol.Published, protocol.Pending, protocol.EndpointsUnread, protocol.NoneReady, protocol.NotPublishing, protocol.OtherStore, protocol.ReconcilerRuns, protocol.OtherWriter}
+	return []protocol.Reason{
+		protocol.Published, protocol.Pending, protocol.EndpointsUnread, protocol.NoneReady, protocol.NotPublishing, protocol.OtherStore,
+		protocol.ReconcilerRuns, protocol.OtherWriter,
+	}
 }
 
 // Facts are the input of Next.

@@ -206,7 +206,8 @@ func texts(nodes []protocol.NodeID) (out []string) {
 
 // self returns the facts about this node.
 func (w *Worker) self(r record.Rotation, stored membership.RotationNode) (membership.RotationNode, error) {
-	next, self := pki.Hash(r.Hash), membership.RotationNode{ID: w.cfg.Node, Voter: stored.Voter, Healthy: stored.Healthy, Alive: stored.Alive}
+	next := pki.Hash(r.Hash)
+	self := membership.RotationNode{ID: w.cfg.Node, Voter: stored.Voter, Healthy: stored.Healthy, Alive: stored.Alive}
 	self.TrustsNew = slices.Contains(w.trusts, next)
 	self.TrustsOld = slices.ContainsFunc(w.trusts, func(h pki.Hash) bool { return h != next })
 	if _, err := pki.LoadTrusted(w.cfg.PKI, next); err == nil {
