@@ -26,41 +26,55 @@ type arrival struct {
 	text string
 }
 
+// exploring is a search through a world.
+type exploring[S any] struct {
+	smallWorld[S]
+	states  []S
+	origins []arrival
+	found   Found
+}
+
 // explore visits every state of a world, breadth first. It stops at the first violation.
-func explore[S any](w smallWorld[S]) (r Found) {
-	states, origins := []S{w.first}, []arrival{{}}
-	defer func() { r.States = len(states) }()
-	violated := func(from int, text, name, why string) Found {
-		r.Violation = &Violation{Invariant: name, Why: why, Story: storyTo(origins, from, text)}
-		return r
+func explore[S any](w smallWorld[S]) Found {
+	e := &exploring[S]{smallWorld: w}
+	e.visit(w.first, 0, "", "", "")
+	for at := 0; at < len(e.states) && e.found.Violation == nil; at++ {
+		e.expand(at)
 	}
-	w.add(&w.first)
-	if name, why := w.future(&w.first); name != "" {
-		return violated(0, "", name, why)
-	}
-	for at := 0; at < len(states); at++ {
-		for m := range w.moves {
-			for i := range w.nodes {
-				next := states[at]
-				text, name, why := w.move(&states[at], &next, m, i)
-				if text == "" {
-					continue
-				}
-				r.Transitions++
-				isNew := name == "" && w.add(&next)
-				if isNew {
-					name, why = w.future(&next)
-				}
-				if name != "" {
-					return violated(at, text, name, why)
-				}
-				if isNew {
-					states, origins = append(states, next), append(origins, arrival{at, text})
-				}
+	e.found.States = len(e.states)
+	return e.found
+}
+
+// expand makes every move that is possible in a state.
+func (e *exploring[S]) expand(at int) {
+	for m := range e.moves {
+		for i := range e.nodes {
+			next := e.states[at]
+			text, name, why := e.move(&e.states[at], &next, m, i)
+			if text == "" {
+				continue
+			}
+			e.found.Transitions++
+			if e.visit(next, at, text, name, why); e.found.Violation != nil {
+				return
 			}
 		}
 	}
-	return r
+}
+
+// visit keeps a state that is new, and checks its future. A name is the invariant that the move broke.
+func (e *exploring[S]) visit(next S, from int, text, name, why string) {
+	if name == "" {
+		if !e.add(&next) {
+			return
+		}
+		name, why = e.future(&next)
+	}
+	if name != "" {
+		e.found.Violation = &Violation{Invariant: name, Why: why, Story: storyTo(e.origins, from, text)}
+		return
+	}
+	e.states, e.origins = append(e.states, next), append(e.origins, arrival{from, text})
 }
 
 // reached returns an add for states that can be compared.

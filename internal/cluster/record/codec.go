@@ -16,7 +16,9 @@ var ErrCorrupt = errors.New("corrupt")
 
 // EncodeCluster returns the value of keyspace's Cluster.
 func EncodeCluster(c Cluster) []byte {
-	return lockstepv1.Marshal(&lockstepv1.Cluster{Id: c.ID, EtcdClusterId: c.EtcdClusterID, CaHash: c.CA[:], CreatedAt: lockstepv1.FromTime(c.Created)})
+	return lockstepv1.Marshal(&lockstepv1.Cluster{
+		Id: c.ID, EtcdClusterId: c.EtcdClusterID, CaHash: c.CA[:], CreatedAt: lockstepv1.FromTime(c.Created),
+	})
 }
 
 // DecodeCluster is the inverse of EncodeCluster.
@@ -25,14 +27,17 @@ func DecodeCluster(value []byte) (Cluster, error) {
 	if err := proto.Unmarshal(value, &m); err != nil || m.GetId() == "" || len(m.GetCaHash()) != len(Hash{}) {
 		return Cluster{}, fmt.Errorf("the record of the cluster: %w", ErrCorrupt)
 	}
-	return Cluster{ID: m.GetId(), EtcdClusterID: m.GetEtcdClusterId(), CA: Hash(m.GetCaHash()), Created: lockstepv1.ToTime(m.GetCreatedAt())}, nil
+	return Cluster{
+		ID: m.GetId(), EtcdClusterID: m.GetEtcdClusterId(), CA: Hash(m.GetCaHash()), Created: lockstepv1.ToTime(m.GetCreatedAt()),
+	}, nil
 }
 
 // EncodeMember returns the value of keyspace's ClusterMember or RemovedMember.
 func EncodeMember(m Member) []byte {
 	return lockstepv1.Marshal(&lockstepv1.ClusterMember{
 		Node: string(m.Node), Address: m.Address, PeerUrl: m.PeerURL, ClientUrl: m.ClientURL, JoinUrl: m.JoinURL,
-		KeyHash: m.Key[:], CertificateSerial: m.Serial, AddedAt: lockstepv1.FromTime(m.Added), Leaving: m.Leaving, RemovedAt: lockstepv1.FromTime(m.Removed),
+		KeyHash: m.Key[:], CertificateSerial: m.Serial, AddedAt: lockstepv1.FromTime(m.Added),
+		Leaving: m.Leaving, RemovedAt: lockstepv1.FromTime(m.Removed),
 	})
 }
 

@@ -47,7 +47,8 @@ func decode(id string, value []byte) Stored {
 			out.Corrupt = true
 			return out
 		}
-		out.UsedBy = append(out.UsedBy, Use{Node: protocol.NodeID(u.GetNode()), Key: record.Hash(u.GetKeyHash()), At: lockstepv1.ToTime(u.GetAt())})
+		use := Use{Node: protocol.NodeID(u.GetNode()), Key: record.Hash(u.GetKeyHash()), At: lockstepv1.ToTime(u.GetAt())}
+		out.UsedBy = append(out.UsedBy, use)
 	}
 	return out
 }

@@ -125,7 +125,10 @@ func (l *loader) name(f strict.Fields, name string) {
 }
 
 func (l *loader) process(f strict.Fields, in *processFields) *Process {
-	p := &Process{Command: append(l.command(f, in.Command), in.Args...), WorkingDir: in.WorkingDir, User: in.User, Group: in.Group, Output: in.Output}
+	p := &Process{
+		Command: append(l.command(f, in.Command), in.Args...), WorkingDir: in.WorkingDir,
+		User: in.User, Group: in.Group, Output: in.Output,
+	}
 	for i, v := range in.Env {
 		if strings.Contains(v.Name, "=") {
 			f.AddAt(f.Node.Get("env").Items[i].Line, fmt.Sprintf("env[%d].name", i), "must not have a =")
