@@ -10,13 +10,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/internal/cluster/backup"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/cluster/member"
 	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/status"
 )
 
 // The values of Options.Etcd.
@@ -207,4 +207,4 @@ func isWebURL(s string) bool {
 }
 
 // DefaultOverrideFile is the default of Options.OverrideFile.
-const DefaultOverrideFile = app.DefaultOverrideFile
+const DefaultOverrideFile = status.DefaultOverrideFile

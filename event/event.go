@@ -7,6 +7,7 @@ import (
 	"context"
 	"reflect"
 	"sync"
+	"time"
 )
 
 // Value holds the newest value of a fact. It is never empty (it holds the zero
@@ -72,6 +73,15 @@ func (v *Value[T]) wake() {
 	}
 	close(v.changed)
 	v.changed = nil
+}
+
+// WaitFor waits until one of the changes happens, but at most for limit. It reports false if ctx has
+// ended.
+func WaitFor(ctx context.Context, limit time.Duration, changes ...<-chan struct{}) bool {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	Wait(limited, changes...)
+	return ctx.Err() == nil
 }
 
 // Wait returns when one of the channels closes, like a channel of Value.Load,

@@ -51,7 +51,7 @@
 //	#yielding         election/yield.go
 //	#gate             status/gate.go
 //	#dead-nodes       fleet/expiry.go confirms the presence, election/absence.go counts
-//	#ephemeral        fleet/leave.go, election/deletions.go; internal/app/leave.go waits
+//	#ephemeral        fleet/leave.go, election/deletions.go; fleet/leaver.go waits
 //	#duplicate-ids    fleet/presence.go
 //	#membership       internal/cluster/quorum/remove.go asks and removes
 //	#apply            reconcile/pass.go

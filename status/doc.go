@@ -2,7 +2,9 @@
 // (docs/protocol.md#keys, docs/protocol.md#gate). Store reads, watches and writes
 // the key; no other package writes it. Gate derives a verdict from the
 // registration and the status. Package protocol decides the meaning of a status.
+// The code that renders /readyz acknowledges each verdict with Gate.Show; package
+// role draws what follows from that. Overrides follows the override file of this node.
 //
-// Constructors start nothing. Store.Run and Gate.Run block until their context
+// Constructors start nothing. Store.Run, Gate.Run and Overrides.Run block until their context
 // ends, and wait for the goroutines that they started.
 package status

@@ -50,8 +50,9 @@ type Gate struct {
 	cfg     GateConfig
 	metrics *metrics
 	verdict *event.Value[Verdict]
-	readAt  etcd.At         // of the status in facts; zero: not read since this registration. Only Run uses it
-	reads   backoff.Backoff // after reads of the status that failed
+	shown   *event.Value[Verdict] // what clients see; Show sets it
+	readAt  etcd.At               // of the status in facts; zero: not read since this registration. Only Run uses it
+	reads   backoff.Backoff       // after reads of the status that failed
 
 	mu    sync.Mutex // mu guards facts and from, and that verdicts are published in their order
 	facts protocol.Facts
@@ -85,7 +86,7 @@ func NewGate(cfg GateConfig) *Gate {
 	if cfg.Override == nil {
 		cfg.Override = event.New(protocol.Override{})
 	}
-	g := &Gate{cfg: cfg, metrics: newMetrics(cfg.Registerer), verdict: event.New(Verdict{}), reads: readPauses()}
+	g := &Gate{cfg: cfg, metrics: newMetrics(cfg.Registerer), verdict: event.New(Verdict{}), shown: event.New(Verdict{}), reads: readPauses()}
 	g.learn(func(f *protocol.Facts) {
 		f.Local, f.Services, f.APIServer, f.Override = cfg.Local.Get(), cfg.Withheld.Get(), cfg.APIServer.Get(), cfg.Override.Get()
 	})
@@ -94,6 +95,32 @@ func NewGate(cfg GateConfig) *Gate {
 
 // Verdict follows the verdict. It is set only when the verdict changes.
 func (g *Gate) Verdict() *event.Value[Verdict] { return g.verdict }
+
+// Show acknowledges that clients see a verdict from now on. The code that renders /readyz calls it,
+// after the change.
+func (g *Gate) Show(v Verdict) {
+	if v != g.shown.Get() {
+		g.shown.Set(v)
+	}
+}
+
+// Shown follows the verdict that clients see. The services of a node stop by this one: while /readyz
+// still shows an open gate, clients use them.
+func (g *Gate) Shown() *event.Value[Verdict] { return g.shown }
+
+// WaitShown waits until clients see the reason of the verdict. If ctx ends first, it returns ctx's
+// error.
+func (g *Gate) WaitShown(ctx context.Context) error {
+	for {
+		shown, changed := g.shown.Load()
+		if shown.Reason == g.verdict.Get().Reason {
+			return nil
+		}
+		if !event.Wait(ctx, changed) {
+			return ctx.Err()
+		}
+	}
+}
 
 // Stop closes the gate for good (ShuttingDown). It is closed when Stop returns.
 func (g *Gate) Stop() { g.learn(func(f *protocol.Facts) { f.Stopping = true }) }

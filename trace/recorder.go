@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
 )
@@ -104,6 +105,22 @@ func unpacked(r io.Reader) ([]timed, error) {
 		return nil, fmt.Errorf("decompress the recording: %w", err)
 	}
 	return readTimed(z)
+}
+
+// WriteFile writes the recording into a file that only its owner can read.
+func (r *Recorder) WriteFile(name string) error {
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("write the recording: %w", err)
+	}
+	if _, err := r.WriteTo(file); err != nil {
+		_ = file.Close() // the write failed
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return fmt.Errorf("write the recording: %w", err)
+	}
+	return nil
 }
 
 // WriteTo writes the recording, as lines of JSON, compressed with gzip.

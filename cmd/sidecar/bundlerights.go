@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"github.com/lockstep-dev/lockstep/internal/app"
+	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/reconcile/rights"
@@ -70,7 +70,7 @@ func (p program) printRights(ctx context.Context, dir string, f rightsFlags) err
 	}
 	var resolve rights.Resolve
 	if f.kubeconfig != "" {
-		access, err := app.NewAccess(f.kubeconfig)
+		access, err := kubeaccess.New(f.kubeconfig)
 		if err != nil {
 			return err
 		}

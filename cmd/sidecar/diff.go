@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
-	"github.com/lockstep-dev/lockstep/internal/app"
+	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/report"
 )
@@ -24,13 +24,13 @@ const (
 )
 
 // bindInspector adds the flags that name the cluster to compare with.
-func bindInspector(flags *pflag.FlagSet, opts *app.InspectorConfig, kubeconfig string) {
+func bindInspector(flags *pflag.FlagSet, opts *kubeaccess.InspectorConfig, kubeconfig string) {
 	flags.StringVar(&opts.Kubeconfig, "kubeconfig", opts.Kubeconfig, kubeconfig)
 	flags.BoolVar(&opts.AllowMassPrune, "allow-mass-prune", opts.AllowMassPrune, "Set this if the sidecars run with it: large removals are not held.")
 }
 
 func (p program) bundleDiffCommand() *cobra.Command {
-	var opts app.InspectorConfig
+	var opts kubeaccess.InspectorConfig
 	output := newTextOrJSON()
 	cmd := &cobra.Command{
 		Use:   "diff DIR",
@@ -61,11 +61,11 @@ server is unreachable, or the bundle is invalid.`,
 	return cmd
 }
 
-func (p program) diffBundle(cmd *cobra.Command, opts app.InspectorConfig, dir, form string) (err error) {
+func (p program) diffBundle(cmd *cobra.Command, opts kubeaccess.InspectorConfig, dir, form string) (err error) {
 	if opts.Bundle, err = bundle.Open(dir); err != nil {
 		return err
 	}
-	inspector, err := app.NewInspector(opts)
+	inspector, err := kubeaccess.NewInspector(opts)
 	if err != nil {
 		return err
 	}

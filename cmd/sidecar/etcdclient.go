@@ -19,7 +19,6 @@ import (
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/httpapi"
-	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
@@ -70,7 +69,7 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string)
 		if err != nil {
 			return err
 		}
-		to := app.EtcdFlags(reach, dataDir)
+		to := etcd.CommandFlags(reach, dataDir)
 		if dataDir == "" && nothingListens(cmd.Context(), reach.Endpoints) {
 			return errors.Join(fmt.Errorf("no answer from etcd at %s: connection refused%s", strings.Join(reach.Endpoints, ", "), elsewhere(opts)), client.Close())
 		}

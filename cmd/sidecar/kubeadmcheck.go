@@ -14,7 +14,8 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep"
-	"github.com/lockstep-dev/lockstep/internal/app"
+	"github.com/lockstep-dev/lockstep/internal/certificates"
+	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 	"github.com/lockstep-dev/lockstep/internal/role/service"
 	"github.com/lockstep-dev/lockstep/internal/strict"
@@ -178,7 +179,7 @@ func (p program) kubeconfigFacts(ctx context.Context, out *kubeadm.Facts, bundle
 	if k.Err != nil {
 		return
 	}
-	access, err := app.NewAccess(k.Path)
+	access, err := kubeaccess.New(k.Path)
 	if err != nil {
 		k.Err = err
 		return
@@ -195,11 +196,11 @@ func (p program) kubeconfigFacts(ctx context.Context, out *kubeadm.Facts, bundle
 	}
 	out.Certificates = append(out.Certificates, certificate(k.Path, "the CA of the kubeconfig",
 		"# renew the CA of the cluster, then:\n"+out.Write, access.CA))
-	out.Missing, out.RightsErr = access.Missing(ctx, app.Needs{Bundles: bundles, KubernetesService: out.Sidecar.KubernetesService})
+	out.Missing, out.RightsErr = access.Missing(ctx, kubeaccess.Needs{Bundles: bundles, KubernetesService: out.Sidecar.KubernetesService})
 }
 
 func certificate(file, name, renew string, content []byte) kubeadm.Certificate {
-	until, err := app.Expiry(content)
+	until, err := certificates.Expiry(content)
 	return kubeadm.Certificate{Path: file, Name: name, Renew: renew, Until: until, Unread: err}
 }
 

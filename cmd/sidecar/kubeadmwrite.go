@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/internal/durable"
+	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 	"github.com/lockstep-dev/lockstep/internal/strict"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
@@ -228,7 +228,7 @@ func (f kubeadmFlags) bundleDir(settings kubeadm.Settings) string {
 
 // resolver asks the kube-apiserver of this node for kinds; nil: no kubeconfig yet.
 func (f kubeadmFlags) resolver(ctx context.Context) rights.Resolve {
-	access, err := app.NewAccess(f.kubeconfig())
+	access, err := kubeaccess.New(f.kubeconfig())
 	if err != nil {
 		return nil
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockstep-dev/lockstep"
-	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
+	"github.com/lockstep-dev/lockstep/status"
 )
 
 func (p program) overrideCommand() *cobra.Command {
@@ -95,7 +95,7 @@ func (p program) overrideBegin(f overrideFlags) error {
 	if err := writeOverride(f.file, o); err != nil {
 		return fmt.Errorf("write the override: %w", err)
 	}
-	fmt.Fprintf(p.stdout, "THE GATE OF THIS NODE IS OVERRIDDEN %s. To end that now: sidecar override end%s\n", o, app.OverrideFlag(f.file))
+	fmt.Fprintf(p.stdout, "THE GATE OF THIS NODE IS OVERRIDDEN %s. To end that now: sidecar override end%s\n", o, status.OverrideFlag(f.file))
 	return nil
 }
 

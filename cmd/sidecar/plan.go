@@ -12,8 +12,8 @@ import (
 
 	"github.com/lockstep-dev/lockstep/election"
 	"github.com/lockstep-dev/lockstep/fleet"
-	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
+	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
 	"github.com/lockstep-dev/lockstep/internal/rollout"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
@@ -22,7 +22,7 @@ import (
 // planOptions are the flags of `plan`, except the flags of etcd.
 type planOptions struct {
 	dir     string
-	inspect app.InspectorConfig
+	inspect kubeaccess.InspectorConfig
 	output  choice
 	back    bool
 }
@@ -123,8 +123,8 @@ func readVoters(ctx context.Context, client etcdClient) ([]protocol.NodeVoter, e
 
 // inspectObjects asks the API for the bundle's effect on the objects, and for the mark, which records every
 // content that may be present.
-func inspectObjects(ctx context.Context, opts app.InspectorConfig) (*objectsReport, protocol.Mark, error) {
-	inspector, err := app.NewInspector(opts)
+func inspectObjects(ctx context.Context, opts kubeaccess.InspectorConfig) (*objectsReport, protocol.Mark, error) {
+	inspector, err := kubeaccess.NewInspector(opts)
 	if err != nil {
 		return nil, protocol.Mark{}, err
 	}

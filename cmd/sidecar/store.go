@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep/fleet"
-	"github.com/lockstep-dev/lockstep/internal/app"
+	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
 )
 
 func (p program) storeCommand() *cobra.Command {
@@ -58,7 +58,7 @@ func (p program) storeShowCommand() *cobra.Command {
 		}
 		report := storeReport{Prefix: client.Prefix(), Store: store.Key.ID, Status: store.Status}
 		if kubeconfig != "" {
-			if report.Objects, err = app.StoreOfObjects(ctx, kubeconfig); err != nil {
+			if report.Objects, err = kubeaccess.StoreOfObjects(ctx, kubeconfig); err != nil {
 				return err
 			}
 		}
@@ -120,7 +120,7 @@ A store that has a status keeps its ID: its leader governs objects already.`,
 		adopted := id
 		if id == "" {
 			var err error
-			switch adopted, err = app.StoreOfObjects(ctx, kubeconfig); {
+			switch adopted, err = kubeaccess.StoreOfObjects(ctx, kubeconfig); {
 			case err != nil:
 				return err
 			case adopted == "":

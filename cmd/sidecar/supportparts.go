@@ -18,9 +18,9 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
-	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/journal"
+	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 	"github.com/lockstep-dev/lockstep/internal/support"
 )
@@ -206,7 +206,7 @@ func (s supportSources) certificates(ctx context.Context) ([]byte, error) {
 		}
 	}
 	if s.f.kubeconfig != "" {
-		access, err := app.NewAccess(s.f.kubeconfig)
+		access, err := kubeaccess.New(s.f.kubeconfig)
 		if err != nil {
 			return nil, err
 		}
@@ -240,7 +240,7 @@ func (s supportSources) kubernetes(path string, query url.Values) func(context.C
 		if s.f.kubeconfig == "" {
 			return nil, errors.New("it was not asked: set --kubeconfig")
 		}
-		access, err := app.NewAccess(s.f.kubeconfig)
+		access, err := kubeaccess.New(s.f.kubeconfig)
 		if err != nil {
 			return nil, err
 		}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
-	"github.com/lockstep-dev/lockstep/internal/app"
+	"github.com/lockstep-dev/lockstep/internal/machine"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -67,7 +67,7 @@ func (w *turnWork) runAlone(ctx context.Context, command []string) error {
 
 // isDone reports whether the work of a turn that goes on was done before.
 func (w *turnWork) isDone() bool {
-	return w.want.Work == protocol.TurnWorkDone || w.want.Rebooted(app.BootID())
+	return w.want.Work == protocol.TurnWorkDone || w.want.Rebooted(machine.BootID())
 }
 
 // execute runs the command. If it fails, the node keeps the turn.

@@ -12,8 +12,9 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
-	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/internal/machine"
+	"github.com/lockstep-dev/lockstep/internal/shell"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 	"github.com/lockstep-dev/lockstep/report"
@@ -40,10 +41,10 @@ func (p program) newTurnWork(client etcdClient, f turnFlags, command []string) (
 	now := time.Now().UTC()
 	w.want = protocol.Turn{
 		Since: now, Until: now.Add(f.duration), Message: clean(f.message), By: whoTypes(),
-		Kind: protocol.TurnOfPeople, BootID: app.BootID(),
+		Kind: protocol.TurnOfPeople, BootID: machine.BootID(),
 	}
 	if len(command) > 0 {
-		w.want.Command, w.want.Kind = clean(app.CommandLine(command)), protocol.TurnOfCommand
+		w.want.Command, w.want.Kind = clean(shell.Line(command)), protocol.TurnOfCommand
 		if reboots(command) {
 			w.want.Kind = protocol.TurnOfReboot
 		}

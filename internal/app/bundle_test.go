@@ -28,7 +28,7 @@ func (s *sidecar) awaitBundle(what string, ok func(bundleReport) bool) bundleRep
 	s.Helper()
 	deadline := time.After(30 * time.Second)
 	for {
-		_, snapshotChanged := s.app.snapshot.Load()
+		_, snapshotChanged := s.app.show.Snapshot().Load()
 		_, body := s.get("/status")
 		var r bundleReport
 		if err := json.Unmarshal([]byte(body), &r); err != nil {
@@ -72,13 +72,13 @@ func TestRun_bundleReload(t *testing.T) {
 	first := s.awaitBundle("the record", func(r bundleReport) bool {
 		return len(r.Fleet.Nodes) == 1 && r.Fleet.Nodes[0].BundleDigest == r.Node.BundleDigest
 	})
-	revision := s.app.registrar.Registration().Get().Revision
+	revision := s.parts.roles.Registrar().Registration().Get().Revision
 
 	writeBundle(t, dir, "release: 1.0.0", "two")
 	second := s.awaitBundle("the other objects", func(r bundleReport) bool {
 		return r.Node.BundleDigest != first.Node.BundleDigest && r.Fleet.Nodes[0].BundleDigest == r.Node.BundleDigest
 	})
-	if now := s.app.registrar.Registration().Get().Revision; !second.Ready.Ready || now != revision {
+	if now := s.parts.roles.Registrar().Registration().Get().Revision; !second.Ready.Ready || now != revision {
 		t.Errorf("got ready %t and registration %d, want the gate left alone at %d", second.Ready.Ready, now, revision)
 	}
 
@@ -116,7 +116,7 @@ func TestRun_bundleMismatch(t *testing.T) {
 	cfg := configure(t, server.Endpoints()[0], api)
 	cfg.Bundle = dir
 	log := &lines{seen: make(chan string, 1000)} // more than are logged
-	s := start(t, cfg, func(a *App) { a.log = slog.New(slog.NewTextHandler(log, nil)) })
+	s := startLogging(t, cfg, slog.New(slog.NewTextHandler(log, nil)))
 	other := protocol.Node{
 		ID: "other", Roles: protocol.Roles{Controller: true}, Digest: "sha256:other",
 		Version: protocol.Version{Release: protocol.Release{Major: 1}},

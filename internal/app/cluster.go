@@ -1,79 +1,66 @@
 package app
 
 import (
-	"cmp"
 	"context"
+	"path/filepath"
+	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/cluster"
-	"github.com/lockstep-dev/lockstep/internal/supervise"
-	"github.com/lockstep-dev/lockstep/protocol/membership"
-	"github.com/lockstep-dev/lockstep/report"
+	"github.com/lockstep-dev/lockstep/internal/cluster/backup"
+	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 )
 
-// clusterNow returns the state of the cluster manager and of this node's member.
-func (a *App) clusterNow() httpapi.Cluster {
-	now, members, problem := a.cluster.Status().Get(), a.cluster.Members().Get(), a.memberProblem()
-	out := httpapi.Cluster{
-		Cluster: report.Cluster{
-			State: string(now.State), Since: report.At(now.Since), Transitions: now.Transitions, Error: cmp.Or(now.Problem, problem),
-			Rotation: a.cluster.Rotation().Get().Rotation, Snapshots: a.snapshotsNow(),
-		},
-		Embedded:      a.cfg.Embedded != nil && a.cluster.Membership().Get().Phase != membership.WithoutMember,
-		MemberProblem: problem, Voters: nodeVoters(members, a.warned.Get().troubles),
-	}
-	for _, m := range members {
-		out.Members = append(out.Members, m.Member)
-	}
-	return out
+// This file schedules the snapshots that this node saves by itself (docs/clusters.md#scheduled).
+
+func (p *parts) newSchedule() *backup.Schedule {
+	return backup.NewSchedule(backup.ScheduleConfig{
+		Plan: p.cfg.Snapshots, Client: p.etcd, Votes: p.cluster.HasVoter, DatabaseSize: p.databaseSize, Log: p.log.With("worker", "snapshots"),
+	})
 }
 
-// inCluster returns a worker that, if the sidecars run etcd, waits until the manager has reached
-// the cluster, and then runs. Before that, the data directory may be another sidecar's: with its
-// certificates this one would reach the same etcd, and take over the node ID
-// (docs/protocol.md#duplicate-ids).
-func (a *App) inCluster(run supervise.Worker) supervise.Worker {
-	if a.cfg.Embedded == nil {
-		return run
+// keepSnapshots saves snapshots until ctx ends, if --snapshot-every is set.
+func (p *parts) keepSnapshots(ctx context.Context) error {
+	if p.cfg.Snapshots.Every == 0 {
+		<-ctx.Done()
+		return ctx.Err()
 	}
-	return func(ctx context.Context) error {
-		if err := a.cluster.WaitFinished(ctx); err != nil {
-			<-ctx.Done() // the state Failed ends the sidecar
+	for {
+		_, membersChanged := p.cluster.Members().Load()
+		_, phaseChanged := p.cluster.Membership().Load()
+		if p.cluster.HasVoter() {
+			return p.schedule.Run(ctx)
+		}
+		if !event.Wait(ctx, membersChanged, phaseChanged) {
 			return ctx.Err()
 		}
-		return run(ctx)
 	}
+}
+
+func (p *parts) databaseSize() int64 {
+	size, err := datadir.Layout(p.dataDir()).DatabaseSize()
+	if err != nil { // etcd has just started: the database is small
+		return 0
+	}
+	return size
 }
 
 // dataDir returns the directory of this node's member; empty: etcd runs elsewhere.
-func (a *App) dataDir() string {
-	if a.cfg.Embedded == nil {
+func (p *parts) dataDir() string {
+	if p.cfg.Embedded == nil {
 		return ""
 	}
-	return a.cfg.Embedded.DataDir
+	return p.cfg.Embedded.DataDir
 }
 
-// stateMetric is 1 for the current state of the cluster manager, and 0 for all others.
-type stateMetric struct {
-	app  *App
-	desc *prometheus.Desc
+// issues reports whether this sidecar issues and renews a certificate itself: one of an etcd
+// cluster that the sidecars run.
+func (p *parts) issues(file string) bool {
+	return p.cfg.Embedded != nil && strings.HasPrefix(file, p.cfg.Embedded.DataDir+string(filepath.Separator))
 }
 
-func newStateMetric(a *App) stateMetric {
-	return stateMetric{a, prometheus.NewDesc("lockstep_cluster_state",
-		"1 for the state in which this sidecar is on its way into its etcd cluster, 0 for the others. It must become Running: see cluster.error in /status.",
-		[]string{"state"}, nil)}
-}
-
-// Describe implements prometheus.Collector.
-func (m stateMetric) Describe(c chan<- *prometheus.Desc) { c <- m.desc }
-
-// Collect implements prometheus.Collector.
-func (m stateMetric) Collect(c chan<- prometheus.Metric) {
-	now := m.app.cluster.Status().Get().State
-	for _, state := range cluster.States() {
-		c <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, boolean[state == now], string(state))
-	}
+// joined reports whether this sidecar has reached its cluster.
+func (p *parts) joined() (bool, <-chan struct{}) {
+	now, changed := p.cluster.Status().Load()
+	return now.State == cluster.Running, changed
 }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -9,37 +8,35 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/lockstep-dev/lockstep/internal/buildinfo"
 	"github.com/lockstep-dev/lockstep/internal/endpoints"
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile"
-	"github.com/lockstep-dev/lockstep/report"
 )
 
-// This file wires and shows the publisher of the Service kubernetes
+// This file wires the publisher of the Service kubernetes
 // (docs/protocol.md#kubernetes-service).
 
-// wireService creates the publisher, if the sidecar writes the Service.
-func (a *App) wireService(registry prometheus.Registerer) error {
-	if !a.cfg.KubernetesService {
-		endpoints.New(endpoints.Config{Registerer: registry}) // to register its documented metrics
+// wireEndpoints creates the publisher, if the sidecar writes the Service.
+func (p *parts) wireEndpoints() error {
+	if !p.cfg.KubernetesService {
+		endpoints.New(endpoints.Config{Registerer: p.registry}) // to register its documented metrics
 		return nil
 	}
 	var err error
-	if a.endpoint, err = endpointOf(a.cfg, a.kubeconfig.config.Get().Host); err != nil {
+	if p.endpoint, err = endpointOf(p.cfg, p.kubeconfig.Config().Get().Host); err != nil {
 		return err
 	}
-	api, err := kube.New(a.kubeconfig.transport.Config(), "lockstep/"+buildinfo.Get().Version)
+	api, err := kube.New(p.kubeconfig.Transport().Config(), "lockstep/"+buildinfo.Get().Version)
 	if err != nil {
 		return err
 	}
-	a.publisher = endpoints.New(endpoints.Config{
-		Node: a.id.node, Own: a.endpoint, API: api, Etcd: a.etcd, Fleet: a.follower.Fleet(), Store: a.follower.Store(),
+	p.publisher = endpoints.New(endpoints.Config{
+		Node: p.id.node, Own: p.endpoint, API: api, Etcd: p.etcd, Fleet: p.follower.Fleet(), Store: p.follower.Store(),
 		Parent: endpoints.Parent{Namespace: reconcile.ParentNamespace, Name: reconcile.ParentName},
-		Log:    a.log.With("worker", "endpoints"), Registerer: registry,
+		Log:    p.log.With("worker", "endpoints"), Registerer: p.registry,
 	})
 	return nil
 }
@@ -86,71 +83,21 @@ func ownAddress(host string) (string, error) {
 	case ip.IsLoopback() || ip.IsUnspecified() || ip.IsLinkLocalUnicast():
 		return "", errors.New("is not an address that other machines reach")
 	}
-	addrs, err := net.InterfaceAddrs()
-	if err != nil {
+	switch own, err := nodeaddress.IsOwn(net.IP(ip.AsSlice())); {
+	case err != nil:
 		return "", fmt.Errorf("cannot be compared with the addresses of this machine: %w", err)
-	}
-	if !isOneOf(addrs, net.IP(ip.AsSlice())) {
+	case !own:
 		return "", errors.New("is not an address of this machine")
 	}
 	return ip.Unmap().String(), nil
 }
 
-// endpointNow returns the endpoint for the presence.
-func (a *App) endpointNow() protocol.Endpoint {
-	out := a.endpoint
-	if out.TakesPart() {
-		out.Down = a.apiserverDown()
-	}
-	return out
-}
-
-// apiserverDown reports whether the presence shows that this node's kube-apiserver is not ready.
-func (a *App) apiserverDown() bool {
-	api := a.apiserverShown.Get()
-	return api.Enabled && (!api.Ready || a.turnAnswers.Get().old())
-}
-
 // published reports whether this node's address may still leave the Service. The channel is closed
 // when the answer may have changed; nil: it never changes.
-func (a *App) published() (bool, <-chan struct{}) {
-	if a.publisher == nil {
+func (p *parts) published() (bool, <-chan struct{}) {
+	if p.publisher == nil {
 		return false, nil
 	}
-	state, next := a.publisher.State().Load()
+	state, next := p.publisher.State().Load()
 	return state.MayLeave, next
-}
-
-// serviceChanged returns a channel that is closed when serviceNow changes; nil: it never changes.
-func (a *App) serviceChanged() <-chan struct{} {
-	if a.publisher == nil {
-		return nil
-	}
-	return changed(a.publisher.State().Load())
-}
-
-// serviceNow returns the state of the Service, as the publisher reports it.
-func (a *App) serviceNow() report.Endpoints {
-	if a.publisher == nil {
-		return report.Endpoints{}
-	}
-	return a.publisher.State().Get().Endpoints
-}
-
-// serviceWarnings returns the problems of the Service that an operator has to fix.
-func (a *App) serviceWarnings() []protocol.Warning {
-	if a.publisher == nil {
-		return nil
-	}
-	s := a.serviceNow()
-	switch reason := protocol.Reason(s.Reason); reason {
-	case protocol.NotPublishing, protocol.OtherStore, protocol.ReconcilerRuns, protocol.OtherWriter:
-		return []protocol.Warning{{Reason: reason, Message: "Service kubernetes: " + s.Message, Since: s.Since.Time}}
-	case protocol.Pending, protocol.EndpointsUnread:
-		if s.Problem != "" {
-			return []protocol.Warning{{Reason: reason, Message: "Service kubernetes: " + cmp.Or(s.Problem, s.Message), Since: s.Since.Time}}
-		}
-	default:
-	}
-	return nil
 }

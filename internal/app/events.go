@@ -9,21 +9,22 @@ import (
 
 // wireEvents creates the worker that shows the history as Kubernetes Events. With Config.Reconciler
 // there is none: that sidecar may not use a kube-apiserver at all.
-func (a *App) wireEvents() error {
-	if a.cfg.Reconciler != nil {
+func (p *parts) wireEvents() error {
+	if p.cfg.Reconciler != nil {
 		return nil
 	}
-	api, err := kube.New(a.kubeconfig.transport.Config(), "lockstep/"+buildinfo.Get().Version)
+	api, err := kube.New(p.kubeconfig.Transport().Config(), "lockstep/"+buildinfo.Get().Version)
 	if err != nil {
 		return err
 	}
-	a.events = events.New(events.Config{
-		API: api, Node: a.id.node, Fleet: a.follower.Fleet(), Own: a.journal.Changed(), Read: a.journal.Read,
-		Log: a.log.With("worker", "events"),
+	writer := events.New(events.Config{
+		API: api, Node: p.id.node, Fleet: p.follower.Fleet(), Own: p.journal.Changed(), Read: p.journal.Read,
+		Log: p.log.With("worker", "events"),
 		Leads: func() (bool, <-chan struct{}) {
-			state, stateChanged := a.election.State().Load()
+			state, stateChanged := p.election.State().Load()
 			return state.Election == protocol.Leading, stateChanged
 		},
 	})
+	p.keep("events", writer.Run)
 	return nil
 }

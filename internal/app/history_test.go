@@ -72,7 +72,7 @@ func TestRun_history(t *testing.T) {
 func (s *sidecar) awaitGate(want protocol.Reason) {
 	s.Helper()
 	for {
-		v, gateChanged := s.app.gate.Verdict().Load()
+		v, gateChanged := s.app.roles.Gate().Verdict().Load()
 		if v.Reason == want {
 			return
 		}

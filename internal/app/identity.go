@@ -5,8 +5,8 @@ import (
 	"encoding/hex"
 	"net"
 	"os"
-	"strings"
 
+	"github.com/lockstep-dev/lockstep/internal/machine"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -19,39 +19,20 @@ type identity struct {
 	host      string // the machine's name, for people; empty: unknown
 }
 
-const (
-	machineIDFile = "/etc/machine-id"
-	bootIDFile    = "/proc/sys/kernel/random/boot_id"
-)
-
 func newIdentity(node protocol.NodeID) identity {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never returns an error
 	id := identity{
 		node:      node,
 		instance:  hex.EncodeToString(random[:]),
-		machineID: firstLine(machineIDFile),
-		bootID:    firstLine(bootIDFile),
+		machineID: machine.ID(),
+		bootID:    machine.BootID(),
 	}
 	id.host, _ = os.Hostname() // only shown to people
 	if id.bootID == "" {
 		id.bootID = id.instance
 	}
-	if id.machineID == "" {
-		// In a container, for example. The boot ID identifies the machine as well.
-		id.machineID = firstLine(bootIDFile)
-	}
 	return id
-}
-
-// firstLine returns the first line of a file; empty if it cannot be read.
-func firstLine(path string) string {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	line, _, _ := strings.Cut(strings.TrimSpace(string(b)), "\n")
-	return line
 }
 
 // address returns the URL at which other machines probably reach the listener; empty: unknown.

@@ -1,10 +1,7 @@
 package app
 
 import (
-	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"testing"
 	"time"
 
@@ -24,7 +21,7 @@ func TestRun_deletesItsRecord(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.stop() }()
 	s.awaitReason(protocol.ShuttingDown)
-	awaitRequests(t, api, api.requests.Load()+2*int64(protocol.StoppedAfter/leavePause))
+	awaitRequests(t, api, api.requests.Load()+2*int64(protocol.StoppedAfter/(200*time.Millisecond)))
 	if code, _ := s.get("/readyz"); code != http.StatusServiceUnavailable {
 		t.Errorf("/readyz while the kube-apiserver runs: %d", code)
 	}
@@ -63,55 +60,5 @@ func wantKeys(t *testing.T, raw *clientv3.Client, records, presences int64) {
 	}
 	if got := resp.Responses[1].GetResponseRange().Count; got != presences {
 		t.Errorf("%d presences, want %d", got, presences)
-	}
-}
-
-func TestRefuses(t *testing.T) {
-	answering := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "shutting down", http.StatusInternalServerError)
-	}))
-	t.Cleanup(answering.Close)
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // its backlog accepts, as with a paused process
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = silent.Close() })
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
-	proxy, err := url.Parse(gone.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, tc := range map[string]struct {
-		client http.Client
-		url    string
-		want   bool
-	}{
-		"nothing listens":    {http.Client{}, gone.URL, true},
-		"it answers 500":     {http.Client{}, answering.URL, false},
-		"it does not answer": {http.Client{Timeout: 100 * time.Millisecond}, "http://" + silent.Addr().String(), false},
-		"no such host":       {http.Client{}, "http://no-such-host.invalid", false},
-		"a proxy is missing": {http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(proxy)}}, "http://10.0.0.1", false},
-		"not a URL":          {http.Client{}, "://", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := refuses(t.Context(), &tc.client, tc.url); got != tc.want {
-				t.Errorf("got %t, want %t", got, tc.want)
-			}
-			tc.client.CloseIdleConnections()
-		})
-	}
-}
-
-// The count is from when the first refusal arrived to when the newest was asked for.
-func TestRefusals(t *testing.T) {
-	began := time.Now()
-	r := refusals{first: began, last: began.Add(3 * time.Second)}
-	if got := r.lasted(); got != 3*time.Second {
-		t.Errorf("got %s", got)
-	}
-	r = refusals{first: began, last: began.Add(-time.Millisecond)} // the first one
-	if got := r.lasted(); got != 0 {
-		t.Errorf("after one refusal: got %s", got)
 	}
 }

@@ -3,10 +3,7 @@ package app
 import (
 	"context"
 	"errors"
-	"time"
 
-	"github.com/lockstep-dev/lockstep/event"
-	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/supervise"
 )
 
@@ -25,8 +22,13 @@ func (a *App) Run(ctx context.Context) error {
 	defer member.End()
 	serving := supervise.NewGroup(ctx)
 	defer serving.End()
-	a.startServing(member, serving)
-	a.log.Info("sidecar started", "url", a.URL(), "version", a.local.Get().Version.String(), "digest", a.local.Get().Digest)
+	member.Start("cluster", a.supervisor.Contain("cluster", a.cluster.Run))
+	serving.Start("api", func(ctx context.Context) error { return a.server.Run(ctx, a.listener) })
+	for _, w := range a.workers {
+		serving.Start(w.name, a.supervisor.Keep(w.name, w.run, nil))
+	}
+	local := a.show.Local.Get()
+	a.log.Info("sidecar started", "url", a.url, "version", local.Version.String(), "digest", local.Digest)
 	err := a.roles.Run(ctx, member, serving)
 	serving.End()
 	member.End()
@@ -34,88 +36,26 @@ func (a *App) Run(ctx context.Context) error {
 	if err != nil {
 		a.keepRecording()
 	}
-	err = errors.Join(err, a.unlock(), a.etcd.Close())
+	for _, end := range a.ends {
+		err = errors.Join(err, end())
+	}
+	err = errors.Join(err, a.etcd.Close())
 	a.registries.release()
 	a.log.Info("stopped")
 	return err
 }
 
-// startServing starts the cluster manager, the API, and the workers that follow the facts that it
-// shows.
-func (a *App) startServing(member, serving *supervise.Group) {
-	member.Start("cluster", a.supervisor.Contain("cluster", a.cluster.Run))
-	serving.Start("api", func(ctx context.Context) error { return a.server.Run(ctx, a.listener) })
-	keep := func(name string, run supervise.Worker) { serving.Start(name, a.supervisor.Keep(name, run, nil)) }
-	keep("liveness", a.live.run)
-	keep("snapshot", a.keepSnapshot)
-	keep("status", a.store.Run)
-	keep("fleet", a.follower.Run)
-	keep("etcd-servers", a.watchEtcdServers)
-	keep("kubeconfig", a.kubeconfig.run)
-	for _, k := range a.reviewKubeconfigs {
-		keep("review-kubeconfig", k.run)
+// keepRecording writes the recording into the data directory when the sidecar ends by an error.
+// Without a data directory there is no safe place to write to. Before etcd was reached, the
+// directory may be in use by another sidecar, or refused: keepRecording leaves it alone, and there
+// is little to record.
+func (a *App) keepRecording() {
+	if a.recording == "" || !a.etcd.Contact().Get().Reached() {
+		return
 	}
-	keep("apiserver-version", a.pollVersion)
-	keep("other-apiserver", a.keepOtherAPIServer)
-	keep("certificates", a.watchCertificates)
-	keep("check", func(ctx context.Context) error { return a.etcd.KeepChecking(ctx, a.cfg.LeaseTTL) })
-	keep("bundle", a.watchBundle)
-	keep("digests", a.watchDigests)
-	keep("warnings", a.keepWarnings)
-	keep("clocks", a.watchClocks)
-	keep("override", a.keepOverride)
-	keep("happenings", a.keepHistory)
-	keep("history", a.journal.Run)
-	if a.events != nil {
-		keep("events", a.events.Run)
+	if err := a.recorder.WriteFile(a.recording); err != nil {
+		a.log.Warn("the recording was not written", "err", err)
+		return
 	}
-	keep("etcd-problem", a.watchEtcdProblem)
-	if a.cfg.Embedded != nil {
-		keep("servers", a.inCluster(a.followServers))
-		keep("member-health", a.watchMember)
-		keep("snapshots", a.inCluster(a.keepSnapshots))
-	}
-	keep("turns", a.inCluster(a.keepTurns))
-	if a.cfg.Services != "" {
-		keep("service-turns", a.inCluster(a.keepServiceTurns))
-	}
-	if a.publisher != nil {
-		keep("endpoints", a.publisher.Run)
-	}
-	if a.cfg.APIServerReadyz {
-		keep("apiserver", a.pollAPIServer)
-	}
-}
-
-// showLimit bounds how long closeGate waits for the API to show the verdict.
-const showLimit = time.Second
-
-// closeGate closes the gate and returns when /readyz shows it. It runs before all other steps of a
-// stop.
-func (a *App) closeGate(ctx context.Context, err error) {
-	if duplicate, found := errors.AsType[*fleet.DuplicateError](err); found {
-		a.gate.Duplicate(duplicate.Error())
-	} else {
-		a.gate.Stop()
-	}
-	// ctx may have ended already, so this wait uses its own limit.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), showLimit)
-	defer cancel()
-	_ = a.awaitShown(ctx) // the stop continues either way
-}
-
-// after returns a worker that waits until ready is not zero, and then runs.
-func after[T comparable](ready *event.Value[T], run func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		var none T
-		for {
-			now, readyChanged := ready.Load()
-			if now != none {
-				return run(ctx)
-			}
-			if !event.Wait(ctx, readyChanged) {
-				return ctx.Err()
-			}
-		}
-	}
+	a.log.Info("recording written", "file", a.recording)
 }

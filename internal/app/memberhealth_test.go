@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
 	"github.com/lockstep-dev/lockstep/report"
@@ -20,7 +19,7 @@ func TestWatchMember(t *testing.T) {
 	s.awaitReason(protocol.Ready)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	go func() { defer close(ended); _ = s.app.watchMember(ctx) }()
+	go func() { defer close(ended); _ = s.app.cluster.RunHealth(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
 
 	slow := membership.Durations{Count: 2, Buckets: []membership.DurationBucket{{UpTo: 2.048}, {UpTo: 4.096, Count: 2}}}
@@ -37,26 +36,4 @@ func TestWatchMember(t *testing.T) {
 			return w.Reason == "EtcdLeaderChanges" && w.Subject == "" && strings.Contains(w.Message, "changed 5 times within the last 10 minutes")
 		})
 	})
-}
-
-func TestLostMembers(t *testing.T) {
-	members := func(healthy ...bool) (out []cluster.Observed) {
-		for i, h := range healthy {
-			out = append(out, cluster.Observed{Member: report.Member{ID: string(rune('1' + i)), Node: "cp-" + string(rune('1'+i)), Healthy: h}})
-		}
-		return out
-	}
-	for _, tc := range []struct {
-		before, now []cluster.Observed
-		want        []string
-	}{
-		{nil, members(true, false), nil},
-		{members(true, true, false), members(true, false, false), []string{"cp-2"}},
-		{members(true, false), members(true, true), nil},
-		{members(true, true), members(false), []string{"cp-1"}},
-	} {
-		if got := lostMembers(tc.before, tc.now); !slices.Equal(got, tc.want) {
-			t.Errorf("from %v to %v: got %v, want %v", tc.before, tc.now, got, tc.want)
-		}
-	}
 }

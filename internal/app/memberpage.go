@@ -7,15 +7,15 @@ import (
 
 // memberMetrics returns a function that reads the metrics of this node's etcd member; nil: etcd
 // runs elsewhere.
-func (a *App) memberMetrics() func(context.Context) ([]byte, error) {
-	if a.cfg.Embedded == nil {
+func (p *parts) memberMetrics() func(context.Context) ([]byte, error) {
+	if p.cfg.Embedded == nil {
 		return nil
 	}
-	own := a.cfg.Etcd.Endpoints[0] // this node's own member: the client may use others
+	own := p.cfg.Etcd.Endpoints[0] // this node's own member: the client may use others
 	return func(ctx context.Context) ([]byte, error) {
-		if !a.cfg.Embedded.HasMember() {
+		if !p.cfg.Embedded.HasMember() {
 			return nil, errors.New("this node has no etcd member")
 		}
-		return a.etcd.ServerMetrics(ctx, own)
+		return p.etcd.ServerMetrics(ctx, own)
 	}
 }

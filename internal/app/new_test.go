@@ -8,22 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
-	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
-
-func TestLocalOf(t *testing.T) {
-	b, err := bundle.Open(bundle.BuiltinName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := localOf(Config{NodeID: "me", ExpireDeadNodes: time.Hour, EtcdElectionTimeout: 5 * time.Second}, b)
-	if got.ID != "me" || got.FenceAfter != time.Hour || got.EtcdElectionTimeout != 5*time.Second || got.Digest != b.Digest {
-		t.Errorf("got %+v", got)
-	}
-}
 
 func TestNew_badInput(t *testing.T) {
 	api := newCountingAPI(t)

@@ -22,10 +22,15 @@ func TestKeepRecording(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	dir := t.TempDir()
-	a := &App{cfg: Config{Embedded: &cluster.Embedded{DataDir: dir}}, etcd: client, log: slog.New(slog.DiscardHandler)}
-	a.record(nil)
-	a.trace(trace.Event{Elected: &trace.Elected{Epoch: 7}})
-	file := datadir.Layout(dir).Recording()
+	p := &parts{
+		cfg: Config{Embedded: &cluster.Embedded{DataDir: dir}},
+		app: &App{etcd: client, log: slog.New(slog.DiscardHandler), recorder: trace.NewRecorder(recordingSize)},
+	}
+	if err := p.wireTrace(); err != nil {
+		t.Fatal(err)
+	}
+	p.trace(trace.Event{Elected: &trace.Elected{Epoch: 7}})
+	a, file := p.app, datadir.Layout(dir).Recording()
 
 	a.keepRecording()
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {

@@ -5,11 +5,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/lockstep-dev/lockstep/httpapi/reviews"
 	"github.com/lockstep-dev/lockstep/internal/buildinfo"
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/internal/kubeconfig"
 )
 
 // Reviews configures the kube-apiservers that decide who may read the HTTP API. The zero value:
@@ -21,8 +20,8 @@ type Reviews struct {
 }
 
 // newReviewer returns the reviewer of clients; nil: none is configured.
-func (a *App) newReviewer(registry prometheus.Registerer) (*reviews.Reviewer, error) {
-	want := a.cfg.Reviews
+func (p *parts) newReviewer() (*reviews.Reviewer, error) {
+	want := p.cfg.Reviews
 	if want.Authorization == "" {
 		return nil, nil
 	}
@@ -31,11 +30,11 @@ func (a *App) newReviewer(registry prometheus.Registerer) (*reviews.Reviewer, er
 		if _, known := clients[path]; known {
 			continue
 		}
-		file, err := a.kubeconfigAt(path)
+		file, err := p.kubeconfigAt(path)
 		if err != nil {
 			return nil, err
 		}
-		client, err := kube.New(file.transport.Config(), "lockstep-reviews/"+buildinfo.Get().Version)
+		client, err := kube.New(file.Transport().Config(), "lockstep-reviews/"+buildinfo.Get().Version)
 		if err != nil {
 			return nil, err
 		}
@@ -45,21 +44,20 @@ func (a *App) newReviewer(registry prometheus.Registerer) (*reviews.Reviewer, er
 	}
 	return reviews.New(reviews.Config{
 		Authentication: clients[want.Authentication], Authorization: clients[want.Authorization],
-		TokenTTL: want.TokenTTL, AllowedTTL: want.AllowedTTL, DeniedTTL: want.DeniedTTL, Registerer: registry,
+		TokenTTL: want.TokenTTL, AllowedTTL: want.AllowedTTL, DeniedTTL: want.DeniedTTL, Registerer: p.registry,
 	}), nil
 }
 
 // kubeconfigAt returns the kubeconfig of a file: this node's own, or another one, which is also
 // read again after changes.
-func (a *App) kubeconfigAt(path string) (*kubeconfig, error) {
-	if path == a.cfg.Kubeconfig {
-		return a.kubeconfig, nil
+func (p *parts) kubeconfigAt(path string) (*kubeconfig.File, error) {
+	if path == p.cfg.Kubeconfig {
+		return p.kubeconfig, nil
 	}
-	file, err := newKubeconfig(path, a.log.With("worker", "review-kubeconfig"))
+	file, err := kubeconfig.Open(path, kubeconfig.Anywhere, p.log.With("worker", "review-kubeconfig"))
 	if err != nil {
 		return nil, err
 	}
-	file.anywhere = true
-	a.reviewKubeconfigs = append(a.reviewKubeconfigs, file)
+	p.keep("review-kubeconfig", file.Run)
 	return file, nil
 }

@@ -47,22 +47,6 @@ func TestRun_etcdAwayAtStart(t *testing.T) {
 	s.awaitReason(protocol.Ready)
 }
 
-// An etcd that is full is found although nothing is written.
-func TestAskIfFull(t *testing.T) {
-	server, raw, api := ledByNewer(t)
-	s := start(t, configure(t, server.Endpoints()[0], api))
-	s.awaitReason(protocol.Ready)
-	s.app.askIfFull(t.Context())
-	if got := s.app.etcdProblem.Get(); got != (etcdProblem{}) {
-		t.Errorf("got %+v", got)
-	}
-	etcdtest.Fill(t, raw)
-	s.app.askIfFull(t.Context())
-	if got := s.app.etcdProblem.Get(); !got.full || !strings.Contains(got.text, " alarm disarm") {
-		t.Errorf("got %+v", got)
-	}
-}
-
 func TestRun_etcdAwayLater(t *testing.T) {
 	server, _, api := ledByNewer(t)
 	proxy := etcdtest.NewProxy(t, server.Addr())
@@ -107,11 +91,11 @@ func TestRun_lostEvent(t *testing.T) {
 func TestRun_fences(t *testing.T) {
 	server, _, api := ledByNewer(t)
 	proxy := etcdtest.NewProxy(t, server.Addr())
-	s := start(t, configure(t, "http://"+proxy.Addr(), api), func(a *App) {
-		event.Update(a.local, func(l protocol.Local) protocol.Local { l.FenceAfter = 2 * time.Second; return l })
+	s := start(t, configure(t, "http://"+proxy.Addr(), api), func(p *parts) {
+		event.Update(p.bundle.Local(), func(l protocol.Local) protocol.Local { l.FenceAfter = 2 * time.Second; return l })
 	})
 	s.awaitReason(protocol.Ready)
-	first := s.app.registrar.Registration().Get().Revision
+	first := s.parts.roles.Registrar().Registration().Get().Revision
 	proxy.Cut(etcdtest.Blackhole)
 	s.awaitReason(protocol.Fenced)
 	if code, body := s.get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "[-]registered failed: Fenced") {
@@ -122,7 +106,7 @@ func TestRun_fences(t *testing.T) {
 	}
 	proxy.Restore()
 	s.awaitReason(protocol.Ready)
-	if again := s.app.registrar.Registration().Get().Revision; again <= first {
+	if again := s.parts.roles.Registrar().Registration().Get().Revision; again <= first {
 		t.Errorf("ready again with the registration of revision %d", again)
 	}
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
-	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
@@ -79,7 +78,7 @@ func (s *sidecar) awaitElectionShown(want protocol.ElectionState) {
 	ctx, cancel := context.WithTimeout(s.Context(), 20*time.Second)
 	defer cancel()
 	for {
-		now, next := s.app.shown.Load()
+		now, next := s.parts.shown.Load()
 		if now.Election == want {
 			return
 		}
@@ -214,29 +213,5 @@ func TestServices_inUse(t *testing.T) {
 	}
 	if err := lock.Close(); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// Members that are replaced one after another leave services with fewer servers, which is said.
-func TestMissingServers(t *testing.T) {
-	members := func(servers ...string) cluster.Membership { return cluster.Membership{Servers: servers} }
-	used := ""
-	for _, step := range []struct {
-		now  cluster.Membership
-		used string
-		want []string
-	}{
-		{members(), "", nil},
-		{members("a", "b", "c"), "a,b,c", nil},
-		{members("b", "c", "e"), "a,b,c", []string{"a"}},
-		{members("c", "e", "f"), "a,b,c", []string{"a", "b"}},
-		{members("e", "f", "g"), "e,f,g", nil},
-		{cluster.Membership{Local: true, Servers: []string{"h", "e"}}, "h", nil},
-		{cluster.Membership{Local: true, Servers: []string{"h"}}, "h", nil},
-	} {
-		used = serversFor(used, step.now)
-		if got := missingServers(used, step.now); used != step.used || !slices.Equal(got, step.want) {
-			t.Errorf("members %v: got %q without %q, want %q without %q", step.now.Servers, used, got, step.used, step.want)
-		}
 	}
 }

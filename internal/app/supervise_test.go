@@ -1,7 +1,7 @@
 package app
 
 import (
-	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,40 +9,35 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/supervise"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // A panic of a worker that cannot be started again ends the sidecar in order, and not
 // the process.
 func TestRun_panicEndsInOrder(t *testing.T) {
 	server, _, api := ledByNewer(t)
-	s := start(t, configure(t, server.Endpoints()[0], api), func(a *App) {
-		a.presence = fleet.NewPresence(fleet.PresenceConfig{
-			Client: a.etcd, Node: "me", TTL: 3 * time.Second, Shown: a.shown, Log: a.log, Beat: func() <-chan struct{} { panic("on purpose") },
+	s := start(t, configure(t, server.Endpoints()[0], api), func(p *parts) {
+		p.presence = fleet.NewPresence(fleet.PresenceConfig{
+			Client: p.etcd, Node: "me", TTL: 3 * time.Second, Shown: p.shown, Log: p.log, Beat: func() <-chan struct{} { panic("on purpose") },
 		})
 	})
 	if err := s.ended(); err == nil || err.Error() != "presence: panic: on purpose" {
 		t.Errorf("it ended with %v", err)
 	}
-	if got := s.app.snapshot.Get().Gate.Verdict; got.Reason != protocol.ShuttingDown {
+	if got := s.app.show.Snapshot().Get().Gate.Verdict; got.Reason != protocol.ShuttingDown {
 		t.Errorf("the last verdict was %+v", got)
 	}
 }
 
 // A worker that fails is a warning for as long as it lasts.
 func TestWarnings_workerFailed(t *testing.T) {
-	a, err := New(configure(t, "http://127.0.0.1:1", newCountingAPI(t)), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
+	server, _, api := ledByNewer(t)
+	s := start(t, configure(t, server.Endpoints()[0], api))
 	since := time.Now().Add(-time.Minute)
-	a.supervisor = supervise.New(slog.New(slog.DiscardHandler), nil)
-	failures := []supervise.Failure{{Worker: "kubernetes", Problem: "panic: on purpose", Since: since, Times: 3}}
-	a.supervisor.Failures().Set(failures)
-	for _, w := range a.warningsNow(warned{}, time.Now()).shown {
-		if w.Reason == protocol.WorkerFailed && w.Since.Equal(since) && strings.Contains(w.Message, `"kubernetes" of this sidecar failed 3 times`) {
-			return
-		}
-	}
-	t.Error("there is no warning")
+	s.app.supervisor.Failures().Set([]supervise.Failure{{Worker: "kubernetes", Problem: "panic: on purpose", Since: since, Times: 3}})
+	s.awaitFleet("the warning", func(r report.Status) bool {
+		return slices.ContainsFunc(r.Warnings, func(w report.Warning) bool {
+			return w.Reason == string(protocol.WorkerFailed) && w.Since.Equal(since) && strings.Contains(w.Message, `"kubernetes" of this sidecar failed 3 times`)
+		})
+	})
 }

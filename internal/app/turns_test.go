@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
+	"github.com/lockstep-dev/lockstep/internal/machine"
 )
 
 // The sidecar ends the turn of a reboot of its machine, and no other one.
@@ -26,7 +27,7 @@ func TestKeepTurns(t *testing.T) {
 		}
 		return resp.Header.Revision
 	}
-	held("reboot", firstLine(bootIDFile)) // the machine did not stop yet
+	held("reboot", machine.BootID()) // the machine did not stop yet
 	s := start(t, configure(t, server.Addr(), newCountingAPI(t)))
 	s.awaitStatus("that it waits for objects", func(r statusReport) bool { return r.Etcd.Connected && len(r.Fleet.Nodes) == 1 })
 	if resp, err := raw.Get(t.Context(), keys.Turn("me")); err != nil || len(resp.Kvs) != 1 {

@@ -167,6 +167,7 @@ type Manager struct {
 	until    <-chan struct{} // closed when steps of it must end
 
 	observed *event.Value[[]Observed]
+	health   *event.Value[Health]
 	rotation *event.Value[rotation.State]
 	warned   bool // the problem was logged as a warning; only the goroutine of Run uses it
 }
@@ -186,7 +187,7 @@ func NewManager(cfg Config) *Manager {
 		status: event.New(Status{State: New, Since: time.Now()}),
 		member: event.New(member.State{}), measures: event.New(membership.Measures{}), held: event.New(false),
 
-		observed: event.New[[]Observed](nil), rotation: event.New(rotation.State{}),
+		observed: event.New[[]Observed](nil), health: event.New(Health{}), rotation: event.New(rotation.State{}),
 	}
 	m.shared = newSharer(cfg.Client, m.log, cfg.node(), Membership{
 		CAFile: cfg.Reach.CAFile, CertFile: cfg.Reach.CertFile, KeyFile: cfg.Reach.KeyFile,

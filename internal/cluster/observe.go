@@ -12,6 +12,8 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -118,4 +120,41 @@ func keepSince(now, before []Observed, at time.Time) []Observed {
 func byNode(members []Observed) []Observed {
 	sorting.By(members, func(a, b Observed) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.ID, b.ID)) })
 	return members
+}
+
+// Voters returns the voters of a cluster that the sidecars run, and whether they answer. The channel is closed when
+// they change.
+func (m *Manager) Voters() ([]protocol.TurnVoter, <-chan struct{}) {
+	members, changed := m.observed.Load()
+	var out []protocol.TurnVoter
+	for _, o := range members {
+		if !o.Learner {
+			out = append(out, protocol.TurnVoter{Node: protocol.NodeID(o.Node), Answers: o.Healthy})
+		}
+	}
+	return out, changed
+}
+
+// InCluster returns a worker that, if the sidecars run etcd, waits until this node has reached its
+// cluster, and then runs. Before that, the data directory may be another sidecar's: with its
+// certificates this one would reach the same etcd, and take over the node ID
+// (docs/protocol.md#duplicate-ids).
+func (m *Manager) InCluster(run func(context.Context) error) func(context.Context) error {
+	if m.cfg.Embedded == nil {
+		return run
+	}
+	return func(ctx context.Context) error {
+		if err := m.WaitFinished(ctx); err != nil {
+			<-ctx.Done() // the state Failed ends the sidecar
+			return ctx.Err()
+		}
+		return run(ctx)
+	}
+}
+
+// HasVoter reports whether this node runs a voting member. Then it holds the key of the CA, which a
+// restore needs.
+func (m *Manager) HasVoter() bool {
+	own := func(o Observed) bool { return m.cfg.Embedded != nil && o.Node == m.cfg.Embedded.Node && !o.Learner }
+	return m.Membership().Get().Phase == membership.Working && slices.ContainsFunc(m.observed.Get(), own)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 )
 
 // Missing says why an address cannot be used on this machine now: the machine does not
@@ -17,6 +18,18 @@ func Missing(address string) string {
 	}
 	_ = socket.Close() // nothing was sent
 	return ""
+}
+
+// IsOwn reports whether an address belongs to an interface of this machine.
+func IsOwn(ip net.IP) (bool, error) {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(addrs, func(a net.Addr) bool {
+		n, ok := a.(*net.IPNet)
+		return ok && n.IP.Equal(ip)
+	}), nil
 }
 
 // Malformed says why an address cannot be that of a node on any machine; empty: it can.

@@ -13,26 +13,16 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 )
 
-// Turn is this node's turn to change its services, as the Server knows it.
-type Turn struct {
-	Has nodeservices.Turn
-	// Alone: no other registered controller is known.
-	Alone bool
-}
-
-// Pending follows which changed services wait for a turn, for people; empty: none.
-func (s *Server) Pending() *event.Value[string] { return s.pending }
-
 // keepLoaded puts changes of the services directory into use until ctx ends. Services that clients
 // use wait for this node's turn (docs/protocol.md#service-turns).
 func (s *Server) keepLoaded(ctx context.Context) error {
 	var closedSince time.Time // since when the gate is closed; zero: it is open
 	for {
 		found, foundChanged := s.found.Load()
-		turn, turnChanged := s.cfg.Turn.Load()
+		now, turnChanged := s.turn.Load()
 		state, stateChanged := s.supervised.State().Load()
-		gate, gateChanged := s.cfg.Displayed.Load()
-		facts := nodeservices.RestartFacts{Turn: turn.Has, Alone: turn.Alone}
+		gate, gateChanged := s.gate.Shown().Load()
+		facts := nodeservices.RestartFacts{Turn: now.has, Alone: now.alone}
 		if gate.Ready {
 			closedSince = time.Time{}
 		} else {
@@ -51,7 +41,7 @@ func (s *Server) keepLoaded(ctx context.Context) error {
 			s.loaded.Set(next)
 		}
 		set(s.pending, waiting(names))
-		if s.changing.Get() && s.Changed() {
+		if s.changing.Get() && s.changed() {
 			s.changing.Set(false)
 		}
 		limited, cancel := ctx, func() {}
@@ -86,12 +76,12 @@ func waiting(names []string) string {
 	return fmt.Sprintf("start again what has changed: %s", strings.Join(names, ", "))
 }
 
-// Changed reports whether all services of the controller role are ready with the current content of
+// changed reports whether all services of the controller role are ready with the current content of
 // the directory, and none waits for a turn.
-func (s *Server) Changed() bool {
+func (s *Server) changed() bool {
 	if s.pending.Get() != "" {
 		return false
 	}
-	wanted := service.OfRole(s.supervised.expanded(s.cfg.Variables.Get()), protocol.RoleController)
+	wanted := service.OfRole(s.supervised.expanded(s.cfg.Services.Variables.Get()), protocol.RoleController)
 	return s.supervised.State().Get().Unready(wanted) == ""
 }

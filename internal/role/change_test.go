@@ -2,6 +2,7 @@ package role
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -25,11 +26,12 @@ func newChangeRig(t *testing.T) *changeRig {
 	r := &changeRig{supervisedRig: newSupervisedRigOf(t, nil, process("api", protocol.RoleController, "/1"))}
 	r.variables.Set(service.Variables{EtcdServers: "http://a"})
 	r.server = &Server{
-		cfg: ServerConfig{
-			Turn: event.New(Turn{}), Displayed: event.New(status.Verdict{Verdict: protocol.Verdict{Ready: true}}), Variables: r.variables,
-		},
+		cfg:        ServerConfig{Services: ServicesConfig{Variables: r.variables}},
+		gate:       status.NewGate(status.GateConfig{Local: event.New(protocol.Local{}), Log: slog.New(slog.DiscardHandler)}),
+		turn:       event.New(turn{}),
 		supervised: r.supervised, loaded: r.loaded, found: event.New(r.loaded.Get()), pending: event.New(""), changing: event.New(false),
 	}
+	r.server.gate.Show(status.Verdict{Verdict: protocol.Verdict{Ready: true}})
 	r.controller.Start()
 	<-time.After(time.Second)
 	r.want("start api /1")
@@ -46,7 +48,7 @@ func (r *changeRig) change(command string) {
 }
 
 func (r *changeRig) gate(isOpen bool) {
-	r.server.cfg.Displayed.Set(status.Verdict{Verdict: protocol.Verdict{Ready: isOpen}})
+	r.server.gate.Show(status.Verdict{Verdict: protocol.Verdict{Ready: isOpen}})
 	synctest.Wait()
 }
 
@@ -59,11 +61,11 @@ func TestServer_keepLoaded(t *testing.T) {
 			r.change("/2")
 			<-time.After(time.Hour)
 			r.want()
-			if r.server.Pending().Get() == "" {
+			if r.server.pending.Get() == "" {
 				t.Error("the service waits, and that is not shown")
 			}
 			if known {
-				r.server.cfg.Turn.Set(Turn{Has: nodeservices.TurnTaken})
+				r.server.turn.Set(turn{has: nodeservices.TurnTaken})
 				<-time.After(time.Hour)
 				r.want()
 			}
@@ -73,7 +75,7 @@ func TestServer_keepLoaded(t *testing.T) {
 			if r.server.changing.Get() {
 				t.Error("nothing has stopped, and the gate is held")
 			}
-			r.server.cfg.Turn.Set(Turn{Has: nodeservices.TurnDrained})
+			r.server.turn.Set(turn{has: nodeservices.TurnDrained})
 			<-time.After(time.Millisecond)
 			synctest.Wait()
 			if !r.server.changing.Get() {
@@ -81,7 +83,7 @@ func TestServer_keepLoaded(t *testing.T) {
 			}
 			<-time.After(2 * time.Second)
 			r.want("stop api /1", "start api /2")
-			if r.server.changing.Get() || !r.server.Changed() || r.server.Pending().Get() != "" {
+			if r.server.changing.Get() || !r.server.changed() || r.server.pending.Get() != "" {
 				t.Error("the service is ready, and the gate is held")
 			}
 		})
@@ -92,7 +94,7 @@ func TestServer_keepLoaded(t *testing.T) {
 func TestServer_keepLoaded_gateOpensInTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t)
-		r.server.cfg.Turn.Set(Turn{Has: nodeservices.TurnDrained})
+		r.server.turn.Set(turn{has: nodeservices.TurnDrained})
 		r.change("/2")
 		<-time.After(time.Hour)
 		r.want()

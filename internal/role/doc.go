@@ -11,25 +11,32 @@
 //	Registrar.Registration   Registrar   Gate
 //	Server.Loaded            Server      Supervised, caller
 //	Server.Problem           Server      caller
-//	Server.Pending           Server      caller
 //	Server.changing          Server      Kubernetes
 //	Disk.Roles               Fetcher     Fetcher
 //	Disk.StartedFor          Kubernetes  Kubernetes
 //	Disk.Started             Supervised  Supervised
+//	Gate.Shown               Gate        Kubernetes, roles
 //	RegistrarConfig.Fleet    caller      Fetcher
 //	RegistrarConfig.Presence caller      Kubernetes
-//	ServerConfig.Variables   caller      Supervised, roles
-//	ServerConfig.Turn        caller      roles
-//	ServerConfig.Displayed   caller      Kubernetes, roles
-//	ServerConfig.Leads       caller      Kubernetes
-//	ServerConfig.Published   caller      Kubernetes, Server
-//	ServerConfig.Member      caller      ControlPlane
+//	ServicesConfig.Variables caller      Supervised, roles
+//	ElectionConfig.Leads     caller      Kubernetes, Leaver
+//	APIServerConfig.Published caller     Kubernetes, Server
+//	ServerConfig.Cluster     caller      ControlPlane, roles
+//
+// The gate and the services form a loop. A service stops only when clients see a closed gate, so the
+// gate keeps what they see, beside what it decides:
+//
+//	verdict: Gate decides it (Gate.Verdict)
+//	    -> rendered: the caller shows it at /readyz, and calls Gate.Show (Gate.Shown)
+//	    -> services: Kubernetes starts or stops them (Kubernetes.Facts, Kubernetes.Withheld)
+//	    -> registration: Registrar waits for the services (Registrar.Registration)
+//	    -> verdict
 //
 // Fetcher reads the roles from the node's record and keeps them on disk: they are used while etcd
 // does not answer. First returns the roles for a new record. Kubernetes starts and stops the
 // services of the controller role, and a follower the services of another role. Supervised runs the
-// processes of both; Of follows whether the services of a role run. Registrar and Gate are types of
-// packages fleet and status. The package does not decide the order of steps:
+// processes of both; Of follows whether the services of a role run. Registrar and Leaver are types of
+// package fleet, and Gate is one of package status. The package does not decide the order of steps:
 // nodeservices.Next and membership.NextStep do.
 //
 // ControlPlane starts and stops the node's etcd member. It writes no value here: the Member
@@ -37,7 +44,8 @@
 // election runs only while Withheld is empty: Server wraps it.
 //
 // A worker of roles reads the services directory and passes changes to Supervised. A change that
-// needs a turn (nodeservices.JudgeRestart) waits until Turn reports one.
+// needs a turn (nodeservices.JudgeRestart) waits for one: another worker of roles takes it, and ends it
+// (package turns).
 //
 // Server wires the workers, and starts and stops a node in order. A node without services takes the
 // same path: its list of services is empty, and counts as ready.

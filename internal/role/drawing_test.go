@@ -129,7 +129,8 @@ func (d *drawing) findValues() {
 }
 
 // isValue reports whether an expression of this type can be followed: an event value, or a
-// function that returns a channel. A Member is followed too, by asking it.
+// function that returns a channel. A Member and its Cluster are followed too, by
+// asking them.
 func (d *drawing) isValue(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.StarExpr:
@@ -141,7 +142,7 @@ func (d *drawing) isValue(e ast.Expr) bool {
 			return is
 		})
 	}
-	return dotted(e) == "Member"
+	return dotted(e) == "Member" || dotted(e) == "Cluster"
 }
 
 // eachAssignment calls do with each field that a function sets, and the assigned expression.
@@ -242,6 +243,8 @@ func ofOthers(e ast.Expr) string {
 	case len(path) != 3 || path[2] == "Run":
 	case path[0] == "s" && path[1] == "registrar":
 		return "Registrar." + path[2]
+	case path[0] == "s" && path[1] == "gate" && path[2] == "Shown":
+		return "Gate.Shown"
 	case path[0] == "cfg" && (path[1] == "Registrar" || path[1] == "Gate"):
 		return path[1] + "Config." + path[2]
 	}
@@ -263,14 +266,18 @@ func (d *drawing) findReadersInNewServer() {
 			switch n := n.(type) {
 			case *ast.CompositeLit:
 				if name, is := strings.CutSuffix(dotted(n.Type), "Config"); is {
+					name = strings.TrimPrefix(name, "fleet.")
 					for _, field := range n.Elts {
 						add(name, field.(*ast.KeyValueExpr).Value)
 					}
 				}
 			case *ast.AssignStmt:
 				for i, to := range n.Lhs {
-					if path := strings.Split(dotted(to), "."); len(path) == 3 && path[0] == "cfg" {
+					switch path := strings.Split(dotted(to), "."); {
+					case len(path) == 3 && path[0] == "cfg":
 						add(path[1], n.Rhs[i])
+					case dotted(to) == "s.kubernetes.cfg.Shown":
+						add("Kubernetes", n.Rhs[i])
 					}
 				}
 			case *ast.CallExpr:

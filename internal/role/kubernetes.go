@@ -46,7 +46,7 @@ type KubernetesConfig struct {
 	Reads    bool   // there is a services directory, possibly without a service of the role
 	Release  string // of this sidecar
 
-	// Shown is the gate's verdict, as /readyz shows it.
+	// Shown is the gate's verdict that clients see.
 	Shown *event.Value[status.Verdict]
 	// Leads is whether this node may still hold the leader's key.
 	Leads *event.Value[bool]

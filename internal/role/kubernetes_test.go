@@ -325,10 +325,12 @@ func TestServer_stop(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRigAtRest(t, Running{None: true, All: true, Ready: true}, "")
+			log := slog.New(slog.DiscardHandler)
 			s := &Server{kubernetes: r.worker, phase: event.New(phaseWaits), cfg: ServerConfig{
-				CloseGate: func(context.Context, error) { r.services.note("gate closes") },
-				Published: r.worker.cfg.Published, ShutdownDelay: 5 * time.Second, Log: slog.New(slog.DiscardHandler),
+				APIServer: APIServerConfig{Published: r.worker.cfg.Published}, ShutdownDelay: 5 * time.Second, Log: log,
 			}}
+			s.gate = status.NewGate(status.GateConfig{Local: event.New(protocol.Local{}), Log: log})
+			_, gateCloses := s.gate.Verdict().Load()
 			s.supervised = NewSupervised(SupervisedConfig{Loaded: event.New([]service.Service{}), Variables: event.New(service.Variables{}), Log: s.cfg.Log})
 			leading := supervise.NewGroup(t.Context())
 			leading.Start("election", func(ctx context.Context) error {
@@ -343,6 +345,11 @@ func TestServer_stop(t *testing.T) {
 				cancel()
 			}
 			var run sync.WaitGroup
+			run.Go(func() {
+				<-gateCloses
+				r.services.note("gate closes")
+				s.gate.Show(s.gate.Verdict().Get())
+			})
 			if tc.leaves {
 				run.Go(func() {
 					<-time.After(time.Second)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -19,64 +18,12 @@ import (
 	"github.com/lockstep-dev/lockstep/status"
 )
 
-// ServerConfig configures a Server. All fields are required, unless their comments say otherwise.
-type ServerConfig struct {
-	Node    protocol.NodeID
-	First   protocol.Roles // for a new record of this node
-	Release string         // of this sidecar
-
-	// Registrar and Gate are complete except for the fields that NewServer sets: Services and First,
-	// Registration and Withheld.
-	Registrar fleet.RegistrarConfig
-	Gate      status.GateConfig
-	// Presence keeps the presence, Shown publishes gate and election in it, and Election takes part in
-	// the election. The node ends at any error of Election except its context's own error.
-	Presence, Shown, Election supervise.Worker
-	// Enter returns a worker that waits until this node's cluster is reached, and then runs.
-	Enter func(supervise.Worker) supervise.Worker
-
-	// Dir is the services directory, already loaded into Services; empty: this node runs no services.
-	Dir      string
-	Services []service.Service
-	// Variables are the values for variables in services. While EtcdServers is empty they are not
-	// known yet.
-	Variables *event.Value[service.Variables]
-	// Turn reports this node's turn for its changed services.
-	Turn *event.Value[Turn]
-
-	// File keeps the roles; empty: they are not kept. Hold returns when no other sidecar uses the
-	// file's directory.
-	File string
-	Hold func(context.Context) error
-
-	// Displayed is the gate's verdict, as /readyz shows it.
-	Displayed *event.Value[status.Verdict]
-	// Leads is whether this node may still hold the leader's key.
-	Leads *event.Value[bool]
-	// CloseGate closes the gate for good, and returns when /readyz shows it. failure is why the node
-	// stops; nil: it was asked to stop.
-	CloseGate func(ctx context.Context, failure error)
-	// Published reports whether this node's address may still leave the Service kubernetes. The
-	// channel is closed when the answer may have changed.
-	Published func() (published bool, changed <-chan struct{})
-	// AwaitLeaving returns once it is decided whether the record is deleted, and Leave carries out the
-	// decision (docs/protocol.md#ephemeral).
-	AwaitLeaving func(ctx context.Context, stopped time.Time) protocol.LeaveFacts
-	Leave        func(context.Context, protocol.LeaveFacts)
-
-	// Member is this node's etcd member; nil: etcd runs elsewhere.
-	Member Member
-
-	ShutdownDelay time.Duration
-	Supervisor    *supervise.Supervisor
-	Log           *slog.Logger // without the attribute worker, which each part adds
-}
-
 // Server runs a node: the services and the etcd member of its roles, and its registration,
 // presence, gate and election. A node without services, or without its own etcd member, takes the
 // same path.
 type Server struct {
 	cfg        ServerConfig
+	leaver     *fleet.Leaver
 	disk       *Disk
 	fetcher    *Fetcher
 	supervised *Supervised
@@ -88,7 +35,8 @@ type Server struct {
 	gate         *status.Gate
 	loaded       *event.Value[[]service.Service]
 	found        *event.Value[[]service.Service] // the last valid services of the directory
-	pending      *event.Value[string]
+	pending      *event.Value[string]            // which changed services wait for a turn, for people; empty: none
+	turn         *event.Value[turn]
 	changing     *event.Value[bool] // services stopped behind a closed gate to be changed, and are not ready yet
 	problem      *event.Value[string]
 	phase        *event.Value[phase]
@@ -105,36 +53,43 @@ const (
 
 // NewServer returns a server that starts nothing before Run.
 func NewServer(cfg ServerConfig) *Server {
+	local, loaded := cfg.Registrar.Local.Get(), cfg.Services.Loaded
 	s := &Server{
-		cfg: cfg, loaded: event.New(cfg.Services), found: event.New(cfg.Services), pending: event.New(""), changing: event.New(false),
+		cfg: cfg, loaded: event.New(loaded), found: event.New(loaded), pending: event.New(""), turn: event.New(turn{}), changing: event.New(false),
 		problem: event.New(""), phase: event.New(phaseWaits),
 	}
-	if cfg.File != "" {
-		s.disk = NewDisk(cfg.File)
+	if cfg.Roles.File != "" {
+		s.disk = NewDisk(cfg.Roles.File)
 	}
 	s.fetcher = NewFetcher(FetcherConfig{
-		Node: cfg.Node, Fleet: cfg.Registrar.Fleet, First: cfg.First, Disk: s.disk, Log: cfg.Log.With("worker", "roles"),
+		Node: local.ID, Fleet: cfg.Registrar.Fleet, First: protocol.Roles{Controller: true, Consensus: cfg.Registrar.Consensus},
+		Disk: s.disk, Log: cfg.Log.With("worker", "roles"),
 	})
 	log := cfg.Log.With("worker", "services")
-	s.supervised = NewSupervised(SupervisedConfig{Loaded: s.loaded, Variables: cfg.Variables, Disk: s.disk, Log: log})
+	s.supervised = NewSupervised(SupervisedConfig{Loaded: s.loaded, Variables: cfg.Services.Variables, Disk: s.disk, Log: log})
 	s.kubernetes = NewKubernetes(KubernetesConfig{
 		Services: s.supervised.Of(protocol.RoleController), Roles: s.fetcher.Local(), Disk: s.disk,
-		Reads: cfg.Dir != "", Release: cfg.Release,
-		Presence: held(cfg.Registrar.Presence), Shown: cfg.Displayed, Leads: cfg.Leads, Published: cfg.Published,
+		Reads: cfg.Services.Dir != "", Release: local.Version.Release.String(),
+		Presence: held(cfg.Registrar.Presence), Leads: cfg.Election.Leads, Published: cfg.APIServer.Published,
 		Changing: s.changing, ShutdownDelay: cfg.ShutdownDelay, Log: log,
 	})
 	for _, name := range []string{protocol.RoleWorker, protocol.RoleConsensus} {
 		s.others = append(s.others, newFollower(name, s.supervised.Of(name), s.fetcher.Local(), log))
 	}
-	if cfg.Member != nil {
+	if cfg.Cluster != nil {
 		s.controlPlane = NewControlPlane(ControlPlaneConfig{
-			Member: cfg.Member, Roles: s.fetcher.Local(), Log: cfg.Log.With("worker", "control-plane"),
+			Member: cfg.Cluster, Roles: s.fetcher.Local(), Log: cfg.Log.With("worker", "control-plane"),
 		})
 	}
 	cfg.Registrar.Services, cfg.Registrar.First = s.kubernetes.Facts(), s.fetcher.First
 	s.registrar = fleet.NewRegistrar(cfg.Registrar)
 	cfg.Gate.Registration, cfg.Gate.Withheld = s.registrar.Registration(), s.kubernetes.Withheld()
 	s.gate = status.NewGate(cfg.Gate)
+	s.kubernetes.cfg.Shown = s.gate.Shown() // last, since the gate and the services follow each other
+	s.leaver = fleet.NewLeaver(fleet.LeaverConfig{
+		Registrar: s.registrar, Rest: cfg.Presence.Rest, GateClosed: func() bool { return !s.gate.Shown().Get().Ready },
+		Leads: cfg.Election.Leads, Refuses: cfg.APIServer.Refuses, ShutdownDelay: cfg.ShutdownDelay, Log: cfg.Log,
+	})
 	return s
 }
 
@@ -220,18 +175,18 @@ func (s *Server) Run(ctx context.Context, others ...*supervise.Group) error {
 	keep, contain := s.cfg.Supervisor.Keep, s.cfg.Supervisor.Contain
 	node.Start("gate", contain("gate", s.gate.Run))
 	node.Start("roles", contain("roles", s.runRoles))
-	present.Start("shown", keep("shown", s.cfg.Shown, nil))
-	present.Start("presence", contain("presence", s.cfg.Enter(s.cfg.Presence)))
-	registered.Start("registrar", contain("registrar", s.cfg.Enter(s.registrar.Run)))
-	leading.Start("election", contain("election", s.whileServing(s.cfg.Election)))
+	present.Start("shown", keep("shown", s.cfg.Presence.Show, nil))
+	present.Start("presence", contain("presence", s.inCluster(s.cfg.Presence.Run)))
+	registered.Start("registrar", contain("registrar", s.inCluster(s.registrar.Run)))
+	leading.Start("election", contain("election", s.whileServing(s.cfg.Election.Run)))
 	s.cfg.Log.Info("started")
 
 	supervise.Wait(ctx, append(groups, others...)...)
 	stopped := time.Now()
 	s.stop(ctx, supervise.Err(append(groups, others...)...), leading)
-	facts := s.cfg.AwaitLeaving(ctx, stopped)
+	facts := s.leaver.Await(ctx, stopped)
 	registered.End()
-	s.cfg.Leave(ctx, facts)
+	s.leaver.Leave(ctx, facts)
 	present.End()
 	node.End()
 	return supervise.Err(groups...)
@@ -251,7 +206,7 @@ func (s *Server) stop(ctx context.Context, failure error, leading *supervise.Gro
 	for began := time.Now(); ; f.Closed = time.Since(began) {
 		switch nodeservices.Next(f) {
 		case nodeservices.CloseGate:
-			s.cfg.CloseGate(ctx, failure)
+			s.closeGate(ctx, failure)
 			f.GateClosed = true
 		case nodeservices.AwaitAddress:
 			s.awaitAddress(nodeservices.MaxAwaitAddress - f.Closed)
@@ -271,12 +226,37 @@ func (s *Server) stop(ctx context.Context, failure error, leading *supervise.Gro
 	}
 }
 
+// showLimit bounds how long a stop waits until clients see the closed gate.
+const showLimit = time.Second
+
+// closeGate closes the gate for good, and returns when clients see it. failure is why the node stops;
+// nil: it was asked to stop.
+func (s *Server) closeGate(ctx context.Context, failure error) {
+	if duplicate, found := errors.AsType[*fleet.DuplicateError](failure); found {
+		s.gate.Duplicate(duplicate.Error())
+	} else {
+		s.gate.Stop()
+	}
+	// ctx may have ended already, so this wait uses its own limit.
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), showLimit)
+	defer cancel()
+	_ = s.gate.WaitShown(limited) // the stop continues either way
+}
+
+// inCluster returns a worker that waits until this node's cluster is reached, and then runs.
+func (s *Server) inCluster(run supervise.Worker) supervise.Worker {
+	if s.cfg.Cluster == nil {
+		return run
+	}
+	return s.cfg.Cluster.InCluster(run)
+}
+
 // awaitAddress returns when this node's address has left the Service kubernetes or is to stay
 // there, or after limit.
 func (s *Server) awaitAddress(limit time.Duration) {
 	began, over := time.Now(), time.After(limit)
 	for {
-		published, changed := s.cfg.Published()
+		published, changed := s.cfg.APIServer.Published()
 		if !published {
 			s.cfg.Log.Info("address is not in the service kubernetes, or stays there", "duration", time.Since(began))
 			return
@@ -292,7 +272,7 @@ func (s *Server) awaitAddress(limit time.Duration) {
 
 // runRoles runs the workers that follow the roles until ctx ends.
 func (s *Server) runRoles(ctx context.Context) error {
-	if err := s.cfg.Hold(ctx); err != nil {
+	if err := s.cfg.Roles.Hold(ctx); err != nil {
 		return err
 	}
 	if err := s.disk.Load(); err != nil {
@@ -312,14 +292,17 @@ func (s *Server) runRoles(ctx context.Context) error {
 	}
 	keep("kubernetes", s.kubernetes.Run)
 	if s.controlPlane != nil {
-		keep("control-plane", s.cfg.Enter(s.controlPlane.Run))
+		keep("control-plane", s.inCluster(s.controlPlane.Run))
 	}
 	for _, f := range s.others {
 		keep(f.role, f.run)
 	}
-	if s.cfg.Dir != "" {
-		keep("services-directory", func(ctx context.Context) error { return service.Watch(ctx, s.cfg.Dir, serviceInterval, s.reloaded) })
+	if s.cfg.Services.Dir != "" {
+		keep("services-directory", func(ctx context.Context) error {
+			return service.Watch(ctx, s.cfg.Services.Dir, serviceInterval, s.reloaded)
+		})
 		keep("services-change", s.keepLoaded)
+		keep("service-turns", s.inCluster(s.keepTurns))
 	}
 	// It owns the child processes, so it cannot be started again beside them.
 	services := s.cfg.Supervisor.Contain("services", s.supervised.Run)

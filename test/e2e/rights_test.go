@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/reconcile/rights"
@@ -212,11 +212,11 @@ func (b *broken) grants(kubeconfig, dir string, flags ...string) string {
 // missing returns the rights that the user of a kubeconfig needs and does not hold.
 func (b *broken) missing(kubeconfig, dir string) []string {
 	b.Helper()
-	access, err := app.NewAccess(kubeconfig)
+	access, err := kubeaccess.New(kubeconfig)
 	b.must(err)
 	release, err := bundle.Load(dir)
 	b.must(err)
-	out, err := access.Missing(b.Context(), app.Needs{Bundles: []*bundle.Bundle{release}, KubernetesService: true})
+	out, err := access.Missing(b.Context(), kubeaccess.Needs{Bundles: []*bundle.Bundle{release}, KubernetesService: true})
 	b.must(err)
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -153,4 +154,21 @@ func (s State) arranged(wanted wish, others []Service) State {
 		add(svc)
 	}
 	return out
+}
+
+// Run returns the service as a fact for the protocol.
+func (st Status) Run(now time.Time) nodeservices.Run {
+	run := nodeservices.Run{
+		Name: st.Name, Optional: !st.Required, Ready: st.Ready, Ends: st.Phase == Stopped || st.Phase == Stopping,
+		LastExit: st.LastExit, Restarts: st.Restarts, Problem: st.Problem, File: st.File, Changed: st.Changed.Time,
+	}
+	if st.Pends() {
+		run.Unready, run.Since = now.Sub(st.Since.Time), st.Since.Time
+	}
+	return run
+}
+
+// Pends reports whether the service runs or is being started, and is not ready.
+func (st Status) Pends() bool {
+	return !st.Ready && (st.Phase == Running || st.Phase == Starting)
 }

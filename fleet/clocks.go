@@ -1,0 +1,173 @@
+package fleet
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+const (
+	// clockPause is the pause between two readings of this machine's clock and of etcd's last known
+	// revision. Neither sends a request.
+	clockPause = 5 * time.Second
+	// compareRest is the shortest time between two comparisons: each changed result writes the presence,
+	// which all sidecars read.
+	compareRest = 500 * time.Millisecond
+	// clockStep is the smallest change of the clock that counts as a step, not as an adjustment.
+	clockStep = time.Second
+	// maxContacts bounds the number of kept contacts, which show when etcd reached a revision.
+	maxContacts = 4
+)
+
+// clocks compares this machine's clock with the clocks of other nodes (docs/protocol.md#clocks).
+type clocks struct {
+	own      protocol.NodeID
+	contacts []etcd.Contact // the oldest first
+	// seen is when the newest compared presence of each node was written.
+	seen    map[protocol.NodeID]time.Time
+	offsets map[protocol.NodeID]time.Duration // how far other clocks are ahead, where they differ
+	last    moment                            // of the last observation
+	steps   int                               // how often this machine's clock was set
+}
+
+// moment is one time on two clocks.
+type moment struct {
+	wall    time.Time     // the clock that users can set
+	running time.Duration // time since the start, which users cannot set
+}
+
+func newClocks(own protocol.NodeID) *clocks {
+	return &clocks{own: own, seen: map[protocol.NodeID]time.Time{}, offsets: map[protocol.NodeID]time.Duration{}}
+}
+
+// ClocksConfig configures a Clocks. All fields are required.
+type ClocksConfig struct {
+	Own        protocol.NodeID
+	Fleet      *event.Value[protocol.Fleet]
+	Contact    *event.Value[etcd.Contact]
+	CordonOver *event.Value[CordonOver]
+}
+
+// Clocks follows how far the clocks of other nodes differ from this machine's.
+type Clocks struct {
+	cfg   ClocksConfig
+	state *event.Value[ClockState]
+}
+
+// NewClocks returns a Clocks that compares nothing before Run.
+func NewClocks(cfg ClocksConfig) *Clocks { return &Clocks{cfg: cfg, state: event.New(ClockState{})} }
+
+// State follows the result of the comparisons.
+func (c *Clocks) State() *event.Value[ClockState] { return c.state }
+
+// Run compares the clocks until ctx ends. When this machine's clock was set, it changes
+// ClockState.Steps: that makes the sidecar write the presence again, so that other nodes compare the
+// clock.
+func (c *Clocks) Run(ctx context.Context) error {
+	compared := newClocks(c.cfg.Own)
+	began := time.Now()
+	for {
+		f, fleetChanged := c.cfg.Fleet.Load()
+		over, cordonChanged := c.cfg.CordonOver.Load()
+		now := time.Now()
+		state := compared.state(f, c.cfg.Contact.Get(), over, moment{now.Round(0), now.Sub(began)})
+		if !state.equal(c.state.Get()) {
+			c.state.Set(state)
+		}
+		event.WaitFor(ctx, clockPause, fleetChanged, cordonChanged)
+		if !backoff.Sleep(ctx, compareRest) {
+			return ctx.Err()
+		}
+	}
+}
+
+// ClockState is the result of the comparisons.
+type ClockState struct {
+	Warnings []protocol.Warning
+	Largest  time.Duration // of the differences
+	Steps    int           // how often this machine's clock was set
+}
+
+func (s ClockState) equal(o ClockState) bool {
+	return s.Largest == o.Largest && s.Steps == o.Steps && slices.Equal(s.Warnings, o.Warnings)
+}
+
+// state returns the result after an observation.
+func (c *clocks) state(f protocol.Fleet, contact etcd.Contact, over CordonOver, now moment) ClockState {
+	c.observe(f, contact, now)
+	out := ClockState{Warnings: protocol.ClockWarnings(c.own, c.offsets, f), Steps: c.steps}
+	if !over.Read.IsZero() && now.wall.Sub(over.Read) < overMemory {
+		out.Warnings = append(out.Warnings, protocol.CordonOverWhenRead(over.Cordon, over.Read))
+	}
+	for _, offset := range c.offsets {
+		out.Largest = max(out.Largest, offset.Abs())
+	}
+	return out
+}
+
+// observe compares the new presences in the fleet. If this machine's clock was set since the last
+// observation, it drops all earlier results.
+func (c *clocks) observe(f protocol.Fleet, contact etcd.Contact, now moment) {
+	step := now.wall.Sub(c.last.wall) - (now.running - c.last.running)
+	if c.last != (moment{}) && step.Abs() >= clockStep {
+		c.steps++
+		c.contacts = nil
+		clear(c.offsets)
+	}
+	c.last = now
+	alive := map[protocol.NodeID]bool{}
+	for _, r := range f.Records {
+		if !r.Alive || r.ID == c.own {
+			continue
+		}
+		alive[r.ID] = true
+		if p := r.Presence; !p.Written.Equal(c.seen[r.ID]) {
+			c.seen[r.ID] = p.Written
+			c.compare(r.ID, protocol.ClockFacts{Written: p.Written, NotBefore: c.before(p.Revision), Seen: now.wall})
+		}
+	}
+	for id := range c.seen {
+		if !alive[id] {
+			delete(c.seen, id)
+			delete(c.offsets, id)
+		}
+	}
+	c.remember(contact)
+}
+
+func (c *clocks) compare(id protocol.NodeID, facts protocol.ClockFacts) {
+	offset, certain := protocol.ClockOffset(facts)
+	if certain {
+		c.offsets[id] = offset
+	} else {
+		delete(c.offsets, id)
+	}
+}
+
+// remember keeps a contact with etcd, at most one per clockPause.
+func (c *clocks) remember(contact etcd.Contact) {
+	if !contact.Connected || len(c.contacts) > 0 && contact.Last.Sub(c.contacts[len(c.contacts)-1].Last) < clockPause {
+		return
+	}
+	c.contacts = append(c.contacts, contact)
+	c.contacts = c.contacts[max(0, len(c.contacts)-maxContacts):]
+}
+
+// before returns the last known time at which etcd's revision was still lower than revision; zero:
+// unknown.
+func (c *clocks) before(revision int64) time.Time {
+	for _, contact := range slices.Backward(c.contacts) {
+		if contact.Revision < revision {
+			return contact.Last.Round(0)
+		}
+	}
+	return time.Time{}
+}
+
+// overMemory is how long the sidecar warns of a cordon that was over when it read it.
+const overMemory = 10 * time.Minute

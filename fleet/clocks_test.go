@@ -1,0 +1,92 @@
+package fleet
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Each case lists observations of a fleet, in the order of the steps, and whether the clock of b
+// is found to differ afterwards.
+func TestClocks(t *testing.T) {
+	began := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
+	type step struct {
+		after    time.Duration // by this machine's clock, since the start
+		set      time.Duration // the clock was set by so much before
+		revision int64         // of etcd, as in the newest answer
+		presence int64         // its revision; 0: b is not alive
+		written  time.Duration // by b's clock, since the start
+	}
+	for name, tc := range map[string]struct {
+		steps []step
+		want  string // empty: no warning
+	}{
+		"equal":                           {[]step{{0, 0, 10, 5, -time.Hour}, {10 * time.Second, 0, 11, 11, 10 * time.Second}}, ""},
+		"its clock is an hour ahead":      {[]step{{0, 0, 10, 5, time.Hour}}, "b: its clock is about 1h0m ahead of that of a;"},
+		"written an hour ago":             {[]step{{0, 0, 10, 5, -time.Hour}}, ""},
+		"its clock is an hour behind":     {[]step{{0, 0, 10, 0, 0}, {10 * time.Second, 0, 11, 11, -time.Hour}}, "b: its clock is about 1h0m behind that of a;"},
+		"etcd did not answer for an hour": {[]step{{0, 0, 10, 0, 0}, {time.Hour, 0, 11, 11, time.Minute}}, ""},
+		"it was corrected":                {[]step{{0, 0, 10, 5, time.Hour}, {10 * time.Second, 0, 11, 11, 10 * time.Second}}, ""},
+		"it has stopped":                  {[]step{{0, 0, 10, 5, time.Hour}, {10 * time.Second, 0, 11, 0, 0}}, ""},
+		"its own clock was corrected":     {[]step{{0, 0, 10, 5, time.Hour}, {time.Hour, time.Hour - time.Minute, 11, 5, time.Hour}}, ""},
+		"its own clock was set back":      {[]step{{0, 0, 10, 0, 0}, {-time.Hour, -time.Hour - time.Minute, 11, 11, -time.Hour}}, ""},
+		"its own clock runs for a day":    {[]step{{0, 0, 10, 5, time.Hour}, {24 * time.Hour, 0, 11, 5, time.Hour}}, "b: its clock is about 1h0m ahead"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClocks("a")
+			running := time.Duration(0)
+			var now ClockState
+			var before time.Duration
+			steps := 0
+			for _, s := range tc.steps {
+				running += s.after - before - s.set
+				before = s.after
+				if s.set != 0 {
+					steps++
+				}
+				var f protocol.Fleet
+				if s.presence != 0 {
+					f.Records = []*protocol.Record{{ID: "b", Alive: true, Presence: protocol.Presence{Revision: s.presence, Written: began.Add(s.written)}}}
+				}
+				wall := began.Add(s.after)
+				contact := etcd.Contact{Connected: true, Last: wall, Revision: s.revision}
+				now = c.state(f, contact, CordonOver{}, moment{wall, running})
+			}
+			got := ""
+			for _, w := range now.Warnings {
+				got += w.Subject + ": " + w.Message
+			}
+			if (got != "") != (tc.want != "") || !strings.HasPrefix(got, tc.want) || (now.Largest != 0) != (tc.want != "") {
+				t.Errorf("got %q, %s, want %q", got, now.Largest, tc.want)
+			}
+			if now.Steps != steps {
+				t.Errorf("noticed %d times that the clock was set, want %d", now.Steps, steps)
+			}
+		})
+	}
+}
+
+// A cordon that was over when it was read is shown for ten minutes, with both clocks.
+func TestClocks_cordonOver(t *testing.T) {
+	since := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
+	over := CordonOver{Cordon: protocol.Cordon{Since: since, Until: since.Add(30 * time.Minute)}, Read: since.Add(time.Hour)}
+	c := newClocks("a")
+	state := func(later time.Duration) ClockState {
+		return c.state(protocol.Fleet{}, etcd.Contact{}, over, moment{over.Read.Add(later), later})
+	}
+	got := state(0).Warnings
+	if len(got) != 1 || got[0].Reason != protocol.CordonOver {
+		t.Fatalf("got %+v", got)
+	}
+	for _, text := range []string{"written at 2026-11-22T03:00:00Z", "until 2026-11-22T03:30:00Z", "at 2026-11-22T04:00:00Z by its own clock"} {
+		if !strings.Contains(got[0].Message, text) {
+			t.Errorf("%q does not have %q", got[0].Message, text)
+		}
+	}
+	if got := state(overMemory).Warnings; got != nil {
+		t.Errorf("ten minutes later: %+v", got)
+	}
+}

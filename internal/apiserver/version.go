@@ -1,0 +1,128 @@
+package apiserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+const (
+	// versionInterval is the pause between two reads of /version. It bounds how late this sidecar
+	// notices a kube-apiserver that another program replaced.
+	versionInterval = time.Minute
+	// differsInterval is the pause while the kube-apiserver versions of nodes with this release
+	// differ, or this node's version does not fit the bundle: until this sidecar notices a change,
+	// that holds the next upgrade or keeps the gate closed.
+	differsInterval = 5 * time.Second
+	versionTimeout  = 5 * time.Second
+	// restPause is the shortest time between two reads.
+	restPause = 500 * time.Millisecond
+	// maxVersionAnswer limits how much of the answer is read, in bytes.
+	maxVersionAnswer = 64 << 10
+)
+
+// RunVersion follows the version of this node's kube-apiserver until ctx ends. It asks again when
+// the state of the services, the kube-apiserver or the kubeconfig changes. While there is no
+// answer, the last version stays.
+func (f *Follower) RunVersion(ctx context.Context) error {
+	if f.cfg.None { // there is no API
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	pauses := backoff.Backoff{First: time.Second, Max: versionInterval}
+	for {
+		changes := []<-chan struct{}{changed(f.state.Load()), f.cfg.ServicesChanged(), changed(f.cfg.Kubeconfig.Config().Load())}
+		version, err := readVersion(ctx, f.cfg.Kubeconfig.Transport())
+		pause := pauses.Next()
+		if err == nil {
+			pauses.Reset()
+			pause = versionInterval
+			if f.hasOther() || f.other.Get() != "" {
+				pause = differsInterval
+			}
+			if was := f.version.Get(); was != version {
+				f.version.Set(version)
+				f.cfg.Log.Info("kube-apiserver answered", "version", version, "was", was)
+			}
+		}
+		event.WaitFor(ctx, pause, changes...)
+		// A starting service changes its state several times in a second.
+		if !backoff.Sleep(ctx, restPause) {
+			return ctx.Err()
+		}
+	}
+}
+
+// Problem returns why this node's kube-apiserver does not fit the bundle; empty: it fits,
+// or there is no API.
+func (f *Follower) Problem() string {
+	if f.cfg.None {
+		return ""
+	}
+	return protocol.APIServerProblem(f.cfg.Local.Get().APIServer, f.version.Get())
+}
+
+// RunOther lets this node register once its kube-apiserver fits the bundle, and never
+// withdraws that while the sidecar runs: a serving node continues, with a warning, if the
+// kube-apiserver changes (docs/protocol.md#apiserver-version). It returns when ctx ends.
+func (f *Follower) RunOther(ctx context.Context) error {
+	for {
+		_, localChanged := f.cfg.Local.Load()
+		_, versionChanged := f.version.Load()
+		problem := f.Problem()
+		if problem != f.other.Get() {
+			f.other.Set(problem)
+		}
+		if problem == "" {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		if !event.Wait(ctx, localChanged, versionChanged) {
+			return ctx.Err()
+		}
+	}
+}
+
+// hasOther reports whether nodes with this node's release run different versions of
+// kube-apiserver.
+func (f *Follower) hasOther() bool {
+	release := f.cfg.Local.Get().Version.Release
+	for _, m := range protocol.MismatchedAPIServers(f.cfg.Fleet.Get()) {
+		if m.Release == release {
+			return true
+		}
+	}
+	return false
+}
+
+// readVersion reads /version, which every user of kube-apiserver may read.
+func readVersion(ctx context.Context, api *kube.Transport) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, api.Base().JoinPath("version").String(), nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := (&http.Client{Transport: api}).Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxVersionAnswer))
+	if err != nil {
+		return "", err
+	}
+	var version struct{ GitVersion string }
+	if err := json.Unmarshal(body, &version); err != nil || resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("/version: %s", resp.Status)
+	}
+	return version.GitVersion, nil
+}

@@ -1,0 +1,72 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
+)
+
+// Health are the warnings about this node's etcd member.
+type Health struct {
+	Reported []protocol.Warning // of this node
+	Shown    []protocol.Warning // of the whole cluster: each member sees them by itself
+}
+
+func (h Health) equal(o Health) bool {
+	return slices.Equal(h.Reported, o.Reported) && slices.Equal(h.Shown, o.Shown)
+}
+
+// healthPause is the longest pause between two checks of the member's recent measures: a warning
+// ends by time.
+const healthPause = 30 * time.Second
+
+// Health follows the warnings about this node's etcd member, while RunHealth runs.
+func (m *Manager) Health() *event.Value[Health] { return m.health }
+
+// RunHealth publishes the warnings about this node's etcd member until ctx ends.
+func (m *Manager) RunHealth(ctx context.Context) error {
+	var recent membership.Health
+	var before []Observed
+	for {
+		measures, measured := m.Measures().Load()
+		members, membersChanged := m.Members().Load()
+		now := time.Now()
+		recent = recent.After(measures, now)
+		for _, name := range lostMembers(before, members) {
+			recent = recent.Lost(name, now)
+		}
+		before = members
+		var health Health
+		if w, slow := recent.Disk(now); slow {
+			health.Reported = []protocol.Warning{w}
+		}
+		if w, many := recent.LeaderChanges(now); many {
+			health.Shown = []protocol.Warning{w}
+		}
+		if !health.equal(m.health.Get()) {
+			m.health.Set(health)
+			for _, w := range slices.Concat(health.Reported, health.Shown) {
+				m.cfg.Log.Warn("etcd member is in trouble", "reason", string(w.Reason), "message", w.Message)
+			}
+		}
+		if !event.WaitFor(ctx, healthPause, measured, membersChanged) {
+			return ctx.Err()
+		}
+	}
+}
+
+// lostMembers returns the members that stopped answering between two observations.
+func lostMembers(before, now []Observed) (out []string) {
+	for _, m := range now {
+		was := slices.IndexFunc(before, func(o Observed) bool { return o.ID == m.ID })
+		if was >= 0 && before[was].Healthy && !m.Healthy {
+			out = append(out, cmp.Or(m.Node, m.ID))
+		}
+	}
+	return out
+}

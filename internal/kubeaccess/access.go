@@ -1,0 +1,241 @@
+package kubeaccess
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"sync"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/internal/kubeconfig"
+	"github.com/lockstep-dev/lockstep/reconcile"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/rights"
+)
+
+// Access holds a kubeconfig, and asks for the rights of its user.
+type Access struct {
+	Server     string
+	ClientCert []byte // PEM; nil: none
+	CA         []byte
+	cfg        *rest.Config
+}
+
+// New reads a kubeconfig and the files that it names. It sends no request.
+func New(file string) (*Access, error) {
+	cfg, err := kubeconfig.Read(file)
+	if err != nil {
+		return nil, err
+	}
+	return &Access{Server: cfg.Host, ClientCert: cfg.CertData, CA: cfg.CAData, cfg: cfg}, nil
+}
+
+// Addresses returns the IP addresses of the server.
+func (a *Access) Addresses(ctx context.Context) ([]string, error) {
+	u, err := url.Parse(a.Server)
+	if err != nil {
+		return nil, err
+	}
+	ips, err := net.DefaultResolver.LookupIPAddr(ctx, u.Hostname())
+	if err != nil {
+		return nil, fmt.Errorf("server %s: %w", a.Server, err)
+	}
+	var out []string
+	for _, ip := range ips {
+		out = append(out, ip.IP.String())
+	}
+	return out, nil
+}
+
+// User returns the name and the groups in the client certificate; empty: there is no valid one.
+func (a *Access) User() (name string, groups []string) {
+	block, _ := pem.Decode(a.ClientCert)
+	if block == nil {
+		return "", nil
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return "", nil
+	}
+	return cert.Subject.CommonName, cert.Subject.Organization
+}
+
+// Get returns the server's answer to a GET request for a path, such as /version.
+func (a *Access) Get(ctx context.Context, path string, query url.Values) ([]byte, error) {
+	client, err := kube.New(a.cfg, "lockstep-support")
+	if err != nil {
+		return nil, err
+	}
+	defer client.CloseIdle()
+	return client.Do(ctx, kube.Request{Verb: "GET", Path: path, Query: query})
+}
+
+// Needs lists the features for which a sidecar needs rights.
+type Needs struct {
+	Bundles           []*bundle.Bundle // in addition to Lockstep's own objects
+	KubernetesService bool             // it writes the Service kubernetes
+}
+
+// Missing returns the rights that a sidecar needs and the user does not have, one text for each
+// kind of object, like "get, list configmaps".
+func (a *Access) Missing(ctx context.Context, needs Needs) ([]string, error) {
+	client, err := kube.New(a.cfg, userAgent)
+	if err != nil {
+		return nil, err
+	}
+	defer client.CloseIdle()
+	needed := slices.Concat(rightsOnParent(), rightsOnFence(), rightsOnEvents())
+	for _, b := range needs.Bundles {
+		ofBundle, err := rights.Of(b, resolver(ctx, client))
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range ofBundle.Required() {
+			needed = append(needed, kube.Right(r))
+		}
+	}
+	if needs.KubernetesService {
+		needed = append(needed, rightsForService()...)
+	}
+	missing, err := missingOf(ctx, client, needed)
+	return byObject(missing), err
+}
+
+const userAgent = "lockstep-rights"
+
+// Resolver returns a function that asks the server for the resource of a kind. It works until ctx
+// ends.
+func (a *Access) Resolver(ctx context.Context) (rights.Resolve, error) {
+	client, err := kube.New(a.cfg, userAgent)
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, client.CloseIdle)
+	return resolver(ctx, client), nil
+}
+
+func resolver(ctx context.Context, client *kube.Client) rights.Resolve {
+	return func(apiVersion, kind string) (string, bool, error) {
+		r, found, err := client.ResourceOf(ctx, apiVersion, kind)
+		return r.Name, found, err
+	}
+}
+
+// askers is the number of parallel questions about rights.
+const askers = 8
+
+// missingOf returns each right that the user does not have, once.
+func missingOf(ctx context.Context, client *kube.Client, needed []kube.Right) ([]kube.Right, error) {
+	allowed, problems := make([]bool, len(needed)), make([]error, len(needed))
+	next := make(chan int, len(needed)) // buffered for all, so that no sender is needed
+	for i := range needed {
+		next <- i
+	}
+	close(next)
+	var group sync.WaitGroup
+	for range askers {
+		group.Go(func() {
+			for i := range next {
+				allowed[i], problems[i] = client.Allows(ctx, needed[i])
+			}
+		})
+	}
+	group.Wait()
+	for _, err := range problems {
+		if err != nil {
+			return nil, err
+		}
+	}
+	var missing []kube.Right
+	for i, r := range needed {
+		if !allowed[i] && !slices.Contains(missing, r) {
+			missing = append(missing, r)
+		}
+	}
+	return missing, nil
+}
+
+// byObject returns rights as text. It joins all verbs for the same objects, and then all names.
+func byObject(missing []kube.Right) []string {
+	verbs := joined(missing, func(r *kube.Right) *string { return &r.Verb })
+	var out []string
+	for _, r := range joined(verbs, func(r *kube.Right) *string { return &r.Name }) {
+		out = append(out, r.String())
+	}
+	return out
+}
+
+// joined joins rights that differ in one field only, in the order of the first right of each group.
+func joined(in []kube.Right, field func(*kube.Right) *string) []kube.Right {
+	var out, without []kube.Right
+	for _, r := range in {
+		rest := r
+		*field(&rest) = ""
+		i := slices.Index(without, rest)
+		if i < 0 {
+			out, without = append(out, r), append(without, rest)
+			continue
+		}
+		*field(&out[i]) += ", " + *field(&r)
+	}
+	return out
+}
+
+// rightsOnParent returns the rights on the objects' parent.
+func rightsOnParent() []kube.Right {
+	out := []kube.Right{{Verb: "create", Resource: "configmaps", Namespace: reconcile.ParentNamespace}}
+	for _, verb := range []string{"get", "list", "watch", "update"} {
+		out = append(out, kube.Right{Verb: verb, Resource: "configmaps", Namespace: reconcile.ParentNamespace, Name: reconcile.ParentName})
+	}
+	return out
+}
+
+// rightsOnFence returns the rights on the two objects of the fence.
+func rightsOnFence() []kube.Right {
+	var out []kube.Right
+	for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
+		right := kube.Right{Group: "admissionregistration.k8s.io", Resource: resource}
+		for _, right.Verb = range []string{"list", "watch", "create"} {
+			out = append(out, right)
+		}
+		right.Name = reconcile.FenceName
+		for _, right.Verb = range []string{"get", "patch", "delete"} {
+			out = append(out, right)
+		}
+	}
+	return out
+}
+
+// rightsOnEvents returns the rights to show what happened, in the namespaces of the Events.
+func rightsOnEvents() []kube.Right {
+	var out []kube.Right
+	for _, right := range []kube.Right{
+		{Group: "events.k8s.io", Resource: "events", Namespace: "default"},
+		{Group: "events.k8s.io", Resource: "events", Namespace: reconcile.ParentNamespace},
+	} {
+		for _, right.Verb = range []string{"create", "patch"} {
+			out = append(out, right)
+		}
+	}
+	return out
+}
+
+// rightsForService returns the rights to write the Service kubernetes.
+func rightsForService() []kube.Right {
+	var out []kube.Right
+	for _, verb := range []string{"list", "watch", "create"} {
+		out = append(out, kube.Right{Verb: verb, Group: "discovery.k8s.io", Resource: "endpointslices", Namespace: "default"})
+	}
+	for _, verb := range []string{"get", "patch"} {
+		out = append(out,
+			kube.Right{Verb: verb, Group: "discovery.k8s.io", Resource: "endpointslices", Namespace: "default", Name: "kubernetes"},
+			kube.Right{Verb: verb, Resource: "endpoints", Namespace: "default", Name: "kubernetes"})
+	}
+	return append(out, kube.Right{Verb: "create", Resource: "endpoints", Namespace: "default"})
+}

@@ -1,0 +1,52 @@
+package show
+
+import (
+	"cmp"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/internal/cluster"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
+	"github.com/lockstep-dev/lockstep/report"
+)
+
+// clusterNow returns the state of the cluster manager and of this node's member.
+func (s *Show) clusterNow() httpapi.Cluster {
+	now, members, problem := s.Cluster.Status().Get(), s.Cluster.Members().Get(), s.memberProblem()
+	out := httpapi.Cluster{
+		Cluster: report.Cluster{
+			State: string(now.State), Since: report.At(now.Since), Transitions: now.Transitions, Error: cmp.Or(now.Problem, problem),
+			Rotation: s.Cluster.Rotation().Get().Rotation, Snapshots: s.snapshotsNow(),
+		},
+		Embedded:      s.cfg.DataDir != "" && s.Cluster.Membership().Get().Phase != membership.WithoutMember,
+		MemberProblem: problem, Voters: nodeVoters(members, s.warned.Get().troubles),
+	}
+	for _, m := range members {
+		out.Members = append(out.Members, m.Member)
+	}
+	return out
+}
+
+// stateMetric is 1 for the current state of the cluster manager, and 0 for all others.
+type stateMetric struct {
+	show *Show
+	desc *prometheus.Desc
+}
+
+func newStateMetric(s *Show) stateMetric {
+	return stateMetric{s, prometheus.NewDesc("lockstep_cluster_state",
+		"1 for the state in which this sidecar is on its way into its etcd cluster, 0 for the others. It must become Running: see cluster.error in /status.",
+		[]string{"state"}, nil)}
+}
+
+// Describe implements prometheus.Collector.
+func (m stateMetric) Describe(c chan<- *prometheus.Desc) { c <- m.desc }
+
+// Collect implements prometheus.Collector.
+func (m stateMetric) Collect(c chan<- prometheus.Metric) {
+	now := m.show.Cluster.Status().Get().State
+	for _, state := range cluster.States() {
+		c <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, boolean[state == now], string(state))
+	}
+}

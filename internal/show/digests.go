@@ -1,0 +1,46 @@
+package show
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// LogDigests logs once when nodes of one release run different bundles, until ctx ends. It pauses
+// between two comparisons, since many records may change. /status and a metric show the difference
+// as long as it lasts.
+func (s *Show) LogDigests(ctx context.Context) error {
+	var last []string
+	for {
+		fleet, fleetChanged := s.Fleet.Load()
+		now := digestWarnings(fleet, "")
+		if !slices.Equal(now, last) {
+			for _, w := range now {
+				s.cfg.Log.Warn("nodes of one release have different bundles", "message", w)
+			}
+			last = now
+		}
+		if !event.Wait(ctx, fleetChanged) || !backoff.Sleep(ctx, warningPause) {
+			return ctx.Err()
+		}
+	}
+}
+
+// digestWarnings warns of nodes that run the same release with different objects: each of them
+// would apply its own when it leads. inForce is the digest in the status, to name the bundle in
+// force; empty: do not name it.
+func digestWarnings(f protocol.Fleet, inForce string) []string {
+	var out []string
+	for _, m := range protocol.Mismatched(f) {
+		text := fmt.Sprintf("nodes of release %s have different bundles: %s; each leader applies its own bundle: give all these nodes the same one", m.Release, m)
+		if slices.Contains(m.Values, inForce) {
+			text += "; in force is that of " + string(m.Nodes[inForce][0])
+		}
+		out = append(out, text)
+	}
+	return out
+}

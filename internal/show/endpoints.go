@@ -1,0 +1,51 @@
+package show
+
+import (
+	"cmp"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
+)
+
+// endpointNow returns the endpoint for the presence.
+func (s *Show) endpointNow() protocol.Endpoint {
+	out := s.cfg.Endpoint
+	if out.TakesPart() {
+		out.Down = s.APIServer.Down()
+	}
+	return out
+}
+
+// endpointsChanged returns a channel that is closed when endpointsNow changes; nil: it never changes.
+func (s *Show) endpointsChanged() <-chan struct{} {
+	if s.Endpoints == nil {
+		return nil
+	}
+	return changed(s.Endpoints.Load())
+}
+
+// endpointsNow returns the state of the Service, as the publisher reports it.
+func (s *Show) endpointsNow() report.Endpoints {
+	if s.Endpoints == nil {
+		return report.Endpoints{}
+	}
+	return s.Endpoints.Get().Endpoints
+}
+
+// endpointsWarnings returns the problems of the Service that an operator has to fix.
+func (s *Show) endpointsWarnings() []protocol.Warning {
+	if s.Endpoints == nil {
+		return nil
+	}
+	now := s.endpointsNow()
+	switch reason := protocol.Reason(now.Reason); reason {
+	case protocol.NotPublishing, protocol.OtherStore, protocol.ReconcilerRuns, protocol.OtherWriter:
+		return []protocol.Warning{{Reason: reason, Message: "Service kubernetes: " + now.Message, Since: now.Since.Time}}
+	case protocol.Pending, protocol.EndpointsUnread:
+		if now.Problem != "" {
+			return []protocol.Warning{{Reason: reason, Message: "Service kubernetes: " + cmp.Or(now.Problem, now.Message), Since: now.Since.Time}}
+		}
+	default:
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package show
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// infoMetrics carry facts of this node as labels, with the value 1: queries join other metrics with
+// them. Each exports one series at a time.
+type infoMetrics struct {
+	show         *Show
+	node, status *prometheus.Desc
+}
+
+func newInfoMetrics(s *Show) infoMetrics {
+	return infoMetrics{
+		s,
+		prometheus.NewDesc("lockstep_node_info",
+			"1, with what this node runs: the release and the version of its bundle, and the ID of the store, which nodes of one control plane share; empty: etcd was not read yet. Join with it to group by control plane or release.",
+			[]string{"node", "store", "release", "version"}, nil),
+		prometheus.NewDesc("lockstep_status_info",
+			"1, with the status as this node has read it last: state, version of the reconciler and minimum release; all empty: there is none, or it cannot be decoded.",
+			[]string{"state", "version", "minimum"}, nil),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m infoMetrics) Describe(c chan<- *prometheus.Desc) { c <- m.node; c <- m.status }
+
+// Collect implements prometheus.Collector.
+func (m infoMetrics) Collect(c chan<- prometheus.Metric) {
+	version := m.show.Local.Get().Version
+	c <- prometheus.MustNewConstMetric(m.node, prometheus.GaugeValue, 1,
+		string(m.show.Local.Get().ID), m.show.Store.Get().ID, version.Release.String(), version.String())
+	var state, reconciler, minimum string
+	if view := m.show.Status.Get().View; view.Kind == protocol.StatusPresent {
+		state, reconciler, minimum = view.Status.State.String(), view.Status.Version.String(), view.Status.MinCompatible.String()
+	}
+	c <- prometheus.MustNewConstMetric(m.status, prometheus.GaugeValue, 1, state, reconciler, minimum)
+}

@@ -1,0 +1,156 @@
+package show
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/cluster"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
+)
+
+// voters returns the number of voting members, and the unhealthy voters.
+func voters(members []cluster.Observed) (all int, unhealthy []cluster.Observed) {
+	for _, m := range members {
+		if m.Learner {
+			continue
+		}
+		all++
+		if !m.Healthy {
+			unhealthy = append(unhealthy, m)
+		}
+	}
+	return all, unhealthy
+}
+
+// databases returns the databases of the members.
+func databases(members []cluster.Observed) []membership.Database {
+	out := make([]membership.Database, 0, len(members))
+	for _, m := range members {
+		out = append(out, membership.Database{Node: cmp.Or(m.Node, m.ID), Size: m.DBSize, Quota: m.Quota, Full: m.Full})
+	}
+	return out
+}
+
+// memberFacts are this sidecar's facts about the members of an etcd that the sidecars run.
+type memberFacts struct {
+	members []cluster.Observed
+	fleet   protocol.Fleet
+	seen    sightings
+	own     protocol.NodeID
+	// problem is why this node's member cannot be used; empty: it can be used.
+	problem string
+}
+
+func (s *Show) memberFacts() memberFacts {
+	return memberFacts{
+		members: s.Cluster.Members().Get(), fleet: s.Fleet.Get(), seen: s.seen.Get(),
+		own: s.Local.Get().ID, problem: s.memberProblem(),
+	}
+}
+
+// memberProblem returns why this node's member cannot be used, although it joined its cluster
+// before; empty: it can be used.
+func (s *Show) memberProblem() string {
+	if s.Cluster.Status().Get().State != cluster.Running {
+		return ""
+	}
+	return s.Cluster.MemberProblem()
+}
+
+// troubles returns the problem of each unhealthy voter, by the member's ID.
+func (f memberFacts) troubles(now time.Time) map[string]string {
+	all, faulty := voters(f.members)
+	spare := all-len(faulty)-1 >= protocol.Majority(all)
+	out := map[string]string{}
+	for _, m := range faulty {
+		facts := protocol.VoterFacts{
+			Name: cmp.Or(m.Node, m.ID), Address: m.Address, Problem: m.Problem, Spare: spare, Gone: now.Sub(m.Since.Time),
+		}
+		if record, found := f.fleet.Record(protocol.NodeID(m.Node)); found {
+			facts.Alive, facts.Reported = record.Alive, protocol.ReportedMember(record)
+			facts.Gone = now.Sub(f.seen.aliveSince(record, now))
+		}
+		if m.Node == string(f.own) && f.problem != "" {
+			facts.Alive, facts.Reported = true, f.problem
+		}
+		out[m.ID] = protocol.VoterTrouble(facts)
+	}
+	return out
+}
+
+// warnings returns the warnings about unhealthy voters, except this node's: ownWarnings reports
+// that one.
+func (f memberFacts) warnings(troubles map[string]string) []protocol.Warning {
+	_, faulty := voters(f.members)
+	if text := protocol.NoMajority(nodeVoters(f.members, nil)); text != "" {
+		since := faulty[0].Since.Time
+		for _, m := range faulty {
+			since = latest(since, m.Since.Time)
+		}
+		return []protocol.Warning{{Reason: protocol.MemberDown, Message: text, Since: since}}
+	}
+	var out []protocol.Warning
+	for _, m := range faulty {
+		if m.Node == string(f.own) && f.problem != "" {
+			continue
+		}
+		out = append(out, protocol.Warning{
+			Reason: protocol.MemberDown, Subject: cmp.Or(m.Node, m.ID), Message: troubles[m.ID], Since: m.Since.Time,
+		})
+	}
+	return out
+}
+
+// leaving returns warnings about voters whose nodes lost the role consensus and are not alive: they
+// leave only when they start again, and count for the majority until then.
+func (f memberFacts) leaving() []protocol.Warning {
+	var out []protocol.Warning
+	for _, m := range f.members {
+		r, found := f.fleet.Record(protocol.NodeID(m.Node))
+		if found && !m.Learner && r.Problem == "" && !r.Alive && !r.Node.Roles.Consensus {
+			out = append(out, protocol.Warning{
+				Reason: protocol.MemberLeaves, Subject: m.Node, Message: "it has lost the role " + protocol.RoleConsensus +
+					", and is a voter of etcd until its sidecar starts again: start that",
+			})
+		}
+	}
+	return out
+}
+
+// nodeVoters returns the voters, with the problem of each by the member's ID.
+func nodeVoters(members []cluster.Observed, troubles map[string]string) []protocol.NodeVoter {
+	var out []protocol.NodeVoter
+	for _, m := range members {
+		if !m.Learner {
+			out = append(out, protocol.NodeVoter{
+				Name: cmp.Or(m.Node, m.ID), Address: m.Address, Healthy: m.Healthy, Waits: m.NoLeader(), Trouble: troubles[m.ID],
+			})
+		}
+	}
+	return out
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// nextRemoval returns when the trouble of a voter changes because its node was not alive for long
+// enough; zero: never.
+func (f memberFacts) nextRemoval(now time.Time) time.Time {
+	var next time.Time
+	_, faulty := voters(f.members)
+	for _, m := range faulty {
+		at := m.Since.Add(protocol.RemoveAfter)
+		if record, found := f.fleet.Record(protocol.NodeID(m.Node)); found {
+			at = f.seen.aliveSince(record, now).Add(protocol.RemoveAfter)
+		}
+		if at.After(now) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	return next
+}

@@ -1,0 +1,109 @@
+package show
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/cluster"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
+)
+
+var observedAt = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func TestMemberWarnings(t *testing.T) {
+	const last = "etcd accepts no writes if another one"
+	ok := func(node string) cluster.Observed {
+		return cluster.Observed{Member: report.Member{ID: node, Node: node, Healthy: true}}
+	}
+	down := func(node string) cluster.Observed {
+		return cluster.Observed{Member: report.Member{ID: node, Node: node, Address: "10.0.0.9", Problem: "it does not answer", Since: report.At(observedAt)}}
+	}
+	learner := cluster.Observed{Member: report.Member{Node: "l", Learner: true}}
+	for name, tt := range map[string]struct {
+		members []cluster.Observed
+		want    []string // the subject of each
+		noSpare bool
+	}{
+		"an etcd that runs elsewhere":      {},
+		"all healthy":                      {members: []cluster.Observed{ok("a"), ok("b"), ok("c")}},
+		"a learner that has not caught up": {members: []cluster.Observed{ok("a"), ok("b"), ok("c"), learner}},
+		"one of three":                     {members: []cluster.Observed{ok("a"), down("b"), ok("c")}, noSpare: true, want: []string{"b"}},
+		"one of five":                      {members: []cluster.Observed{ok("a"), down("b"), ok("c"), ok("d"), ok("e")}, want: []string{"b"}},
+		"two of five":                      {members: []cluster.Observed{down("a"), down("b"), ok("c"), ok("d"), ok("e")}, noSpare: true, want: []string{"a", "b"}},
+		"two of three, and this one waits": {members: []cluster.Observed{
+			{Member: report.Member{ID: "me", Node: "me", Problem: "it has no leader", Since: report.At(observedAt)}}, down("b"), down("c")}, want: []string{""}},
+		"two of three": {members: []cluster.Observed{ok("a"), down("b"), down("c")}, want: []string{""}},
+		"not known":    {members: []cluster.Observed{{Member: report.Member{ID: "1f"}}, ok("b"), ok("c")}, noSpare: true, want: []string{"1f"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts := memberFacts{members: tt.members, own: "me"}
+			got := facts.warnings(facts.troubles(observedAt))
+			if len(got) != len(tt.want) {
+				t.Fatalf("got %q, want %q", got, tt.want)
+			}
+			for i, w := range got {
+				if w.Subject != tt.want[i] || w.Reason != protocol.MemberDown || strings.Contains(w.Message, last) != tt.noSpare {
+					t.Errorf("got %+v, want %q, no spare: %t", w, tt.want[i], tt.noSpare)
+				}
+				if w.Subject == "b" && !w.Since.Equal(observedAt) {
+					t.Errorf("got since %s", w.Since)
+				}
+			}
+		})
+	}
+}
+
+// A voter that was off when its node lost the role counts until it starts again.
+func TestMemberWarnings_leaving(t *testing.T) {
+	member := protocol.Node{Roles: protocol.Roles{Consensus: true}}
+	facts := memberFacts{
+		members: []cluster.Observed{{Member: report.Member{ID: "1", Node: "a"}}, {Member: report.Member{ID: "2", Node: "b"}}, {Member: report.Member{ID: "3", Node: "c"}}, {Member: report.Member{ID: "4", Node: "unknown"}}},
+		fleet:   protocol.Fleet{Records: []*protocol.Record{{ID: "a", Node: member}, {ID: "b"}, {ID: "c", Alive: true}}},
+	}
+	if got := facts.leaving(); len(got) != 1 || got[0].Subject != "b" || got[0].Reason != protocol.MemberLeaves {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// The message depends on whether the sidecar of the node is alive, and for how long it was
+// not. This node's own member is a warning of its own.
+func TestMemberWarnings_sidecars(t *testing.T) {
+	alive := &protocol.Record{ID: "b", Alive: true, Presence: protocol.Presence{Warnings: []protocol.Warning{
+		{Reason: protocol.MemberDown, Message: protocol.MemberCannotBeUsed + "no space left on device"},
+	}}}
+	gone := &protocol.Record{ID: "b"}
+	members := []cluster.Observed{
+		{Member: report.Member{ID: "1", Node: "me", Healthy: true}}, {Member: report.Member{ID: "2", Node: "b", Problem: "it does not answer", Since: report.At(observedAt)}}, {Member: report.Member{ID: "3", Node: "c", Healthy: true}},
+	}
+	facts := memberFacts{members: members, own: "me", seen: sightings{}}
+	trouble := func(r *protocol.Record, passed time.Duration) string {
+		facts.fleet = protocol.Fleet{Records: []*protocol.Record{r}}
+		facts.seen = facts.seen.update(facts.fleet, observedAt)
+		return facts.troubles(observedAt.Add(passed))["2"]
+	}
+	const remove = "sidecar cluster remove b"
+	if got := trouble(alive, time.Hour); !strings.Contains(got, "its sidecar runs") || !strings.Contains(got, "no space left on device") || strings.Contains(got, remove) {
+		t.Errorf("alive: got %q", got)
+	}
+	if got := trouble(gone, time.Second); !strings.Contains(got, "is not alive either") || strings.Contains(got, remove) {
+		t.Errorf("not alive: got %q", got)
+	}
+	if at := facts.nextRemoval(observedAt.Add(time.Second)); !at.Equal(observedAt.Add(protocol.RemoveAfter)) {
+		t.Errorf("the next change: got %s", at)
+	}
+	if got := trouble(gone, protocol.RemoveAfter); !strings.Contains(got, remove) {
+		t.Errorf("not alive for long: got %q", got)
+	}
+	if at := facts.nextRemoval(observedAt.Add(protocol.RemoveAfter)); !at.IsZero() {
+		t.Errorf("after that: got %s", at)
+	}
+	facts.own, facts.problem = "b", "its database is full"
+	if got := facts.troubles(observedAt)["2"]; !strings.Contains(got, "its database is full") {
+		t.Errorf("its own: got %q", got)
+	}
+	if got := facts.warnings(facts.troubles(observedAt)); len(got) != 0 {
+		t.Errorf("its own: got %+v", got)
+	}
+}

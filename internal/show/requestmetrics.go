@@ -1,0 +1,99 @@
+package show
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/internal/buildinfo"
+)
+
+// requestMetrics count and time the requests of this sidecar to its kube-apiserver. Their labels
+// are always from closed sets.
+type requestMetrics struct {
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+}
+
+// The verbs of requests; any other is "other".
+func requestVerbs() []string { return []string{"get", "post", "put", "patch", "delete", "other"} }
+
+// The outcomes: the class of the status code, or "none" without an answer.
+func requestOutcomes() []string { return []string{"1xx", "2xx", "3xx", "4xx", "5xx", "none"} }
+
+// RegisterRequests returns an observer that counts the requests to the kube-apiserver.
+func RegisterRequests(reg prometheus.Registerer) func(method string, code int, took time.Duration) {
+	return newRequestMetrics(reg).answered
+}
+
+func newRequestMetrics(reg prometheus.Registerer) *requestMetrics {
+	m := &requestMetrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lockstep_app_apiserver_requests_total",
+			Help: "Requests of this sidecar to its kube-apiserver, by verb and outcome: the class of the status code, or none: there was no answer. If none or 5xx grows, check that kube-apiserver; 4xx are also normal conflicts: /status has what fails.",
+		}, []string{"verb", "outcome"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "lockstep_app_apiserver_request_duration_seconds",
+			Help:    "How long that kube-apiserver took until it began to answer, by verb. Each request has 5 s at most.",
+			Buckets: []float64{0.005, 0.025, 0.1, 0.5, 1, 5},
+		}, []string{"verb"}),
+	}
+	for _, verb := range requestVerbs() {
+		m.duration.WithLabelValues(verb)
+		for _, outcome := range requestOutcomes() {
+			m.requests.WithLabelValues(verb, outcome)
+		}
+	}
+	info := buildinfo.Get()
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name:        "lockstep_app_build_info",
+		Help:        "1, with the version and the commit of this program. During an upgrade of the sidecars there is more than one.",
+		ConstLabels: prometheus.Labels{"version": info.Version, "commit": info.Commit},
+	})
+	build.Set(1)
+	reg.MustRegister(m.requests, m.duration, build)
+	return m
+}
+
+// RegisterEtcdRequests returns an observer that counts the requests to etcd.
+func RegisterEtcdRequests(reg prometheus.Registerer) etcd.Observer {
+	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lockstep_etcd_requests_total",
+		Help: "Requests of this sidecar to etcd, without watches, by verb and outcome: ok, refused (an error is the answer), or none: no server answered in time. If none grows, see etcd in /status.",
+	}, []string{"verb", "outcome"})
+	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "lockstep_etcd_request_duration_seconds",
+		Help:    "How long requests to etcd took, by verb, with all attempts at several servers. Above a third of --lease-ttl, leases are in danger: check etcd's disks.",
+		Buckets: []float64{0.005, 0.025, 0.1, 0.5, 1, 5},
+	}, []string{"verb"})
+	for _, verb := range []etcd.Verb{etcd.Read, etcd.Write, etcd.KeepAlive} {
+		duration.WithLabelValues(string(verb))
+		for _, outcome := range []etcd.Outcome{etcd.Answered, etcd.Refused, etcd.Silent} {
+			requests.WithLabelValues(string(verb), string(outcome))
+		}
+	}
+	reg.MustRegister(requests, duration)
+	return func(verb etcd.Verb, outcome etcd.Outcome, took time.Duration) {
+		requests.WithLabelValues(string(verb), string(outcome)).Inc()
+		duration.WithLabelValues(string(verb)).Observe(took.Seconds())
+	}
+}
+
+// answered counts a request. code is 0 if there was no answer.
+func (m *requestMetrics) answered(method string, code int, took time.Duration) {
+	verb := strings.ToLower(method)
+	if !slices.Contains(requestVerbs(), verb) {
+		verb = "other"
+	}
+	outcome := "none"
+	if code >= http.StatusContinue && code < 600 {
+		outcome = strconv.Itoa(code/100) + "xx"
+	}
+	m.requests.WithLabelValues(verb, outcome).Inc()
+	m.duration.WithLabelValues(verb).Observe(took.Seconds())
+}

@@ -1,0 +1,91 @@
+package show
+
+import (
+	"maps"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// sightings are the states of all nodes as this sidecar saw them, and since when by its own clock.
+// The clocks of machines differ, and a node that is not alive reports nothing.
+type sightings struct {
+	nodes map[protocol.NodeID]sighting
+	// warnings are the warnings of live nodes. The time is zero for a warning that was present when
+	// its node was first observed: then the warning's own time counts.
+	warnings map[httpapi.NodeWarning]time.Time
+}
+
+// sighting is the observed state of a node, and since when.
+type sighting struct {
+	alive, serves bool
+	reason        protocol.Reason // why it serves, or does not
+	since         httpapi.Sighting
+}
+
+// update returns the sightings after an observation of the fleet. The state of a node that is
+// observed for the first time counts from now.
+func (s sightings) update(f protocol.Fleet, now time.Time) sightings {
+	out := sightings{nodes: make(map[protocol.NodeID]sighting, len(f.Records)), warnings: map[httpapi.NodeWarning]time.Time{}}
+	for _, r := range f.Records {
+		was, known := s.nodes[r.ID]
+		is := sighting{alive: r.Alive, since: was.since}
+		if r.Alive {
+			is.serves = r.Serves()
+			is.reason, _ = r.WhyServes()
+		}
+		if !known || was.alive != is.alive {
+			is.since.Alive = now
+		}
+		if !known || was.serves != is.serves || was.reason != is.reason {
+			is.since.Serves = now
+		}
+		out.nodes[r.ID] = is
+		for _, w := range r.Presence.Warnings {
+			key := httpapi.NodeWarning{Node: r.ID, Reason: w.Reason, Subject: w.Subject, Message: w.Message}
+			at, seen := s.warnings[key]
+			switch {
+			case !r.Alive:
+			case !seen && known && was.alive:
+				out.warnings[key] = now
+			case !seen:
+				out.warnings[key] = time.Time{}
+			default:
+				out.warnings[key] = at
+			}
+		}
+	}
+	return out
+}
+
+func (s sightings) equal(o sightings) bool {
+	return maps.Equal(s.nodes, o.nodes) && maps.Equal(s.warnings, o.warnings)
+}
+
+// aliveSince returns since when, by this sidecar's sightings, a node is alive, or is not.
+func (s sightings) aliveSince(r protocol.Record, now time.Time) time.Time {
+	if was, known := s.nodes[r.ID]; known && was.alive == r.Alive {
+		return was.since.Alive
+	}
+	return now
+}
+
+// warningsSince returns the times of the warnings that this sidecar saw begin.
+func (s sightings) warningsSince() map[httpapi.NodeWarning]time.Time {
+	out := maps.Clone(s.warnings)
+	maps.DeleteFunc(out, func(_ httpapi.NodeWarning, at time.Time) bool { return at.IsZero() })
+	return out
+}
+
+// shown returns the sightings of the nodes that are still alive, or still not alive, as they were
+// last seen.
+func (s sightings) shown(f protocol.Fleet) map[protocol.NodeID]httpapi.Sighting {
+	out := make(map[protocol.NodeID]httpapi.Sighting, len(f.Records))
+	for _, r := range f.Records {
+		if was, known := s.nodes[r.ID]; known && was.alive == r.Alive {
+			out[r.ID] = was.since
+		}
+	}
+	return out
+}

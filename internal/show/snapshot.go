@@ -1,0 +1,210 @@
+package show
+
+import (
+	"cmp"
+	"context"
+	"reflect"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/internal/role/service"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/report"
+	"github.com/lockstep-dev/lockstep/status"
+)
+
+// KeepPresence publishes the state of this node, above all gate and election, for its presence until
+// ctx ends.
+func (s *Show) KeepPresence(ctx context.Context) error {
+	for {
+		verdict, verdictChanged := s.Verdict.Load()
+		state, stateChanged := s.Election.Load()
+		withheld, withheldChanged := s.Withheld.Load()
+		other, otherChanged := s.APIServer.Other().Load()
+		problems, problemsChanged := s.warned.Load()
+		_, apiserverChanged := s.APIServer.Shown().Load()
+		answersChanged := s.APIServer.AnswersChanged()
+		version, versionChanged := s.APIServer.Version().Load()
+		services, servicesChanged := s.Services.Load()
+		objects, objectsChanged := s.Reconcile.Load()
+		compared, clocksChanged := s.Clocks.Load()
+		s.APIServer.NoteTurn(verdict.Verdict)
+		now := fleet.Shown{
+			Verdict: protocol.Verdict{Ready: verdict.Ready, Reason: verdict.Reason},
+			Since:   verdict.Since, Warnings: problems.reported,
+			Election: electionShown(state.Election, verdict.Reason, cmp.Or(withheld, other)),
+			Endpoint: s.endpointNow(), APIServerDown: s.APIServer.Down(), APIServer: version, Services: service.Digest(services),
+			Beats: compared.Steps,
+		}
+		if state.Election == protocol.Leading {
+			now.Failing = objects.Failing
+		}
+		if !now.Equal(s.cfg.Presence.Get()) {
+			s.cfg.Presence.Set(now)
+		}
+		if !event.Wait(ctx, verdictChanged, stateChanged, withheldChanged, otherChanged, problemsChanged, apiserverChanged, versionChanged,
+			servicesChanged, objectsChanged, clocksChanged, answersChanged) {
+			return ctx.Err()
+		}
+	}
+}
+
+// electionShown returns the election state that other nodes read. A sidecar that stops, or whose
+// services or kube-apiserver keep its gate closed (withheld), takes no part in the election: older
+// nodes may lead meanwhile (docs/protocol.md#eligibility). While it still holds the leader's key,
+// it is shown as the leader, unless it stops.
+func electionShown(state protocol.ElectionState, reason protocol.Reason, withheld string) protocol.ElectionState {
+	if reason == protocol.ShuttingDown || withheld != "" && state != protocol.Leading {
+		return protocol.Withdrawn
+	}
+	return state
+}
+
+// KeepSnapshot publishes a snapshot after each change, until ctx ends.
+func (s *Show) KeepSnapshot(ctx context.Context) error {
+	for {
+		changes := []<-chan struct{}{
+			s.cfg.Beat(),
+			changed(s.Verdict.Load()),
+			changed(s.Election.Load()),
+			changed(s.Leader.Load()),
+			changed(s.Status.Load()),
+			changed(s.Fleet.Load()),
+			changed(s.Store.Load()),
+			changed(s.Registration.Load()),
+			changed(s.Reconcile.Load()),
+			changed(s.Contact.Load()),
+			changed(s.APIServer.State().Load()),
+			s.APIServer.AnswersChanged(),
+			changed(s.EtcdFaults.Load()),
+			changed(s.Local.Load()),
+			changed(s.BundleFault.Load()),
+			changed(s.Override.Load()),
+			changed(s.Certificates.Load()),
+			changed(s.warned.Load()),
+			changed(s.seen.Load()),
+			changed(s.EtcdProblem.Load()),
+			changed(s.Cluster.Status().Load()),
+			changed(s.Cluster.Member().Load()),
+			changed(s.Cluster.Members().Load()),
+			changed(s.Schedule.Load()),
+			changed(s.Roles.Load()),
+			changed(s.Services.Load()),
+			changed(s.ServiceState.Load()),
+			s.endpointsChanged(),
+		}
+		// A new observation of the fleet counts as a change: comparing all records would cost more than
+		// it saves.
+		was, now := s.snapshot.Get(), s.now()
+		if !sameObservation(now.Fleet, was.Fleet) || !reflect.DeepEqual(now, was) {
+			s.snapshot.Set(now)
+		}
+		s.cfg.Rendered(status.Verdict{Verdict: now.Gate.Verdict, Since: now.Gate.Since})
+		if !event.Wait(ctx, changes...) {
+			return ctx.Err()
+		}
+	}
+}
+
+// sameObservation reports whether two fleets come from one observation.
+func sameObservation(a, b protocol.Fleet) bool {
+	return len(a.Records) == len(b.Records) && (len(a.Records) == 0 || &a.Records[0] == &b.Records[0])
+}
+
+func changed[T any](_ T, c <-chan struct{}) <-chan struct{} { return c }
+
+// now collects the current state of each part.
+func (s *Show) now() httpapi.Snapshot {
+	observed, contact := s.Status.Get(), s.Contact.Get()
+	fleet := s.Fleet.Get()
+	local := s.Local.Get()
+	own, _ := fleet.Record(local.ID)
+	election, reconcile := s.electionNow(), s.reconcileNow()
+	return httpapi.Snapshot{
+		Local:           local,
+		Roles:           own.Node.Roles,
+		LocalRoles:      s.localRoles(),
+		Services:        s.servicesNow(),
+		Address:         s.cfg.Address,
+		BundleSource:    s.bundleSource(),
+		BundleProblem:   s.bundleProblem(),
+		Registration:    s.Registration.Get(),
+		Override:        s.Override.Get(),
+		Gate:            gateOf(s.Verdict.Get(), observed, contact),
+		Status:          observed.View,
+		StatusUpdatedAt: observed.UpdatedAt,
+		Replacement:     observed.Replacement,
+		Fleet:           fleet,
+		Sightings:       s.seen.Get().shown(fleet),
+		WarningsSince:   s.seen.Get().warningsSince(),
+		Election:        election,
+		Reconcile:       reconcile,
+		Etcd: httpapi.Etcd{
+			Etcd: report.Etcd{
+				Connected: contact.Connected, LastContact: report.At(contact.Last), Revision: contact.Revision, Store: s.Store.Get().ID,
+				Endpoints: s.cfg.Etcd.Endpoints, Problem: s.EtcdProblem.Get().Text, Warnings: s.EtcdFaults.Get(),
+			},
+			Reached: contact.Reached(), Full: s.EtcdProblem.Get().Full,
+		},
+		Cluster:   s.clusterNow(),
+		APIServer: s.APIServer.Now(),
+
+		Endpoints:    s.endpointsNow(),
+		Certificates: s.Certificates.Get(),
+		Warnings:     s.warned.Get().shown,
+		EtcdFlags:    etcd.CommandFlags(s.cfg.Etcd, s.cfg.DataDir),
+		OverrideFlag: status.OverrideFlag(s.cfg.OverrideFile),
+	}
+}
+
+// bundleProblem returns why the current content of the bundle directory is not in use; empty: it is.
+func (s *Show) bundleProblem() string {
+	if err := s.BundleFault.Get(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+func (s *Show) bundleSource() string {
+	if s.cfg.Bundle == bundle.BuiltinName {
+		return "built-in"
+	}
+	return s.cfg.Bundle
+}
+
+// gateOf returns the verdict and, if the gate is open while etcd is unreachable, since when.
+func gateOf(v status.Verdict, observed status.Observed, contact etcd.Contact) httpapi.Gate {
+	out := httpapi.Gate{Verdict: v.Verdict, Since: v.Since}
+	if v.Ready && !contact.Connected {
+		out.StaleSince = contact.Last
+	}
+	return out
+}
+
+func (s *Show) electionNow() httpapi.Election {
+	state, leader := s.Election.Get(), s.Leader.Get()
+	out := httpapi.Election{
+		State: state.Election, Since: state.Since, Leader: leader.Node, Epoch: leader.Epoch,
+		Eligibility: state.Eligibility, Step: state.Step, Absences: state.Absences,
+	}
+	if withheld := s.Withheld.Get(); withheld != "" && state.Election == protocol.Ineligible {
+		out.Eligibility = protocol.Eligibility{Reason: protocol.ServicesNotReady, Message: withheld}
+	} else if other := s.APIServer.Other().Get(); other != "" && state.Election == protocol.Ineligible {
+		out.Eligibility = protocol.Eligibility{Reason: protocol.OtherAPIServer, Message: other}
+	}
+	return out
+}
+
+// reconcileNow returns the reconciler's report, without fights if this node does not lead: the
+// leader's report lists the current ones.
+func (s *Show) reconcileNow() report.Reconcile {
+	r, state := s.Reconcile.Get(), s.Election.Get()
+	if state.Election != protocol.Leading {
+		r.Drift.Fights = nil
+	}
+	r.LastError, r.Running = cmp.Or(r.LastError, state.Problem), state.Working
+	return r
+}

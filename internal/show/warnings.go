@@ -1,0 +1,304 @@
+package show
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/election"
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/internal/sorting"
+	"github.com/lockstep-dev/lockstep/internal/supervise"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
+	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
+	"github.com/lockstep-dev/lockstep/protocol/publish"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/report"
+	"github.com/lockstep-dev/lockstep/status"
+)
+
+// warned contains the problems that this sidecar knows.
+type warned struct {
+	// shown are the problems in the warnings of /status: those without their own list there.
+	shown []protocol.Warning
+	// reported are this node's problems, for its presence: other nodes show them.
+	reported []protocol.Warning
+	// troubles are the problems of voters of the etcd that the sidecars run.
+	troubles map[string]string
+	// answers are the answers of the services' probes that the warnings quote.
+	answers map[string]probeAnswer
+}
+
+func (w warned) equal(o warned) bool {
+	return slices.Equal(w.shown, o.shown) && slices.Equal(w.reported, o.reported) && maps.Equal(w.troubles, o.troubles)
+}
+
+// warningPause is the shortest time between two changes of the warnings: each change writes the
+// presence, which all sidecars read.
+const warningPause = 500 * time.Millisecond
+
+// KeepWarnings publishes the problems after each change, until ctx ends.
+func (s *Show) KeepWarnings(ctx context.Context) error {
+	for {
+		changes := []<-chan struct{}{
+			changed(s.Election.Load()),
+			changed(s.Reconcile.Load()),
+			changed(s.BundleFault.Load()),
+			changed(s.APIServer.Version().Load()),
+			changed(s.Local.Load()),
+			changed(s.APIServer.Other().Load()),
+			changed(s.Override.Load()),
+			changed(s.OverrideProblem.Load()),
+			changed(s.ServicesProblem.Load()),
+			changed(s.ServiceState.Load()),
+			changed(s.Failures.Load()),
+			changed(s.Cluster.Health().Load()),
+			changed(s.Schedule.Load()),
+			changed(s.Clocks.Load()),
+			changed(s.Kubeconfig.Load()),
+			changed(s.CertificateWarnings.Load()),
+			changed(s.Fleet.Load()),
+			changed(s.Status.Load()),
+			changed(s.Rival.Load()),
+			changed(s.APIServer.Shown().Load()),
+			changed(s.Verdict.Load()),
+			changed(s.Cluster.Status().Load()),
+			changed(s.Cluster.Member().Load()),
+			changed(s.Cluster.Members().Load()),
+			s.endpointsChanged(),
+		}
+		now := time.Now()
+		if seen := s.seen.Get().update(s.Fleet.Get(), now); !seen.equal(s.seen.Get()) {
+			s.seen.Set(seen)
+		}
+		was := s.warned.Get()
+		if is := s.warningsNow(was, now); !is.equal(was) {
+			s.warned.Set(is)
+		}
+		at := nextServiceFault(s.ServiceState.Get(), s.warned.Get().answers, now)
+		if r := s.Fleet.Get().Rollback; r.On() {
+			at = earliest(at, protocol.RollbackNoticeAt(r), now)
+		}
+		at = earliest(at, protocol.NextTurnLimit(s.Fleet.Get().Turns, now), now)
+		at = earliest(at, s.Schedule.Get().WarnsAt(), now)
+		if at = earliest(at, s.memberFacts().nextRemoval(now), now); !at.IsZero() {
+			event.WaitFor(ctx, at.Sub(now), changes...)
+		} else {
+			event.Wait(ctx, changes...)
+		}
+		if !backoff.Sleep(ctx, warningPause) {
+			return ctx.Err()
+		}
+	}
+}
+
+// warningsNow collects the problems. It keeps the times of problems that was contains too.
+func (s *Show) warningsNow(was warned, now time.Time) warned {
+	runs, answers := serviceRuns(s.ServiceState.Get(), was.answers, now)
+	own, leaders, members := s.ownWarnings(runs), s.leaderWarnings(), s.memberFacts()
+	troubles := members.troubles(now)
+	view := s.Status.Get().View
+	out := warned{
+		shown: slices.Concat(own, membership.DatabaseWarnings(databases(members.members)),
+			members.warnings(troubles), members.leaving(), s.Cluster.Health().Get().Shown,
+			fleetWarnings(view, protocol.WithVoters(members.fleet, nodeVoters(members.members, nil)), s.Local.Get().ID),
+			protocol.TurnWarnings(members.fleet, now),
+			protocol.RollbackEnding(members.fleet, now)),
+		reported: protocol.ReportedWarnings(slices.Concat(own, leaders)),
+		troubles: troubles, answers: answers,
+	}
+	keepTimes(out.shown, was.shown, now)
+	keepTimes(out.reported, was.reported, now)
+	return out
+}
+
+// keepTimes sets each missing time: from the same problem in before, or else to now.
+func keepTimes(warnings, before []protocol.Warning, now time.Time) {
+	for i, w := range warnings {
+		if !w.Since.IsZero() {
+			continue
+		}
+		warnings[i].Since = now
+		same := func(o protocol.Warning) bool {
+			return o.Reason == w.Reason && o.Subject == w.Subject && o.Message == w.Message
+		}
+		if j := slices.IndexFunc(before, same); j >= 0 {
+			warnings[i].Since = before[j].Since
+		}
+	}
+}
+
+// ownWarnings returns problems of this sidecar, whether it leads or not.
+func (s *Show) ownWarnings(runs []nodeservices.Run) []protocol.Warning {
+	var out []protocol.Warning
+	state := s.Election.Get()
+	if foreign := s.foreignBundle(state); foreign != "" {
+		out = append(out, protocol.Warning{Reason: protocol.OtherBundle, Message: foreign})
+	}
+	if problem := s.APIServer.Problem(); problem != "" && s.APIServer.Version().Get() != "" && s.APIServer.Other().Get() == "" {
+		out = append(out, protocol.Warning{Reason: protocol.OtherAPIServer, Message: problem + "; until then this node serves with it"})
+	}
+	if o := s.Override.Get(); o.On() {
+		out = append(out, protocol.Warning{Reason: protocol.Overridden, Message: "AN OPERATOR HAS OVERRIDDEN THE GATE " + o.String() +
+			": this node serves whatever the gate says; to end that, type there: sidecar override end" + status.OverrideFlag(s.cfg.OverrideFile)})
+	}
+	if problem := s.OverrideProblem.Get(); problem != "" {
+		out = append(out, protocol.Warning{Reason: protocol.OverrideRejected, Message: problem})
+	}
+	if state.Election == protocol.Withdrawn && state.Eligibility.Message != "" {
+		out = append(out, protocol.Warning{Reason: state.Eligibility.Reason, Message: state.Eligibility.Message})
+	}
+	if rival := s.Rival.Get(); rival != (fleet.Rival{}) {
+		out = append(out, protocol.Warning{Reason: protocol.DuplicateNodeID, Message: rival.String(), Since: rival.At})
+	}
+	if problem := s.memberProblem(); problem != "" {
+		out = append(out, protocol.Warning{Reason: protocol.MemberDown, Message: protocol.MemberCannotBeUsed + problem})
+	}
+	if err := s.BundleFault.Get(); err != nil {
+		out = append(out, bundle.FaultWarning(err))
+	}
+	if problem := s.ServicesProblem.Get(); problem != "" {
+		out = append(out, protocol.Warning{Reason: protocol.ServicesRejected, Message: "its services directory was rejected, and the last valid services stay in use; " +
+			"the directory is read again when it changes, and a restart would fail until it is valid: " + strings.ReplaceAll(problem, "\n", "; ")})
+	}
+	out = append(out, nodeservices.Failing(runs)...)
+	out = append(out, s.Cluster.Health().Get().Reported...)
+	out = append(out, s.snapshotWarnings()...)
+	out = append(out, s.Clocks.Get().Warnings...)
+	for _, f := range s.Failures.Get() {
+		out = append(out, protocol.Warning{Reason: protocol.WorkerFailed, Message: failedMessage(f), Since: f.Since})
+	}
+	if held := heldMessage(state.Election, s.Reconcile.Get()); held != "" {
+		out = append(out, protocol.Warning{Reason: protocol.RemovalsHeld, Message: held})
+	}
+	out = append(out, s.endpointsWarnings()...)
+	out = append(out, s.apiserverWarnings()...)
+	if garbage := cmp.Or(state.Garbage, s.Status.Get().View.Warning); garbage != "" {
+		out = append(out, protocol.Warning{Message: garbage})
+	}
+	for _, text := range slices.Concat(s.Kubeconfig.Get(), s.CertificateWarnings.Get()) {
+		out = append(out, protocol.Warning{Message: text})
+	}
+	return out
+}
+
+// foreignBundle reports that this node runs another bundle than the one that owns the objects;
+// empty: it does not. A leader reports the message of its rule instead, which contains more.
+func (s *Show) foreignBundle(state election.State) string {
+	if state.Election == protocol.Leading && state.Step.Rule == protocol.HoldForBundle && state.Step.Kind == protocol.StepHold {
+		return string(state.Step.Rule) + ": " + state.Step.Message
+	}
+	if text := protocol.ForeignBundle(s.Status.Get().View, s.Local.Get().Bundle); text != "" {
+		return "it " + text
+	}
+	return ""
+}
+
+func failedMessage(f supervise.Failure) string {
+	times := fmt.Sprintf("%d times", f.Times)
+	if f.Times == 1 {
+		times = "once"
+	}
+	return fmt.Sprintf("the part %q of this sidecar failed %s, and was started again: %s; the log has more: please report it", f.Worker, times, f.Problem)
+}
+
+// heldMessage describes removals that wait until a person allows them; empty: none. Only the leader
+// warns: after another node was elected, the report of the old leader's last pass can be outdated.
+func heldMessage(e protocol.ElectionState, r report.Reconcile) string {
+	held := r.Held()
+	if e != protocol.Leading || held == 0 {
+		return ""
+	}
+	what := fmt.Sprintf("%d objects that the bundle dropped are", held)
+	if held == 1 {
+		what = "1 object that the bundle dropped is"
+	}
+	return what + " not removed: " + r.PruneHeld
+}
+
+// How many blockers, failures and fights a leader reports to the other nodes. Its own /status lists
+// all.
+const (
+	reportedBlockers = 3
+	reportedFailures = 2
+	reportedFights   = 2
+)
+
+// leaderWarnings returns the blockers, failures and fights of this leader, for the other nodes: its
+// own /status lists them elsewhere.
+func (s *Show) leaderWarnings() []protocol.Warning {
+	state := s.Election.Get()
+	if state.Election != protocol.Leading {
+		return nil
+	}
+	var out []protocol.Warning
+	if blockers := state.Step.Blockers; len(blockers) > 0 {
+		out = append(out, protocol.Warning{Reason: blockers[0].Reason, Message: string(state.Step.Rule) + ": " + state.Step.Message})
+	}
+	for _, b := range firstOf(state.Step.Blockers, reportedBlockers) {
+		out = append(out, protocol.Warning{Reason: b.Reason, Subject: string(b.Node), Message: b.Message})
+	}
+	if state.Step.Rule == protocol.HoldForStore {
+		out = append(out, protocol.Warning{Message: string(state.Step.Rule) + ": " + state.Step.Message})
+	}
+	r := s.Reconcile.Get()
+	out = append(out, s.failureWarnings(r)...)
+	for _, f := range firstOf(r.Drift.Fights, reportedFights) {
+		out = append(out, protocol.Warning{Reason: protocol.Fight, Subject: f.Object, Message: f.Advice(), Since: f.Since.Time})
+	}
+	return out
+}
+
+// failureWarnings names the first failed objects, and where to find the rest. Required objects,
+// which keep the status from becoming DONE, come first.
+func (s *Show) failureWarnings(r report.Reconcile) []protocol.Warning {
+	var out []protocol.Warning
+	failures := slices.Clone(r.Failures)
+	sorting.By(failures, requiredFirst)
+	for _, f := range firstOf(failures, reportedFailures) {
+		message := f.Message
+		if f.Remedy != "" {
+			message += "; " + f.Remedy
+		}
+		out = append(out, protocol.Warning{Reason: protocol.ObjectFailed, Subject: f.Object, Message: message, Since: f.Since.Time})
+	}
+	if more := r.TotalFailures - len(out); more > 0 {
+		what := fmt.Sprintf("and %d more objects fail", more)
+		if more == 1 {
+			what = "and 1 more object fails"
+		}
+		out = append(out, protocol.Warning{Reason: protocol.ObjectFailed, Message: fmt.Sprintf(
+			"%s: see FAILURES in the sidecar status of %s (%s)", what, s.Local.Get().ID, s.cfg.Address)})
+	}
+	return out
+}
+
+// requiredFirst sorts required objects before the others.
+func requiredFirst(x, y report.Failure) int {
+	switch {
+	case x.Required == y.Required:
+		return 0
+	case x.Required:
+		return -1
+	}
+	return 1
+}
+
+func firstOf[T any](all []T, most int) []T { return all[:min(len(all), most)] }
+
+// fleetWarnings returns problems of the fleet, which each node sees by itself.
+func fleetWarnings(v protocol.StatusView, f protocol.Fleet, own protocol.NodeID) []protocol.Warning {
+	var out []protocol.Warning
+	for _, text := range digestWarnings(f, v.Status.Digest) {
+		out = append(out, protocol.Warning{Reason: protocol.BundlesDiffer, Message: text})
+	}
+	out = append(out, publish.Outside(f)...)
+	return append(out, protocol.FleetWarnings(v, f, own)...)
+}

@@ -1,0 +1,44 @@
+package show
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
+)
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// A problem keeps its time for as long as it is the same.
+func TestKeepTimes(t *testing.T) {
+	before := []protocol.Warning{{Reason: protocol.NoGate, Subject: "a", Message: "m", Since: noon}}
+	now := []protocol.Warning{{Reason: protocol.NoGate, Subject: "b", Message: "m"}, {Reason: protocol.NoGate, Subject: "a", Message: "m"}, {Message: "own", Since: noon.Add(-time.Hour)}}
+	keepTimes(now, before, noon.Add(time.Minute))
+	for i, want := range []time.Time{noon.Add(time.Minute), noon, noon.Add(-time.Hour)} {
+		if !now[i].Since.Equal(want) {
+			t.Errorf("%s: got %s, want %s", now[i].Subject, now[i].Since, want)
+		}
+	}
+}
+
+func TestWarningsOfALeader(t *testing.T) {
+	if got := heldMessage(protocol.Leading, report.Reconcile{PruneHeld: "why", Objects: report.Objects{Owed: 1}}); got != "1 object that the bundle dropped is not removed: why" {
+		t.Errorf("got %q", got)
+	}
+	if got := heldMessage(protocol.Campaigning, report.Reconcile{PruneHeld: "why", Objects: report.Objects{Owed: 1}}); got != "" {
+		t.Errorf("a node that does not lead: got %q", got)
+	}
+	f := protocol.Fleet{Revision: 1, Records: []*protocol.Record{
+		{ID: "a", Alive: true, Node: protocol.Node{Roles: protocol.Roles{Controller: true}}},
+		{ID: "b", Problem: "garbage"},
+	}}
+	view := protocol.StatusView{}
+	if got := fleetWarnings(view, f, "a"); len(got) != 2 || got[0].Reason != protocol.RecordCorrupt || !strings.Contains(got[0].Message, "sidecar node remove b") {
+		t.Errorf("seen by a: got %+v", got)
+	}
+	if got := fleetWarnings(view, f, "c"); len(got) != 3 || got[2].Reason != protocol.NoGate || got[2].Subject != "a" {
+		t.Errorf("seen by c: got %+v", got)
+	}
+}

@@ -1,0 +1,103 @@
+package turns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
+)
+
+// This file takes turns for an agent that reboots this machine (docs/operations.md#fleetlock).
+
+// Refused is why an agent may not reboot now.
+type Refused struct{ Reason string }
+
+func (e *Refused) Error() string { return e.Reason }
+
+// patience is how long one request waits for the turn. An agent asks again after minutes.
+const patience = 5 * time.Second
+
+// ofAgent returns the turn that an agent asks for.
+func (n *Node) ofAgent(agent string) protocol.Turn {
+	return n.want(protocol.TurnOfAgent, "agent "+agent, "an agent reboots the machine")
+}
+
+// PreReboot returns when the agent may reboot the machine. An agent that already holds the turn gets
+// it again. It returns a *Refused if the agent may not reboot now.
+func (n *Node) PreReboot(ctx context.Context, agent string) error {
+	want := n.ofAgent(agent)
+	why := ""
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	answer, err := fleet.AwaitTurn(limited, n.cfg.Client, fleet.TurnWait{
+		Want: want, Followed: n.cfg.Fleet,
+		Voters:  func() []protocol.TurnVoter { voters, _ := n.cfg.Voters(); return voters },
+		Changed: func() <-chan struct{} { _, changed := n.cfg.Voters(); return changed },
+		Told:    func(a protocol.TurnAnswer, _ protocol.Turns) { why = a.Message },
+	})
+	switch {
+	case err != nil && why != "" && ctx.Err() == nil:
+		return &Refused{Reason: why}
+	case err != nil:
+		return err
+	case answer.Verdict == protocol.TurnNotController:
+		return &Refused{Reason: answer.Message}
+	}
+	f, err := fleet.ReadTurns(ctx, n.cfg.Client)
+	if err != nil {
+		return err
+	}
+	has, found := f.Turns.Of(want.Node)
+	switch {
+	case !found:
+		return &Refused{Reason: "the turn of this node has just ended; ask again"}
+	case has.Kind != want.Kind || has.By != want.By:
+		return &Refused{Reason: has.String()}
+	case has.Work == protocol.TurnWorkDone:
+		return &Refused{Reason: fmt.Sprintf("node %q has to serve again first, after its turn of before", want.Node)}
+	}
+	return n.awaitOut(ctx, has)
+}
+
+// awaitOut returns when this node is out of service, and its turn is at least nodeservices.TurnDrain old.
+func (n *Node) awaitOut(ctx context.Context, has protocol.Turn) error {
+	for {
+		now, fleetChanged := n.cfg.Fleet.Load()
+		out, publishedChanged := n.Out(now)
+		left := nodeservices.TurnDrain - time.Since(has.Since)
+		if out && left <= 0 {
+			return nil
+		}
+		var over <-chan time.Time
+		if left > 0 {
+			over = time.After(left)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-fleetChanged:
+		case <-publishedChanged:
+		case <-over:
+		}
+	}
+}
+
+// SteadyState learns that the agent has rebooted the machine. The sidecar ends the turn when the node serves.
+func (n *Node) SteadyState(ctx context.Context, agent string) error {
+	f, err := fleet.ReadTurns(ctx, n.cfg.Client)
+	if err != nil {
+		return err
+	}
+	has, found := f.Turns.Of(n.cfg.Node)
+	if want := n.ofAgent(agent); !found || has.Kind != want.Kind || has.By != want.By {
+		return nil // it holds nothing
+	}
+	if err := fleet.SetTurnWork(ctx, n.cfg.Client, n.cfg.Node, protocol.TurnWorkDone); err != nil && !errors.Is(err, fleet.ErrNoTurn) {
+		return err
+	}
+	return nil
+}

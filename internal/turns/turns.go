@@ -1,0 +1,162 @@
+// Package turns takes and ends the turns of this node (docs/protocol.md#turns): for an agent that
+// reboots the machine, and for changed services. Package fleet writes them into etcd,
+// and package protocol decides who gets one. Only KeepReboots blocks until its context ends; no
+// goroutine outlives a call.
+package turns
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
+)
+
+// Config configures a Node. All fields are required.
+type Config struct {
+	Client *etcd.Client
+	Node   protocol.NodeID
+	BootID string // of this machine
+	Fleet  *event.Value[protocol.Fleet]
+	// Voters returns the voters of the etcd that the sidecars run. The channel is closed when they
+	// change.
+	Voters func() ([]protocol.TurnVoter, <-chan struct{})
+	// Published reports whether this node's address may still leave the Service kubernetes. The
+	// channel is closed with each possible change of the answer.
+	Published func() (published bool, changed <-chan struct{})
+	Log       *slog.Logger
+}
+
+// Node takes and ends the turns of this node.
+type Node struct{ cfg Config }
+
+// New returns a Node that takes no turn by itself.
+func New(cfg Config) *Node { return &Node{cfg: cfg} }
+
+// retry is the pause before a turn that does not end is checked again without a change.
+const retry = 5 * time.Second
+
+// KeepReboots ends the turn of a reboot when this machine runs again and the node serves, until ctx
+// ends. The command that took the turn ended with the machine, and an agent that rebooted it only
+// reports that.
+func (n *Node) KeepReboots(ctx context.Context) error {
+	for {
+		now, fleetChanged := n.cfg.Fleet.Load()
+		_, votersChanged := n.cfg.Voters()
+		var again <-chan time.Time
+		t, found := now.Turns.Of(n.cfg.Node)
+		reported := t.Kind == protocol.TurnOfAgent && t.Work == protocol.TurnWorkDone
+		if found && (reported || t.Rebooted(n.cfg.BootID)) {
+			n.report(ctx, n.advance(ctx, t), "the turn of a reboot is not ended yet, trying again")
+			again = time.After(retry)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-fleetChanged:
+		case <-votersChanged:
+		case <-again:
+		}
+	}
+}
+
+// StepOfServices carries out an action for the turn t of services. It can be called again.
+func (n *Node) StepOfServices(ctx context.Context, action nodeservices.TurnAction, t protocol.Turn) {
+	var err error
+	switch action {
+	case nodeservices.GiveBackTurn:
+		n.cfg.Log.Info("the turn of the services is given back: people have ended its cordon")
+		_, err = fleet.ForceTurnEnd(ctx, n.cfg.Client, n.cfg.Node)
+	case nodeservices.FailTurn:
+		n.cfg.Log.Error("services do not become ready after their change: this node keeps its turn, and no other node gets one", "services", t.Message)
+		err = fleet.SetTurnWork(ctx, n.cfg.Client, n.cfg.Node, protocol.TurnWorkFailed)
+	case nodeservices.ContinueTurn:
+		n.cfg.Log.Info("services are started again in the turn of this node", "services", t.Message)
+		err = fleet.SetTurnWork(ctx, n.cfg.Client, n.cfg.Node, protocol.TurnWorkUnderWay)
+	case nodeservices.FinishTurn:
+		err = n.advance(ctx, t)
+	default: // wait for a change
+	}
+	n.report(ctx, err, "the turn of the services is not changed yet, trying again")
+}
+
+// report logs a failure, unless the turn ended meanwhile.
+func (n *Node) report(ctx context.Context, err error, text string) {
+	if err != nil && !errors.Is(err, fleet.ErrNoTurn) && ctx.Err() == nil {
+		n.cfg.Log.Warn(text, "err", err)
+	}
+}
+
+// advance takes the next step for a turn whose work is done.
+func (n *Node) advance(ctx context.Context, t protocol.Turn) error {
+	if t.Work != protocol.TurnWorkDone {
+		n.cfg.Log.Info("the work of this node's turn is done, which ends when this node serves", "kind", t.Kind)
+		if err := fleet.SetTurnWork(ctx, n.cfg.Client, t.Node, protocol.TurnWorkDone); err != nil {
+			return err
+		}
+	}
+	action, err := fleet.AdvanceTurn(ctx, n.cfg.Client, t.Node, n.votes())
+	if err == nil && action == protocol.EndTurn {
+		n.cfg.Log.Info("the turn of this node has ended")
+	}
+	return err
+}
+
+// votes reports whether this node's voting member is healthy, or there is none.
+func (n *Node) votes() bool {
+	voters, _ := n.cfg.Voters()
+	return !slices.ContainsFunc(voters, func(v protocol.TurnVoter) bool { return v.Node == n.cfg.Node && !v.Answers })
+}
+
+// Out reports whether clients no longer use this node: its presence shows a closed gate, it does not
+// lead, and its address left the Service kubernetes. The channel is closed with each possible change
+// of the last one.
+func (n *Node) Out(f protocol.Fleet) (bool, <-chan struct{}) {
+	published, changed := n.cfg.Published()
+	own, found := f.Record(n.cfg.Node)
+	return found && !own.Presence.Ready && own.Presence.Election != protocol.Leading && !published, changed
+}
+
+// Alone reports whether no other controller is registered.
+func (n *Node) Alone(f protocol.Fleet) bool {
+	for _, r := range f.Records {
+		if r.ID != n.cfg.Node && r.Counts() {
+			return false
+		}
+	}
+	return f.Revision > 0
+}
+
+// want returns a turn of this node that begins now.
+func (n *Node) want(kind protocol.TurnKind, by, message string) protocol.Turn {
+	now := time.Now().UTC()
+	return protocol.Turn{
+		Node: n.cfg.Node, Since: now, Until: now.Add(protocol.TurnTime), Message: message, By: by, Kind: kind, BootID: n.cfg.BootID,
+	}
+}
+
+// TakeForServices waits for a turn while services need it, and takes it. pending names them, and out
+// returns how long this node did not serve.
+func (n *Node) TakeForServices(ctx context.Context, pending string, out func() time.Duration) {
+	last := ""
+	_, err := fleet.AwaitTurn(ctx, n.cfg.Client, fleet.TurnWait{
+		Want: n.want(protocol.TurnOfServices, "the sidecar", pending),
+		// Etcd keeps running while services restart, so its members do not matter.
+		Voters: func() []protocol.TurnVoter { return nil }, Followed: n.cfg.Fleet, Out: out,
+		Told: func(answer protocol.TurnAnswer, _ protocol.Turns) {
+			if last != answer.Message {
+				n.cfg.Log.Info("services that have changed wait for a turn of this node", "services", pending, "reason", answer.Message)
+				last = answer.Message
+			}
+		},
+	})
+	if err != nil && ctx.Err() == nil {
+		n.cfg.Log.Warn("no turn for the services that have changed, trying again", "err", err)
+	}
+}

@@ -1,0 +1,180 @@
+// Package variables keeps the values of the variables in services: this node's address, and the servers
+// and the files of etcd. Some are known only when the data directory belongs
+// to this sidecar alone, so it also holds that directory. RunServers blocks until its context ends.
+package variables
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/internal/cluster"
+	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
+	"github.com/lockstep-dev/lockstep/internal/role/service"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Config configures a Keeper. All fields are required, unless their comments say otherwise.
+type Config struct {
+	Node     protocol.NodeID
+	Etcd     etcd.Config
+	Cluster  *cluster.Manager
+	Embedded bool   // the sidecars run etcd: the manager holds the data directory
+	Services string // the services directory; empty: this node runs no services
+	DataDir  string // with Services; empty with Embedded
+	// NodeAddress is this node's IP address; empty: the address of the default route.
+	NodeAddress string
+	Log         *slog.Logger
+}
+
+// Keeper keeps the variables, and holds the data directory.
+type Keeper struct {
+	cfg       Config
+	variables *event.Value[service.Variables]
+	lock      *datadir.Dir // locks the data directory, if no member locks it; only Hold and Close use it
+}
+
+// New returns a Keeper with the variables that are known at the start. If the sidecars run etcd, the
+// servers are known only when the data directory contains a member.
+func New(cfg Config) *Keeper {
+	v := service.Variables{
+		EtcdCAFile: cfg.Etcd.CAFile, EtcdCertFile: cfg.Etcd.CertFile, EtcdKeyFile: cfg.Etcd.KeyFile,
+		NodeID: string(cfg.Node),
+	}
+	if !cfg.Embedded {
+		v.EtcdServers = strings.Join(cfg.Etcd.Endpoints, ",")
+	}
+	return &Keeper{cfg: cfg, variables: event.New(v)}
+}
+
+// Variables follows the variables.
+func (k *Keeper) Variables() *event.Value[service.Variables] { return k.variables }
+
+// lockTimeout is how long the data directory may be in use at the start, by a stopping sidecar.
+const (
+	lockTimeout = 15 * time.Second
+	lockPause   = 100 * time.Millisecond
+	// maxAddressPause is the longest time between two searches for this node's address.
+	maxAddressPause = 2 * time.Second
+)
+
+// Hold returns when the data directory, if there is one, belongs to this sidecar alone.
+func (k *Keeper) Hold(ctx context.Context) error {
+	if k.cfg.Embedded {
+		return k.awaitMember(ctx)
+	}
+	if k.cfg.Services == "" {
+		return nil
+	}
+	for began := time.Now(); ; {
+		dir, err := datadir.Lock(k.cfg.DataDir)
+		if err == nil {
+			k.lock = dir
+			return k.awaitAddress(ctx)
+		}
+		if _, locked := errors.AsType[*datadir.LockedError](err); !locked || time.Since(began) > lockTimeout {
+			return err
+		}
+		if !backoff.Sleep(ctx, lockPause) {
+			return ctx.Err()
+		}
+	}
+}
+
+// awaitAddress returns when it finds the node address for services: the machine may start the
+// sidecar before its network.
+func (k *Keeper) awaitAddress(ctx context.Context) error {
+	pauses, told := backoff.Backoff{First: lockPause, Max: maxAddressPause}, ""
+	for {
+		own, err := nodeaddress.Find(k.cfg.NodeAddress)
+		if err == nil {
+			v := k.variables.Get()
+			v.NodeAddress = own
+			k.variables.Set(v)
+			return nil
+		}
+		if problem := err.Error(); problem != told {
+			k.cfg.Log.Warn("services wait for the address of this node", "problem", problem)
+			told = problem
+		}
+		if !pauses.Sleep(ctx) {
+			return ctx.Err()
+		}
+	}
+}
+
+// awaitMember returns when the cluster manager holds the data directory.
+func (k *Keeper) awaitMember(ctx context.Context) error {
+	for {
+		held, heldChanged := k.cfg.Cluster.Held().Load()
+		if held {
+			k.useServers(k.cfg.Cluster.Membership().Get())
+			return nil
+		}
+		if !event.Wait(ctx, heldChanged) {
+			return ctx.Err()
+		}
+	}
+}
+
+// RunServers keeps the etcd servers in the variables of services up to date while this node
+// becomes a member or leaves.
+func (k *Keeper) RunServers(ctx context.Context) error {
+	for {
+		now, membershipChanged := k.cfg.Cluster.Membership().Load()
+		k.useServers(now)
+		if !event.Wait(ctx, membershipChanged) {
+			return ctx.Err()
+		}
+	}
+}
+
+func (k *Keeper) useServers(now cluster.Membership) {
+	v := k.variables.Get()
+	v.EtcdServers, v.NodeAddress, v.EtcdTrust = serversFor(v.EtcdServers, now), now.Address, now.Trust
+	if missing := missingServers(v.EtcdServers, now); len(missing) > 0 {
+		k.cfg.Log.Warn("services use servers of etcd that are no members any more; cordon this node and restart its sidecar: they start with all members then",
+			"missing", missing, "used", v.EtcdServers, "members", now.Servers)
+	}
+	if v != k.variables.Get() {
+		k.variables.Set(v)
+	}
+}
+
+// serversFor returns the etcd servers for services: this node's own member while it exists, and
+// otherwise all other members. A change restarts the services that use them, so the old servers
+// stay as long as one of them is still a member.
+func serversFor(was string, now cluster.Membership) string {
+	if now.Local {
+		return now.Servers[0]
+	}
+	for server := range strings.SplitSeq(was, ",") {
+		if slices.Contains(now.Servers, server) {
+			return was
+		}
+	}
+	return strings.Join(now.Servers, ",")
+}
+
+// missingServers returns the used servers that are no longer members.
+func missingServers(used string, now cluster.Membership) []string {
+	if now.Local || used == "" { // services use only this node's member, or none is known yet
+		return nil
+	}
+	return slices.DeleteFunc(strings.Split(used, ","), func(server string) bool { return slices.Contains(now.Servers, server) })
+}
+
+// Close unlocks the data directory if Hold locked it.
+func (k *Keeper) Close() error {
+	if k.lock == nil {
+		return nil
+	}
+	return k.lock.Close()
+}

@@ -1,0 +1,129 @@
+package bundle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// watchInterval is the pause between two reads of the bundle directory.
+const watchInterval = 2 * time.Second
+
+// Current is the bundle that a running sidecar uses. While the content of its directory is invalid
+// or needs a restart, the last valid bundle stays in use.
+type Current struct {
+	dir    string // or BuiltinName
+	log    *slog.Logger
+	bundle *event.Value[*Bundle]
+	local  *event.Value[protocol.Local]
+	fault  *event.Value[error]
+}
+
+// NewCurrent returns a Current that uses b, which was opened from dir. node describes the node
+// without its bundle. Nothing is read before Run.
+func NewCurrent(dir string, b *Bundle, node protocol.Local, log *slog.Logger) *Current {
+	return &Current{dir: dir, log: log, bundle: event.New(b), local: event.New(b.on(node)), fault: event.New[error](nil)}
+}
+
+// Bundle follows the bundle in use.
+func (c *Current) Bundle() *event.Value[*Bundle] { return c.bundle }
+
+// Local follows the description of the node with the bundle in use.
+func (c *Current) Local() *event.Value[protocol.Local] { return c.local }
+
+// Fault follows why the content of the directory is not in use; nil: it is.
+func (c *Current) Fault() *event.Value[error] { return c.fault }
+
+// Problem returns the text of Fault; empty: there is none.
+func (c *Current) Problem() string {
+	if err := c.fault.Get(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// Run loads the bundle again each time its directory changes, until ctx ends. A built-in bundle
+// never changes.
+func (c *Current) Run(ctx context.Context) error {
+	if c.dir == BuiltinName {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return Watch(ctx, c.dir, watchInterval, c.loaded)
+}
+
+// loaded starts to use b, or reports why the last valid bundle stays in use.
+func (c *Current) loaded(b *Bundle, err error) {
+	local := c.local.Get()
+	if err == nil {
+		err = sameRelease(local, b)
+	}
+	if err == nil && b.on(local) != local {
+		// Set the objects first: a pass for the new digest needs them.
+		c.bundle.Set(b)
+		c.local.Set(b.on(local))
+		c.log.Info("bundle reloaded", "digest", b.Digest, "objects", len(b.Objects))
+	}
+	before := c.Problem()
+	c.fault.Set(err)
+	switch now := c.Problem(); {
+	case now == before:
+	case now != "":
+		c.log.Error("bundle rejected, the last valid bundle stays in use", "err", err)
+	default:
+		c.log.Info("bundle is valid again")
+	}
+}
+
+// on describes a node while it runs with b.
+func (b *Bundle) on(node protocol.Local) protocol.Local {
+	local := b.Local()
+	local.ID, local.FenceAfter, local.EtcdElectionTimeout, local.Ephemeral = node.ID, node.FenceAfter, node.EtcdElectionTimeout, node.Ephemeral
+	return local
+}
+
+// restartError explains why a valid bundle waits for the next start of the sidecar.
+type restartError struct{ text string }
+
+func (e *restartError) Error() string { return e.text }
+
+// otherBundleError explains why a valid bundle with another name is not in use. A restarted sidecar
+// would run with it, but not replace the objects.
+type otherBundleError struct{ text string }
+
+func (e *otherBundleError) Error() string { return e.text }
+
+// sameRelease returns an error if a running sidecar cannot change to b: the release and the
+// constraints in its record never change while it runs (docs/bundles.md).
+func sameRelease(local protocol.Local, b *Bundle) error {
+	switch {
+	case b.Name != local.Bundle:
+		return &otherBundleError{fmt.Sprintf("bundle.yaml has the name %s, but this sidecar runs the bundle %s: the name says whose the objects are; "+
+			"restore the directory, or if %s is meant to replace %s, restart the sidecar, and type: sidecar bundle replace --from %s --to %s", b.Name, local.Bundle, b.Name, local.Bundle, local.Bundle, b.Name)}
+	case b.Version != local.Version:
+		return &restartError{fmt.Sprintf("bundle.yaml has release %s, but this sidecar runs as %s: restart it to upgrade", b.Version, local.Version)}
+	case b.Constraints != local.Constraints:
+		return &restartError{fmt.Sprintf("bundle.yaml has other constraints (minReconcilerRelease %s, minApiserverRelease %s) than this sidecar runs with (%s, %s): constraints belong to a release; restart the sidecar to change them",
+			b.Constraints.MinReconciler, b.Constraints.MinApiserver, local.Constraints.MinReconciler, local.Constraints.MinApiserver)}
+	}
+	return nil
+}
+
+// FaultWarning warns about a bundle that is not in use. A valid bundle that waits for the next start
+// is part of an upgrade, so its reason does not hold the upgrade.
+func FaultWarning(err error) protocol.Warning {
+	if _, waits := errors.AsType[*restartError](err); waits {
+		return protocol.Warning{Reason: protocol.BundleWaits, Message: "its bundle directory has another bundle than this sidecar runs: " + err.Error()}
+	}
+	if _, other := errors.AsType[*otherBundleError](err); other {
+		return protocol.Warning{Reason: protocol.BundleRejected, Message: "its bundle directory has a bundle with another name, and the last valid bundle stays in use: " +
+			err.Error()}
+	}
+	return protocol.Warning{Reason: protocol.BundleRejected, Message: fmt.Sprintf("its bundle directory was rejected, and the last valid bundle stays in use: %s; "+
+		"the directory is read again when it changes, and a restart would fail until it is valid", err)}
+}
