@@ -65,7 +65,8 @@ func (s *Server) passes() bool {
 	}
 	snap, changed := s.cfg.Snapshot.Load()
 	all := checks(snap)
-	p := &plainCheck{changed: changed, plain: !slices.ContainsFunc(all, func(c check) bool { return !c.OK }) && overriddenOK(all) == string(okBody)}
+	failed := slices.ContainsFunc(all, func(c check) bool { return !c.OK })
+	p := &plainCheck{changed: changed, plain: !failed && overriddenOK(all) == string(okBody)}
 	s.plainCheck.Store(p)
 	return p.plain
 }
