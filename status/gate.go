@@ -86,7 +86,9 @@ func NewGate(cfg GateConfig) *Gate {
 	if cfg.Override == nil {
 		cfg.Override = event.New(protocol.Override{})
 	}
-	g := &Gate{cfg: cfg, metrics: newMetrics(cfg.Registerer), verdict: event.New(Verdict{}), shown: event.New(Verdict{}), reads: readPauses()}
+	g := &Gate{
+		cfg: cfg, metrics: newMetrics(cfg.Registerer), verdict: event.New(Verdict{}), shown: event.New(Verdict{}), reads: readPauses(),
+	}
 	g.learn(func(f *protocol.Facts) {
 		f.Local, f.Services, f.APIServer, f.Override = cfg.Local.Get(), cfg.Withheld.Get(), cfg.APIServer.Get(), cfg.Override.Get()
 	})

@@ -33,7 +33,9 @@ func (f *Follower) Unusable(t report.Trouble, failed string) protocol.Eligibilit
 			"its kube-apiserver %s has not answered for --leader-yield-after (%s); check it, and the server in kubeconfig %s",
 			f.cfg.Kubeconfig.Config().Get().Host, f.cfg.YieldAfter, f.cfg.Kubeconfig.Path())}
 	}
-	out := protocol.Eligibility{Reason: protocol.APIUnreachable, Message: unusable(t, f.cfg.Kubeconfig.Config().Get().Host, f.cfg.Kubeconfig.Path())}
+	out := protocol.Eligibility{
+		Reason: protocol.APIUnreachable, Message: unusable(t, f.cfg.Kubeconfig.Config().Get().Host, f.cfg.Kubeconfig.Path()),
+	}
 	if t.Refused {
 		out.Reason, out.Message = protocol.APIRefused, refused(t, f.cfg.Kubeconfig.Config().Get(), f.cfg.Kubeconfig.Path(), time.Now())
 	}

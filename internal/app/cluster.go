@@ -15,7 +15,8 @@ import (
 
 func (p *parts) newSchedule() *backup.Schedule {
 	return backup.NewSchedule(backup.ScheduleConfig{
-		Plan: p.cfg.Snapshots, Client: p.etcd, Votes: p.cluster.HasVoter, DatabaseSize: p.databaseSize, Log: p.log.With("worker", "snapshots"),
+		Plan: p.cfg.Snapshots, Client: p.etcd, Votes: p.cluster.HasVoter, DatabaseSize: p.databaseSize,
+		Log: p.log.With("worker", "snapshots"),
 	})
 }
 

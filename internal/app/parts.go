@@ -84,7 +84,8 @@ func connect(cfg Config, log *slog.Logger) (*parts, error) {
 	p.log = log.With("node", string(p.id.node))
 	p.app = &App{log: p.log, recorder: trace.NewRecorder(recordingSize), registries: p.registry}
 	for _, step := range []func() error{
-		p.openFiles, p.openEtcd, p.listen, p.wireTrace, p.wireNode, p.wireEndpoints, p.wireRoles, p.wireLeader, p.wireShow, p.wireEvents, p.wireServer, p.registry.Err,
+		p.openFiles, p.openEtcd, p.listen, p.wireTrace, p.wireNode, p.wireEndpoints, p.wireRoles,
+		p.wireLeader, p.wireShow, p.wireEvents, p.wireServer, p.registry.Err,
 	} {
 		if err := step(); err != nil {
 			return nil, errors.Join(err, p.app.release())

@@ -43,7 +43,8 @@ func (p *parts) wireRoles() error {
 			APIServer: p.apiserver.Other(), Seen: p.journal.Verdict,
 		},
 		Presence: role.PresenceConfig{
-			Run: func(ctx context.Context) error { return p.presence.Run(ctx) }, Show: func(ctx context.Context) error { return p.show.KeepPresence(ctx) }, Rest: p.presence.Rest,
+			Run:  func(ctx context.Context) error { return p.presence.Run(ctx) },
+			Show: func(ctx context.Context) error { return p.show.KeepPresence(ctx) }, Rest: p.presence.Rest,
 		},
 		// A sidecar whose node ID belongs to another sidecar must not campaign. So the election waits for
 		// the presence (docs/protocol.md#duplicate-ids).

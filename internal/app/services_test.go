@@ -38,6 +38,7 @@ func writeService(t *testing.T, cfg Config, log, ready, word string) {
 kind: Service
 metadata: {name: api}
 role: kubernetes_controller
+restart: immediately
 process:
   command: [/bin/sh, -c]
   args:

@@ -43,7 +43,8 @@ func (s *Show) endpointsWarnings() []protocol.Warning {
 		return []protocol.Warning{{Reason: reason, Message: "Service kubernetes: " + now.Message, Since: now.Since.Time}}
 	case protocol.Pending, protocol.EndpointsUnread:
 		if now.Problem != "" {
-			return []protocol.Warning{{Reason: reason, Message: "Service kubernetes: " + cmp.Or(now.Problem, now.Message), Since: now.Since.Time}}
+			message := "Service kubernetes: " + cmp.Or(now.Problem, now.Message)
+			return []protocol.Warning{{Reason: reason, Message: message, Since: now.Since.Time}}
 		}
 	default:
 	}

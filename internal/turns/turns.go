@@ -53,7 +53,7 @@ func (n *Node) KeepReboots(ctx context.Context) error {
 		t, found := now.Turns.Of(n.cfg.Node)
 		reported := t.Kind == protocol.TurnOfAgent && t.Work == protocol.TurnWorkDone
 		if found && (reported || t.Rebooted(n.cfg.BootID)) {
-			n.report(ctx, n.advance(ctx, t), "the turn of a reboot is not ended yet, trying again")
+			n.report(ctx, n.advance(ctx, t), "reboot")
 			again = time.After(retry)
 		}
 		select {
@@ -83,13 +83,13 @@ func (n *Node) StepOfServices(ctx context.Context, action nodeservices.TurnActio
 		err = n.advance(ctx, t)
 	default: // wait for a change
 	}
-	n.report(ctx, err, "the turn of the services is not changed yet, trying again")
+	n.report(ctx, err, "services")
 }
 
 // report logs a failure, unless the turn ended meanwhile.
-func (n *Node) report(ctx context.Context, err error, text string) {
+func (n *Node) report(ctx context.Context, err error, kind string) {
 	if err != nil && !errors.Is(err, fleet.ErrNoTurn) && ctx.Err() == nil {
-		n.cfg.Log.Warn(text, "err", err)
+		n.cfg.Log.Warn("the turn of this node is not changed yet, trying again", "kind", kind, "err", err)
 	}
 }
 

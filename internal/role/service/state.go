@@ -157,18 +157,18 @@ func (s State) arranged(wanted wish, others []Service) State {
 }
 
 // Run returns the service as a fact for the protocol.
-func (st Status) Run(now time.Time) nodeservices.Run {
+func (s Status) Run(now time.Time) nodeservices.Run {
 	run := nodeservices.Run{
-		Name: st.Name, Optional: !st.Required, Ready: st.Ready, Ends: st.Phase == Stopped || st.Phase == Stopping,
-		LastExit: st.LastExit, Restarts: st.Restarts, Problem: st.Problem, File: st.File, Changed: st.Changed.Time,
+		Name: s.Name, Optional: !s.Required, Ready: s.Ready, Ends: s.Phase == Stopped || s.Phase == Stopping,
+		LastExit: s.LastExit, Restarts: s.Restarts, Problem: s.Problem, File: s.File, Changed: s.Changed.Time,
 	}
-	if st.Pends() {
-		run.Unready, run.Since = now.Sub(st.Since.Time), st.Since.Time
+	if s.Pends() {
+		run.Unready, run.Since = now.Sub(s.Since.Time), s.Since.Time
 	}
 	return run
 }
 
 // Pends reports whether the service runs or is being started, and is not ready.
-func (st Status) Pends() bool {
-	return !st.Ready && (st.Phase == Running || st.Phase == Starting)
+func (s Status) Pends() bool {
+	return !s.Ready && (s.Phase == Running || s.Phase == Starting)
 }
