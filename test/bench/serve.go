@@ -112,10 +112,10 @@ func followStream(ctx context.Context, url string) error {
 		_, err = io.Copy(io.Discard, resp.Body)
 		err = errors.Join(err, resp.Body.Close())
 	}
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // changeStatus writes another status each second.
