@@ -110,9 +110,10 @@ func (s *serving) clients() (stop func()) {
 	var running sync.WaitGroup
 	for _, n := range s.nodes {
 		var open atomic.Bool
+		sidecar := n.sidecar // the next one of the node has the same URL
 		running.Go(func() {
 			for tick := time.NewTicker(100 * time.Millisecond); ctx.Err() == nil; <-tick.C {
-				open.Store(n.sidecar.Readyz(ctx) == nil)
+				open.Store(sidecar.Readyz(ctx) == nil)
 			}
 		})
 		running.Go(func() {
