@@ -95,7 +95,7 @@ programs: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/kube
 CLUSTERS := $(addprefix ./test/,quorum e2e service soak)
 LONG := $(addprefix ./,reconcile test/roles etcd election test/turns test/balancers internal/app cmd/sidecar test/local/run)
 # Without the race detector: what counts allocations or decodes many megabytes, what only reads the repository
-# (make docs), and the model, which has no goroutines. Their heaps are large, so that twice the heap saves a tenth.
+# (make docs), and the model, where only tests have goroutines. Their heaps are large, so that twice the heap saves a tenth.
 PLAIN := ./internal/model ./internal/repotest
 MODEL_TEST := $(STATIC) GOGC=200 $(COMPUTES) go test -trimpath ./internal/model
 

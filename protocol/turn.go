@@ -98,6 +98,9 @@ func (f TurnFacts) judge(id NodeID, out time.Duration) TurnAnswer {
 		return TurnAnswer{TurnHeld, id, "it has the turn"}
 	case !found || own.Problem != "" || !own.Node.Roles.Controller:
 		return TurnAnswer{TurnNotController, id, fmt.Sprintf("node %q is not a registered controller", id)}
+	case own.Presence.Reason == Overridden:
+		// Its gate would stay open, with clients behind it: an override opens a cordoned gate, too.
+		return TurnAnswer{TurnWaitsForNode, id, fmt.Sprintf("node %q serves by an override; type there: sidecar override end", id)}
 	case len(f.Held) >= max(f.Limit, 1):
 		// Before the state of that node: it is out because of its turn.
 		return TurnAnswer{TurnTaken, f.Held[0], fmt.Sprintf("node %q has the turn", f.Held[0])}

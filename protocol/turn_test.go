@@ -50,6 +50,7 @@ func TestJudgeTurn(t *testing.T) {
 		{"it is out already", TurnFacts{Fleet: turnFleet(a.cordoned(), b, c)}, TurnGranted, ""},
 		{"the only controller", TurnFacts{Fleet: turnFleet(a)}, TurnLastInService, ""},
 		{"the only controller, and it is out already", TurnFacts{Fleet: turnFleet(controller("a", "1.0.0"))}, TurnGranted, ""},
+		{"it is open by an override", TurnFacts{Fleet: turnFleet(controller("a", "1.0.0").overridden(), b, c)}, TurnWaitsForNode, "a"},
 		{"others are open by overrides alone", TurnFacts{Fleet: turnFleet(a, controller("b", "1.0.0").overridden())}, TurnLastInService, ""},
 		{"all voters answer", TurnFacts{Fleet: turnFleet(a, b, c), Voters: voters(true, true, true)}, TurnGranted, ""},
 		{"a voter does not answer", TurnFacts{Fleet: turnFleet(a, b, c), Voters: voters(true, true, false)}, TurnWaitsForMajority, ""},

@@ -45,7 +45,7 @@ func (s *Server) keepLoaded(ctx context.Context) error {
 			s.changing.Set(false)
 		}
 		limited, cancel := ctx, func() {}
-		if rest := nodeservices.TurnDrain - facts.Closed; len(names) > 0 && facts.Closed > 0 && rest > 0 {
+		if rest := nodeservices.NextJudgement(facts.Closed); len(names) > 0 && rest > 0 {
 			limited, cancel = context.WithTimeout(ctx, rest)
 		}
 		event.Wait(limited, foundChanged, turnChanged, stateChanged, gateChanged)

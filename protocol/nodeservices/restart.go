@@ -67,9 +67,10 @@ func JudgeRestart(f RestartFacts) Restart {
 		// Nothing that clients use stops. The change may be the repair, on all nodes. In a turn, too:
 		// a change that waits means that nothing was stopped, so the turn may be given back.
 		return RestartNow
-	case f.Turn == TurnTaken:
+	case f.Turn == TurnTaken && f.Closed < TurnDrain+MaxAwaitAddress:
 		// Before the gate is asked: it is closed because of this turn, and clients may not have
-		// noticed yet.
+		// noticed yet. With a limit: a kube-apiserver that hangs never shows that its address has left
+		// the Service, and the change may be its repair.
 		return RestartDrains
 	case f.Closed >= TurnDrain:
 		// In its turn, or people cordoned it: clients left.
@@ -84,6 +85,19 @@ func JudgeRestart(f RestartFacts) Restart {
 	default:
 		// Also in a turn that was drained: the gate has opened since.
 		return RestartInTurn
+	}
+}
+
+// NextJudgement returns the time until JudgeRestart may decide otherwise about a gate that has been closed
+// for this long, if nothing else changes. 0: it will not, or the gate is open.
+func NextJudgement(closed time.Duration) time.Duration {
+	switch {
+	case closed == 0:
+		return 0
+	case closed < TurnDrain:
+		return TurnDrain - closed
+	default:
+		return max(0, TurnDrain+MaxAwaitAddress-closed)
 	}
 }
 

@@ -36,6 +36,22 @@ func TestJudgeRestart_justClosed(t *testing.T) {
 	}
 }
 
+// A kube-apiserver that hangs never shows that the address has left the Service: the gate, closed for long,
+// decides alone. The caller judges again when the answer changes with the time.
+func TestJudgeRestart_addressNotSeenToLeave(t *testing.T) {
+	const limit = TurnDrain + MaxAwaitAddress
+	for closed, want := range map[time.Duration]Restart{0: RestartDrains, TurnDrain: RestartDrains, limit - 1: RestartDrains, limit: RestartNow} {
+		if got := JudgeRestart(RestartFacts{Turn: TurnTaken, Serving: true, Closed: closed}); got != want {
+			t.Errorf("closed for %s: got %d, want %d", closed, got, want)
+		}
+	}
+	for closed, want := range map[time.Duration]time.Duration{0: 0, 1: TurnDrain - 1, TurnDrain: MaxAwaitAddress, limit - 1: 1, limit: 0, limit + 1: 0} {
+		if got := NextJudgement(closed); got != want {
+			t.Errorf("closed for %s: got %s, want %s", closed, got, want)
+		}
+	}
+}
+
 // A node is out of service for the whole drain before its services restart.
 func TestTurnAfter(t *testing.T) {
 	for out, want := range map[time.Duration]Turn{

@@ -43,7 +43,7 @@ func Held(role string, now, found []Service) (held []Service, names []string) {
 	for _, f := range found {
 		isNew := !slices.ContainsFunc(now, func(s Service) bool { return s.Name == f.Name })
 		// A new service may need something of a waiting one: its port, for example.
-		if isNew && (f.Role != role || !f.InTurn()) {
+		if isNew && f.Role != role {
 			held = append(held, f)
 		}
 	}

@@ -27,6 +27,7 @@ func TestHeld(t *testing.T) {
 		"it does not take turns now":   {[]Service{a, b}, []Service{optedOut, b}, []Service{optedOut, b}, nil},
 		"its file is removed":          {[]Service{a, b}, []Service{b}, []Service{a, b}, []string{"a"}},
 		"it has another name":          {[]Service{a}, []Service{c}, []Service{a}, []string{"a"}},
+		"another name, at once":        {[]Service{a}, []Service{changing("c", "1", RestartImmediately)}, []Service{a}, []string{"a"}},
 		"a new one beside":             {[]Service{a}, []Service{a, c}, []Service{a, c}, nil},
 		"another role takes no turns":  {[]Service{a, otherRole}, []Service{a, otherRole2}, []Service{a, otherRole2}, nil},
 		"only how it is started again": {[]Service{b}, []Service{changing("b", "1", "")}, []Service{changing("b", "1", "")}, nil},
