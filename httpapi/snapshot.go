@@ -121,7 +121,7 @@ type Etcd struct {
 }
 
 // APIServer is the state of this node's kube-apiserver for the check `apiserver`
-// (--apiserver-readyz). Package app polls it; no probe does.
+// (--apiserver-readyz). Package apiserver polls it; no probe does.
 type APIServer struct {
 	Enabled bool // the check is a part of /readyz
 	Ready   bool

@@ -24,7 +24,7 @@ const (
 	// which costs an etcd that many sidecars overload.
 	minDiagnosisPause = 5 * time.Second
 	maxDiagnosisPause = time.Minute
-	// etcdFullInterval is the pause between two questions whether etcd is Full: while nothing changes,
+	// etcdFullInterval is the pause between two questions whether etcd is full: while nothing changes,
 	// no sidecar writes, so no refused write would show it.
 	etcdFullInterval = time.Minute
 )

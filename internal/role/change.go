@@ -18,6 +18,13 @@ import (
 func (s *Server) keepLoaded(ctx context.Context) error {
 	var closedSince time.Time // since when the gate is closed; zero: it is open
 	for {
+		stopping, stopped := s.stopping.Load()
+		if stopping {
+			// The gate is closed for the delay of the stop, and clients still leave: a change that waits
+			// must not stop a service in that time.
+			<-ctx.Done()
+			return ctx.Err()
+		}
 		found, foundChanged := s.found.Load()
 		now, turnChanged := s.turn.Load()
 		state, stateChanged := s.supervised.State().Load()
@@ -48,7 +55,7 @@ func (s *Server) keepLoaded(ctx context.Context) error {
 		if rest := nodeservices.NextJudgement(facts.Closed); len(names) > 0 && rest > 0 {
 			limited, cancel = context.WithTimeout(ctx, rest)
 		}
-		event.Wait(limited, foundChanged, turnChanged, stateChanged, gateChanged)
+		event.Wait(limited, foundChanged, turnChanged, stateChanged, gateChanged, stopped)
 		cancel()
 		if ctx.Err() != nil {
 			return ctx.Err()

@@ -90,6 +90,18 @@ func TestServer_keepLoaded(t *testing.T) {
 	}
 }
 
+// A change that waits stops nothing while the sidecar stops: clients leave for its whole delay.
+func TestServer_keepLoaded_stops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t)
+		r.change("/2")
+		r.server.stopping.Set(true)
+		r.gate(false)
+		<-time.After(time.Hour)
+		r.want()
+	})
+}
+
 // A gate that has opened again in the turn, because people ended the cordon, keeps the service.
 func TestServer_keepLoaded_gateOpensInTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

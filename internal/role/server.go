@@ -40,6 +40,7 @@ type Server struct {
 	changing     *event.Value[bool] // services stopped behind a closed gate to be changed, and are not ready yet
 	problem      *event.Value[string]
 	phase        *event.Value[phase]
+	stopping     event.Value[bool] // stop began, which stops the services in its own order
 }
 
 // phase is the progress of the workers of roles.
@@ -197,6 +198,7 @@ func (s *Server) Run(ctx context.Context, others ...*supervise.Group) error {
 // stops; nil: it was asked to stop. After a failure it does not wait here: only Kubernetes does, if
 // there are services to stop.
 func (s *Server) stop(ctx context.Context, failure error, leading *supervise.Group) {
+	s.stopping.Set(true)
 	// With KillMode=control-group, the services got SIGTERM, too: they end, and must not start again.
 	s.supervised.EndStarts()
 	f := nodeservices.Facts{Known: true, Running: true, Published: true, Leads: true, ShutdownDelay: s.cfg.ShutdownDelay}

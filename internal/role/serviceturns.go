@@ -32,7 +32,7 @@ func (s *Server) keepTurns(ctx context.Context) error {
 		own := observe(now)
 		action := nodeservices.NextTurnAction(nodeservices.TurnFacts{
 			Held: holds, Other: found && !holds, Work: t.Work, Cordoned: own.Node.Cordon.On(),
-			Pending: pending != "", Alone: turns.Alone(now),
+			Pending: pending != "", Alone: turns.Alone(now), Stops: s.stopping.Get(),
 			Ready: s.changed(), Failing: servicesFail(s.supervised.State().Get(), time.Now()),
 		})
 		if action == nodeservices.AskTurn {
@@ -114,8 +114,8 @@ func (o *outOfService) turn(holds bool) nodeservices.Turn {
 	return nodeservices.TurnAfter(o.duration())
 }
 
-// whilePending returns a context that ends when no service waits for a turn any longer, or no turn is
-// needed.
+// whilePending returns a context that ends when no service waits for a turn any longer, no turn is
+// needed, or the sidecar stops.
 func (s *Server) whilePending(ctx context.Context) (context.Context, context.CancelFunc) {
 	limited, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -125,7 +125,8 @@ func (s *Server) whilePending(ctx context.Context) (context.Context, context.Can
 		for {
 			pending, pendingChanged := s.pending.Load()
 			now, fleetChanged := s.cfg.Registrar.Fleet.Load()
-			if pending == "" || s.cfg.Services.Turns.Alone(now) || !event.Wait(limited, pendingChanged, fleetChanged) {
+			stopping, stopped := s.stopping.Load()
+			if pending == "" || stopping || s.cfg.Services.Turns.Alone(now) || !event.Wait(limited, pendingChanged, fleetChanged, stopped) {
 				return
 			}
 		}

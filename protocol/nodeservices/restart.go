@@ -111,6 +111,8 @@ type TurnFacts struct {
 	Pending bool
 	// Alone: no other controller is registered.
 	Alone bool
+	// Stops: the sidecar is being stopped.
+	Stops bool
 	// Ready: no service waits, and all run as in their files and are ready.
 	Ready bool
 	// Failing: a service that must be ready keeps ending, or does not become ready in time
@@ -141,7 +143,8 @@ const (
 // NextTurnAction decides the next action (docs/protocol.md#service-turns).
 func NextTurnAction(f TurnFacts) TurnAction {
 	switch {
-	case !f.Held && f.Pending && !f.Alone && !f.Other:
+	case !f.Held && f.Pending && !f.Alone && !f.Other && !f.Stops:
+		// A sidecar that stops would keep the turn until it runs again, or people end it.
 		return AskTurn
 	case !f.Held:
 		return RestTurn

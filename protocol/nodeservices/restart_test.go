@@ -78,6 +78,7 @@ func TestNextTurnAction(t *testing.T) {
 		"nothing has changed":           {TurnFacts{Ready: true}, RestTurn},
 		"a service waits":               {TurnFacts{Pending: true}, AskTurn},
 		"no other controller":           {TurnFacts{Pending: true, Alone: true}, RestTurn},
+		"the sidecar stops":             {TurnFacts{Pending: true, Stops: true}, RestTurn},
 		"people have a turn":            {TurnFacts{Pending: true, Other: true}, RestTurn},
 		"it is drained":                 {with(func(f *TurnFacts) { f.Pending = true }), RestTurn},
 		"people ended the cordon":       {with(func(f *TurnFacts) { f.Pending, f.Cordoned = true, false }), GiveBackTurn},
