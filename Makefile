@@ -114,7 +114,7 @@ test-raced: programs
 	$(if $(SHARES),@test/share.sh --print)
 
 test-clusters:
-	$(RACED) -p=2 -parallel=3 $(CLUSTERS)
+	$(RACED) -p=2 -parallel=2 $(CLUSTERS)
 
 test-others:
 	$(RACED) -p=2 $(LONG) $$(go list ./... | grep -vxF -f <(go list $(CLUSTERS) $(PLAIN)))

@@ -200,7 +200,7 @@ func NewManager(cfg Config) *Manager {
 	}
 	registerMeasures(cfg.Registerer, m.measures)
 	m.keeper = quorum.NewKeeper(quorum.KeeperConfig{
-		Client: cfg.Client, Local: m.shared.ownURL, EvictAfter: evictAfter(),
+		Client: cfg.Client, Local: m.shared.ownURL, EvictAfter: evictAfter(), PromoteAfter: promoteAfter(),
 		Log: cfg.Log.With("worker", "learners"), Registerer: cfg.Registerer,
 	})
 	m.enrol = enrol.NewServer(enrol.Config{

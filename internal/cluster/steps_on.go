@@ -35,8 +35,14 @@ func stopAfterStep(ctx context.Context, way, name string) {
 
 // evictAfter is how long a learner may make no progress: LOCKSTEP_EVICT_AFTER; zero: the
 // default.
-func evictAfter() time.Duration {
-	text := os.Getenv("LOCKSTEP_EVICT_AFTER")
+func evictAfter() time.Duration { return durationOf("LOCKSTEP_EVICT_AFTER") }
+
+// promoteAfter is how long a learner stays one at least: LOCKSTEP_PROMOTE_AFTER; zero: no longer than it
+// needs.
+func promoteAfter() time.Duration { return durationOf("LOCKSTEP_PROMOTE_AFTER") }
+
+func durationOf(variable string) time.Duration {
+	text := os.Getenv(variable)
 	if text == "" {
 		return 0
 	}

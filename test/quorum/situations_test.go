@@ -356,6 +356,7 @@ func (s *situations) memberStalls() {
 	for range 3 {
 		next := s.etcdLeader(stalled)
 		stalled.signalMember(syscall.SIGCONT)
+		s.follows(stalled)
 		next.signalMember(syscall.SIGSTOP)
 		stalled = next
 	}
@@ -366,6 +367,20 @@ func (s *situations) memberStalls() {
 	for _, n := range s.nodes {
 		s.says(n, "WARNINGS", "etcd's leader changed |times within the last 10 minutes: in that time, these members stopped answering: ", "UPGRADE|see WARNINGS")
 	}
+}
+
+// follows waits until the member of a node, which led before it stalled, knows another leader: each member counts
+// only the leaders that it sees.
+func (s *situations) follows(n *Node) {
+	s.Helper()
+	n.AwaitCluster("to follow another leader", func(now Cluster) error {
+		for _, m := range now.Members {
+			if m.Node == n.ID && m.Healthy && !m.Leader {
+				return nil
+			}
+		}
+		return fmt.Errorf("got %+v", now.Members)
+	})
 }
 
 // etcdLeader waits until a node other than this one leads etcd, and returns it. Every node but that one must

@@ -27,8 +27,11 @@ type KeeperConfig struct {
 	Local func() string
 	// EvictAfter is how long a learner may make no progress. Zero: 5 minutes.
 	EvictAfter time.Duration
-	Log        *slog.Logger
-	Registerer prometheus.Registerer // nil: no metrics
+	// PromoteAfter is how long a learner stays one at least, for tests that end it meanwhile. Zero: no
+	// longer than it needs.
+	PromoteAfter time.Duration
+	Log          *slog.Logger
+	Registerer   prometheus.Registerer // nil: no metrics
 }
 
 const (
@@ -155,7 +158,7 @@ func (k *Keeper) keepLearner(ctx context.Context, m etcd.Member, leader etcd.Mem
 	facts := k.observe(ctx, m, leader)
 	facts.Leaving = rec.leaving
 	step := membership.NextLearnerStep(facts)
-	if step == membership.PromoteLearner {
+	if step == membership.PromoteLearner && time.Since(k.progress[m.ID].first) >= k.cfg.PromoteAfter {
 		err := k.cfg.Client.PromoteMember(ctx, m.ID)
 		if err == nil || errors.Is(err, etcd.ErrNoLearner) {
 			return k.promoted(ctx, m)
