@@ -18,18 +18,12 @@ import (
 func (s *Server) keepLoaded(ctx context.Context) error {
 	var closedSince time.Time // since when the gate is closed; zero: it is open
 	for {
-		stopping, stopped := s.stopping.Load()
-		if stopping {
-			// The gate is closed for the delay of the stop, and clients still leave: a change that waits
-			// must not stop a service in that time.
-			<-ctx.Done()
-			return ctx.Err()
-		}
+		stops, stopped := s.stopping.Load()
 		found, foundChanged := s.found.Load()
 		now, turnChanged := s.turn.Load()
 		state, stateChanged := s.supervised.State().Load()
 		gate, gateChanged := s.gate.Shown().Load()
-		facts := nodeservices.RestartFacts{Turn: now.has, Alone: now.alone}
+		facts := nodeservices.RestartFacts{Turn: now.has, Alone: now.alone, Stops: stops}
 		if gate.Ready {
 			closedSince = time.Time{}
 		} else {
@@ -38,10 +32,14 @@ func (s *Server) keepLoaded(ctx context.Context) error {
 		}
 		next, names := service.Held(protocol.RoleController, s.loaded.Get(), found)
 		facts.Serving = state.Used(names)
-		if nodeservices.JudgeRestart(facts) == nodeservices.RestartNow {
+		switch nodeservices.JudgeRestart(facts) {
+		case nodeservices.RestartNow:
 			next, names = found, nil
 			// Before the services stop: the cordon may end just now.
 			set(s.changing, s.changing.Get() || facts.Serving && facts.Closed > 0)
+		case nodeservices.RestartNever:
+			next = s.loaded.Get()
+		case nodeservices.RestartDrains, nodeservices.RestartInTurn:
 		}
 		// In this order: when nothing is pending, all services that must be ready are in loaded.
 		if !slices.EqualFunc(next, s.loaded.Get(), identical) {

@@ -44,6 +44,8 @@ type RestartFacts struct {
 	Closed time.Duration
 	// Alone: no other controller is registered.
 	Alone bool
+	// Stops: the sidecar is being stopped, which stops the services in an order of its own.
+	Stops bool
 }
 
 // Restart is the decision about the services that changed.
@@ -58,11 +60,16 @@ const (
 	RestartDrains
 	// RestartInTurn: the node needs a turn first.
 	RestartInTurn
+	// RestartNever: all services stay as they are until they are stopped.
+	RestartNever
 )
 
 // JudgeRestart decides whether services that changed are started again now.
 func JudgeRestart(f RestartFacts) Restart {
 	switch {
+	case f.Stops:
+		// Before the gate is asked: it is closed for the delay of the stop, in which clients leave.
+		return RestartNever
 	case !f.Serving:
 		// Nothing that clients use stops. The change may be the repair, on all nodes. In a turn, too:
 		// a change that waits means that nothing was stopped, so the turn may be given back.

@@ -27,6 +27,16 @@ func TestJudgeRestart(t *testing.T) {
 	}
 }
 
+// A sidecar that stops restarts nothing, whatever else holds.
+func TestJudgeRestart_stops(t *testing.T) {
+	for _, f := range []RestartFacts{{}, {Serving: true, Alone: true}, {Serving: true, Closed: time.Hour}, {Serving: true, Turn: TurnDrained, Closed: time.Hour}} {
+		f.Stops = true
+		if got := JudgeRestart(f); got != RestartNever {
+			t.Errorf("%+v: got %d, want %d", f, got, RestartNever)
+		}
+	}
+}
+
 // A gate that just closed may still be used by clients, also of a node that is alone.
 func TestJudgeRestart_justClosed(t *testing.T) {
 	for _, alone := range []bool{false, true} {
