@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,25 +39,73 @@ func TestFlagsAreDocumented(t *testing.T) {
 	}
 }
 
+const flagsHead = "# Flags\n\n<!-- Written by `go test ./cmd/sidecar -rewrite` from the program. Do not edit. -->\n\n" +
+	"Each flag has an environment variable: `LOCKSTEP_DATA_DIR` sets `--data-dir`. Those that are about one call have none: %s. " +
+	"The flag wins; an empty variable counts as none. " +
+	"The default is in brackets.\n\n" +
+	"A wrong value ends the program with exit code 2 and a line that names the flag, or the variable. " +
+	"`sidecar run` does the same for a variable `LOCKSTEP_...` that belongs to no flag of any command, and names the nearest one: " +
+	"a misspelled variable would be a flag that is silently missing. The other commands refuse only a name that is close to one of their own. " +
+	"What a kubelet sets for a Service called `lockstep` (`LOCKSTEP_SERVICE_HOST`, `LOCKSTEP_SERVICE_PORT...`, `LOCKSTEP_PORT...`), " +
+	"or `lockstep-` and more, is exempt.\n\n" +
+	"`LOCKSTEP_TERMINATION_GRACE_PERIOD` has no flag: it is the grace period of the pod in which the sidecar runs (`60` or `60s`), " +
+	"and the sidecar warns if `--shutdown-delay` does not fit into it.\n\n## sidecar run\n"
+
 // documentFlags writes the page from the commands themselves.
 func documentFlags() string {
 	var b strings.Builder
-	b.WriteString("# Flags\n\n<!-- Written by `go test ./cmd/sidecar -rewrite` from the program. Do not edit. -->\n\n" +
-		"Each flag has an environment variable. The flag wins; an empty variable counts as none. " +
-		"A wrong value ends the program with exit code 2 and a line that names the flag, or the variable.\n\n" +
-		"`sidecar run` does the same for a variable `LOCKSTEP_...` that belongs to no flag of any command, and names the nearest one: " +
-		"a misspelled variable would be a flag that is silently missing. The other commands refuse only a name that is close to one of their own. " +
-		"What a kubelet sets for a Service called `lockstep` (`LOCKSTEP_SERVICE_HOST`, `LOCKSTEP_SERVICE_PORT...`, `LOCKSTEP_PORT...`), " +
-		"or `lockstep-` and more, is exempt.\n\n" +
-		"`LOCKSTEP_TERMINATION_GRACE_PERIOD` has no flag: it is the grace period of the pod in which the sidecar runs (`60` or `60s`), " +
-		"and the sidecar warns if `--shutdown-delay` does not fit into it.\n\n## sidecar run\n")
+	root := program{}.root()
+	fmt.Fprintf(&b, flagsHead, strings.Join(momentaryFlags(root), ", "))
 	opts, logging := lockstep.Defaults(), defaultLogOptions()
 	for _, s := range runSections(&opts, &logging) {
 		fmt.Fprintf(&b, "\n### %s\n\n", s.title)
-		documentSet(&b, s.flags)
+		s.flags.VisitAll(func(f *pflag.Flag) { documentFlag(&b, f) })
 	}
-	documentCommands(&b, program{}.root())
+	for _, g := range sharedFlags() {
+		fmt.Fprintf(&b, "\n## Flags of %s\n\n%s\n\n", g.name, g.text)
+		g.flags.VisitAll(func(f *pflag.Flag) { documentFlag(&b, f) })
+	}
+	documentCommands(&b, root)
 	return b.String()
+}
+
+// momentaryFlags lists the flags of all commands that no variable sets.
+func momentaryFlags(root *cobra.Command) (out []string) {
+	for _, cmd := range root.Commands() {
+		out = append(out, momentaryFlags(cmd)...)
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if momentary(f.Name) {
+				out = append(out, "`--"+f.Name+"`")
+			}
+		})
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// group is a set of flags that several commands share. The page lists it once.
+type group struct {
+	name, anchor, text string
+	flags              *pflag.FlagSet
+}
+
+func sharedFlags() []group {
+	server := pflag.NewFlagSet("server", pflag.ContinueOnError)
+	new(serverFlags).bind(server)
+	return []group{
+		{"etcd", "flags-of-etcd", "How a command reaches etcd (`sidecar help etcd`).", commandEtcdFlags().flags},
+		{"the server", "flags-of-the-server", "Which sidecar a command asks.", server},
+	}
+}
+
+// has reports whether all flags of the group are flags of a command, with the same texts and defaults.
+func (g group) has(flags *pflag.FlagSet) bool {
+	all := true
+	g.flags.VisitAll(func(f *pflag.Flag) {
+		other := flags.Lookup(f.Name)
+		all = all && other != nil && other.Usage == f.Usage && other.DefValue == f.DefValue
+	})
+	return all
 }
 
 // documentCommands documents the flags of the commands below cmd.
@@ -67,31 +116,42 @@ func documentCommands(b *strings.Builder, cmd *cobra.Command) {
 			continue
 		}
 		fmt.Fprintf(b, "\n## %s\n\n", cmd.CommandPath())
-		documentSet(b, cmd.LocalFlags())
+		documentCommand(b, cmd.LocalFlags())
 	}
 }
 
-func documentSet(b *strings.Builder, flags *pflag.FlagSet) {
-	b.WriteString("| flag | variable | default | meaning |\n| --- | --- | --- | --- |\n")
+// documentCommand documents the flags of a command: its own, and which groups it shares with others.
+func documentCommand(b *strings.Builder, flags *pflag.FlagSet) {
+	shared := pflag.NewFlagSet("shared", pflag.ContinueOnError)
+	var links []string
+	for _, g := range sharedFlags() {
+		if g.has(flags) {
+			shared.AddFlagSet(g.flags)
+			links = append(links, fmt.Sprintf("those of [%s](#%s)", g.name, g.anchor))
+		}
+	}
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Name == "help" {
-			return
+		if f.Name != "help" && shared.Lookup(f.Name) == nil {
+			documentFlag(b, f)
 		}
-		name, usage := pflag.UnquoteUsage(f)
-		flag := strings.TrimSpace("--" + f.Name + " " + name)
-		if f.Shorthand != "" {
-			flag = "-" + f.Shorthand + ", " + flag
-		}
-		variable := ""
-		if !momentary(f.Name) {
-			variable = "`" + envName(f.Name) + "`"
-		}
-		value := ""
-		if v := strings.Trim(f.DefValue, "[]"); v != "" {
-			value = "`" + v + "`"
-		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", flag, variable, value, usage)
 	})
+	if links != nil {
+		fmt.Fprintf(b, "- %s\n", strings.Join(links, ", "))
+	}
+}
+
+func documentFlag(b *strings.Builder, f *pflag.Flag) {
+	name, usage := pflag.UnquoteUsage(f)
+	flag := strings.TrimSpace("--" + f.Name + " " + name)
+	if f.Shorthand != "" {
+		flag = "-" + f.Shorthand + ", " + flag
+	}
+	if v := strings.Trim(f.DefValue, "[]"); v != "" && v != "false" {
+		flag += "` (`" + v + "`)"
+	} else {
+		flag += "`"
+	}
+	fmt.Fprintf(b, "- `%s: %s\n", flag, usage)
 }
 
 // TestEveryFlagHasItsVariable sets each flag of each command by its variable.

@@ -72,7 +72,7 @@ func wantNames(t *testing.T, families []family) {
 func workersStarted(t *testing.T) func(metrics string) bool {
 	t.Helper()
 	_, row, _ := strings.Cut(read(t, metricsPage), "`worker`: ")
-	names, _, _ := strings.Cut(row, " |")
+	names, _, _ := strings.Cut(row, ")")
 	return func(metrics string) bool {
 		for name := range strings.SplitSeq(names, ", ") {
 			if !strings.Contains(metrics, `{worker="`+name+`"}`) {
@@ -208,24 +208,32 @@ What ` + "`/metrics`" + ` shows, besides the usual ` + "`go_*` and `process_*`" 
 are there from the start; further status codes appear when they are answered. [operations.md](operations.md#alerts)
 has alerts to begin with.
 
-| metric | type | labels | meaning |
-| --- | --- | --- | --- |
 `
 
 func metricsDoc(families []family) string {
 	var b strings.Builder
 	b.WriteString(metricsHead)
+	listed := map[string]string{} // long lists of values, with the metric that has them
 	for _, f := range families {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.name, f.kind, f.labelText(), strings.ReplaceAll(f.help, "|", `\|`))
+		fmt.Fprintf(&b, "- `%s` (%s%s): %s\n", f.name, f.kind, f.labelText(listed), f.help)
 	}
 	return b.String()
 }
 
-func (f family) labelText() string {
-	var out []string
+// longList is the number of values of a label that the page lists once, for the first metric.
+const longList = 12
+
+func (f family) labelText(listed map[string]string) string {
+	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(f.labels)) {
 		values := slices.Sorted(maps.Keys(f.labels[name]))
-		out = append(out, fmt.Sprintf("`%s`: %s", name, strings.Join(values, ", ")))
+		text := strings.Join(values, ", ")
+		if first, found := listed[text]; found {
+			text = "as in `" + first + "`"
+		} else if len(values) >= longList {
+			listed[text] = f.name
+		}
+		fmt.Fprintf(&out, "; `%s`: %s", name, text)
 	}
-	return strings.Join(out, "; ")
+	return out.String()
 }

@@ -141,7 +141,7 @@ func TestAlertsAreDocumented(t *testing.T) {
 			t.Errorf("%s has no command", a.Alert)
 		}
 		for _, name := range metric.FindAllString(a.Expr, -1) {
-			if name = strings.TrimSuffix(name, "_bucket"); !strings.Contains(metrics, "| `"+name+"` |") {
+			if name = strings.TrimSuffix(name, "_bucket"); !strings.Contains(metrics, "- `"+name+"` (") {
 				t.Errorf("%s: docs/metrics.md has no metric %s", a.Alert, name)
 			}
 		}
