@@ -38,7 +38,7 @@ func TestClusterToken(t *testing.T) {
 		t.Fatalf("exit %d\n%s%s", code, out, errs)
 	}
 	parsed, err := token.Parse(found[1])
-	if err != nil || [32]byte(parsed.CA) != [32]byte(c.CA.Hash()) {
+	if err != nil || parsed.CA != c.CA.Hash() {
 		t.Errorf("got %v, %v", parsed, err)
 	}
 	typed := "  LOCKSTEP_TOKEN=" + found[1] + " sidecar run --etcd=embedded --join=" + c.First.JoinURL + "\n"
@@ -170,7 +170,7 @@ func TestClusterMembers_rotating(t *testing.T) {
 		t.Errorf("no CA is replaced: got %+v", got.CARotation)
 	}
 	now := time.Now().UTC().Truncate(time.Second)
-	put := record.Rotation{Phase: membership.RotationTrusting, Started: now, Since: now, Hash: record.Hash{1}, Turn: name, Given: []protocol.NodeID{name}}
+	put := record.Rotation{Phase: membership.RotationTrusting, Started: now, Since: now, Hash: pki.Hash{1}, Turn: name, Given: []protocol.NodeID{name}}
 	if err := quorum.WriteRotation(t.Context(), client, 0, put); err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func TestClusterMembers_rotating(t *testing.T) {
 	if got := report(); got.CARotation == nil || *got.CARotation != want {
 		t.Errorf("got %+v, want %+v", got.CARotation, want)
 	}
-	done := record.RotationReport{Node: name, CA: record.Hash{1}, TrustsNew: true, TrustsOld: true, HasKey: true}
+	done := record.RotationReport{Node: name, CA: pki.Hash{1}, TrustsNew: true, TrustsOld: true, HasKey: true}
 	if err := quorum.WriteRotationReport(t.Context(), client, done); err != nil {
 		t.Fatal(err)
 	}

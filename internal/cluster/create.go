@@ -91,7 +91,7 @@ func writeRecord(ctx context.Context, f *flow) error {
 		return err
 	}
 	value := record.EncodeCluster(record.Cluster{
-		ID: f.marker.Cluster, EtcdClusterID: f.current().ids().cluster, CA: record.Hash(pki.HashOf(ca)), Created: time.Now(),
+		ID: f.marker.Cluster, EtcdClusterID: f.current().ids().cluster, CA: pki.HashOf(ca), Created: time.Now(),
 	})
 	_, err = f.client.Write(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)}, clientv3.OpPut(key, string(value)))
 	return transient(wrapped("write the cluster's record", err)) // with ErrChanged, the next attempt reads it

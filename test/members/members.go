@@ -66,7 +66,7 @@ func New(t testing.TB) *Cluster {
 	keys := keyspace.Under(Prefix)
 	client := c.First.Client()
 	now := time.Now().UTC()
-	rec := record.Cluster{ID: c.ID, EtcdClusterID: c.First.Member.ClusterID(), CA: record.Hash(c.CA.Hash()), Created: now}
+	rec := record.Cluster{ID: c.ID, EtcdClusterID: c.First.Member.ClusterID(), CA: c.CA.Hash(), Created: now}
 	member := c.First.Record()
 	if _, err := client.Txn(t.Context(), nil, []clientv3.Op{
 		clientv3.OpPut(keys.Cluster(), string(record.EncodeCluster(rec))),
@@ -120,7 +120,7 @@ func (n *Node) Record() record.Member {
 	}
 	return record.Member{
 		Node: protocol.NodeID(n.Name), Address: "127.0.0.1", Added: time.Now().UTC(),
-		PeerURL: n.PeerURL, ClientURL: n.ClientURL, JoinURL: n.JoinURL, Key: record.Hash(pki.HashOf(cert)),
+		PeerURL: n.PeerURL, ClientURL: n.ClientURL, JoinURL: n.JoinURL, Key: pki.HashOf(cert),
 	}
 }
 

@@ -305,7 +305,7 @@ func (r *restoration) forget(ctx context.Context, now member.State) (err error) 
 	}
 	self := quorum.NewMember(now.MemberID, r.marker, cert)
 	self.Added = time.Now()
-	cluster := record.Cluster{ID: r.marker.Cluster, EtcdClusterID: now.ClusterID, CA: record.Hash(ca.Hash()), Created: time.Now()}
+	cluster := record.Cluster{ID: r.marker.Cluster, EtcdClusterID: now.ClusterID, CA: ca.Hash(), Created: time.Now()}
 	// One request may not both delete a range and write into it.
 	if _, err := client.Txn(ctx, nil, []clientv3.Op{
 		clientv3.OpDelete(keys.ClusterMembers(), clientv3.WithPrefix()),

@@ -3,10 +3,8 @@ package datadir
 import (
 	"cmp"
 	"crypto/ecdsa"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -15,6 +13,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 )
 
 // Expected describes this sidecar's member as its flags do.
@@ -171,12 +171,13 @@ func (l Layout) checkCertificates(m Marker) error {
 	if err != nil {
 		return err
 	}
-	node, err := l.readCertificate(l.NodeCert())
+	own, err := l.readCertificates(l.NodeCert())
 	if err != nil {
 		return err
 	}
+	node := own[0]
 	switch {
-	case m.CAHash != "" && !slices.ContainsFunc(trusted, func(ca *x509.Certificate) bool { return CAHash(ca) == m.CAHash }):
+	case m.CAHash != "" && !slices.ContainsFunc(trusted, func(ca *x509.Certificate) bool { return pki.HashOf(ca).String() == m.CAHash }):
 		return &RefusedError{l.CACert(), "is the CA of another cluster", l.authorityRemedy()}
 	case !slices.ContainsFunc(trusted, func(ca *x509.Certificate) bool { return node.CheckSignatureFrom(ca) == nil }):
 		return &RefusedError{l.NodeCert(), "was not issued by the CA in " + l.CACert(), l.authorityRemedy()}
@@ -206,22 +207,6 @@ func (l Layout) checkCAKey(trusted []*x509.Certificate) (err error) {
 		}
 	}
 	return &RefusedError{l.CAKey(), "is not the key of " + l.CACert() + ": " + reason(err), l.authorityRemedy()}
-}
-
-// CAHash returns the hash by which a CA is known: SHA-256 of its public key, so that
-// a renewed certificate of the CA keeps it.
-func CAHash(ca *x509.Certificate) string {
-	sum := sha256.Sum256(ca.RawSubjectPublicKeyInfo)
-	return hex.EncodeToString(sum[:])
-}
-
-// readCertificate returns the first certificate of a file.
-func (l Layout) readCertificate(path string) (*x509.Certificate, error) {
-	all, err := l.readCertificates(path)
-	if err != nil {
-		return nil, err
-	}
-	return all[0], nil
 }
 
 // readCertificates returns the certificates of a file, at least one.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 )
 
 // Layout names the files of the data directory at a path.
@@ -28,19 +30,19 @@ func (l Layout) Recording() string { return filepath.Join(string(l), recordingFi
 func (l Layout) PKI() string { return filepath.Join(string(l), "pki") }
 
 // CACert returns the path of the cluster's CA certificate.
-func (l Layout) CACert() string { return filepath.Join(l.PKI(), "ca.crt") }
+func (l Layout) CACert() string { return filepath.Join(l.PKI(), pki.CACertFile) }
 
 // CAKey returns the path of the CA's key.
-func (l Layout) CAKey() string { return filepath.Join(l.PKI(), "ca.key") }
+func (l Layout) CAKey() string { return filepath.Join(l.PKI(), pki.CAKeyFile) }
 
 // NextKey returns the path of the key of the CA that is to replace the present one.
-func (l Layout) NextKey() string { return filepath.Join(l.PKI(), "ca-next.key") }
+func (l Layout) NextKey() string { return filepath.Join(l.PKI(), pki.NextKeyFile) }
 
 // NodeCert returns the path of this node's certificate.
-func (l Layout) NodeCert() string { return filepath.Join(l.PKI(), "node.crt") }
+func (l Layout) NodeCert() string { return filepath.Join(l.PKI(), pki.NodeCertFile) }
 
 // NodeKey returns the path of the key of this node's certificate.
-func (l Layout) NodeKey() string { return filepath.Join(l.PKI(), "node.key") }
+func (l Layout) NodeKey() string { return filepath.Join(l.PKI(), pki.NodeKeyFile) }
 
 // Snapshots returns the directory of the snapshots that the node saves by itself, if no other one is chosen.
 func (l Layout) Snapshots() string { return filepath.Join(string(l), snapshotsDir) }

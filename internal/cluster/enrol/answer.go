@@ -33,7 +33,7 @@ func (s *Server) answer(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	if err != nil {
 		return nil, invalidf("%v", err)
 	}
-	node.Key, node.Added = record.Hash(pki.HashOfRequest(csr)), s.cfg.Now().UTC()
+	node.Key, node.Added = pki.HashOfRequest(csr), s.cfg.Now().UTC()
 	claim := token.Claim{ID: token.ParseID(in.Token.ID), Node: node.Node, Address: node.Address, Key: node.Key, Now: s.cfg.Now()}
 	if len(in.Token.Secret) != len(claim.Secret) || claim.ID == "" {
 		return nil, invalidf("token: no token has this form")

@@ -14,7 +14,6 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
-	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
@@ -53,7 +52,7 @@ func (s *Server) giveAuthority(ctx context.Context, _ http.ResponseWriter, r *ht
 	}
 	cert := r.TLS.PeerCertificates[0] // checkClient verified it
 	node := protocol.NodeID(cert.Subject.CommonName)
-	standing, err := quorum.StandingOf(ctx, s.cfg.Client, node, record.Hash(pki.HashOf(cert)))
+	standing, err := quorum.StandingOf(ctx, s.cfg.Client, node, pki.HashOf(cert))
 	if err != nil {
 		return nil, explain(err)
 	}

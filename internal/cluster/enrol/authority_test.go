@@ -97,7 +97,7 @@ func TestAskAuthority_otherName(t *testing.T) {
 // given.
 func TestAskAuthority_strangers(t *testing.T) {
 	r := newRig(t, nil)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: clientTLS(r.url, [32]byte(r.cluster.CA.Hash()))}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: clientTLS(r.url, r.cluster.CA.Hash())}}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+PathAuthority, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -219,7 +219,7 @@ func (r Request) decode(text []byte) (Answer, error) {
 	if err != nil {
 		return Answer{}, wrong(err.Error())
 	}
-	if [32]byte(pki.HashOf(ca)) != [32]byte(r.Token.CA) {
+	if pki.HashOf(ca) != r.Token.CA {
 		return Answer{}, &UntrustedError{r.URL, "its CA is another one"}
 	}
 	cert, err := pki.ParseCertificate([]byte(in.Certificate))
@@ -269,7 +269,7 @@ func (a answer) parseCA() (*x509.Certificate, error) {
 
 // clientTLS accepts exactly the members of the cluster whose CA's public key has that
 // hash. The check is part of the handshake, so nothing is sent before it.
-func clientTLS(target string, ca [32]byte) *tls.Config {
+func clientTLS(target string, ca pki.Hash) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
 		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection verifies: no file on this machine contains the CA yet

@@ -27,7 +27,6 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
-	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/internal/cluster/token"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/test/members"
@@ -144,7 +143,7 @@ func TestJoin_refused(t *testing.T) {
 // TestJoin_bound: a token for a node is refused for another node, which is not added.
 func TestJoin_bound(t *testing.T) {
 	r := newRig(t, nil)
-	tok, _, err := token.Create(t.Context(), r.client, token.Spec{CA: record.Hash(r.cluster.CA.Hash()), TTL: time.Hour, Uses: 1, Node: "b"})
+	tok, _, err := token.Create(t.Context(), r.client, token.Spec{CA: r.cluster.CA.Hash(), TTL: time.Hour, Uses: 1, Node: "b"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/etcd"
-	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/internal/cluster/token"
 	"github.com/lockstep-dev/lockstep/test/members"
 )
@@ -57,7 +56,7 @@ func (r *rig) serve(change func(*Config)) string {
 
 func (r *rig) token(uses int, ttl time.Duration) token.Token {
 	r.t.Helper()
-	tok, _, err := token.Create(r.t.Context(), r.client, token.Spec{CA: record.Hash(r.cluster.CA.Hash()), TTL: ttl, Uses: uses})
+	tok, _, err := token.Create(r.t.Context(), r.client, token.Spec{CA: r.cluster.CA.Hash(), TTL: ttl, Uses: uses})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func TestRotation(t *testing.T) {
 		t.Errorf("a node that has left the members renews its certificate at other times, got %v", err)
 	}
 	wantNoKey(t, r.url, pkiDir, next.Hash(), http.StatusForbidden)
-	rotation := record.Rotation{Phase: membership.RotationTrusting, Since: time.Now(), Hash: record.Hash(next.Hash()), Given: []protocol.NodeID{"b"}}
+	rotation := record.Rotation{Phase: membership.RotationTrusting, Since: time.Now(), Hash: next.Hash(), Given: []protocol.NodeID{"b"}}
 	if err := quorum.WriteRotation(t.Context(), r.client, 0, rotation); err != nil {
 		t.Fatal(err)
 	}

@@ -21,13 +21,13 @@ var errNoJoinPort = errors.New("it does not show its CA, as a join port does, so
 
 // verify returns why a server is not a member of the cluster; nil: its chain contains
 // a CA with that hash, which signed its certificate, for the address in the URL.
-func verify(state tls.ConnectionState, target string, ca [32]byte, now time.Time) error {
+func verify(state tls.ConnectionState, target string, ca pki.Hash, now time.Time) error {
 	if len(state.PeerCertificates) == 0 {
 		return errors.New("it has no certificate")
 	}
 	leaf, authority := state.PeerCertificates[0], (*x509.Certificate)(nil)
 	for _, cert := range state.PeerCertificates[1:] {
-		if [32]byte(pki.HashOf(cert)) == ca && cert.IsCA {
+		if pki.HashOf(cert) == ca && cert.IsCA {
 			authority = cert
 		}
 	}

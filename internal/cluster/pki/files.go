@@ -149,36 +149,6 @@ func WriteCertificate(dir string, text []byte) (*x509.Certificate, error) {
 	return cert, nil
 }
 
-// Check returns an error about the files in dir, and writes nothing; nil: there is an
-// authority, and a certificate of it for this node's key and address. An expired
-// certificate is no error here: Renew replaces it.
-func Check(dir, address string) error {
-	ca, err := LoadCA(dir)
-	if err != nil {
-		return err
-	}
-	cert, err := readCertificate(dir, NodeCertFile)
-	if err != nil {
-		return fmt.Errorf("this node's certificate: %w", err)
-	}
-	keyText, err := os.ReadFile(filepath.Join(dir, NodeKeyFile))
-	if err != nil {
-		return fmt.Errorf("this node's key: %w", err)
-	}
-	key, err := parseKeyFile(dir, NodeKeyFile, keyText)
-	if err != nil {
-		return fmt.Errorf("this node's key: %w", err)
-	}
-	if !matches(cert, key) {
-		return fmt.Errorf("%q is not the key of %q", filepath.Join(dir, NodeKeyFile), filepath.Join(dir, NodeCertFile))
-	}
-	// At a time at which both are valid: an expired certificate is another problem.
-	if err := ca.Verify(cert, address, latest(cert.NotBefore, ca.cert.NotBefore)); err != nil {
-		return fmt.Errorf("this node's certificate: %w", err)
-	}
-	return nil
-}
-
 // ReadCertificate returns this node's certificate in dir.
 func ReadCertificate(dir string) (*x509.Certificate, error) {
 	cert, err := readCertificate(dir, NodeCertFile)
@@ -199,11 +169,4 @@ func readCertificate(dir, name string) (*x509.Certificate, error) {
 		return nil, fmt.Errorf("%q: %w", file, err)
 	}
 	return cert, nil
-}
-
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }

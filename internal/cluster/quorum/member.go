@@ -15,6 +15,6 @@ func NewMember(id uint64, m datadir.Marker, cert *x509.Certificate) record.Membe
 	return record.Member{
 		ID: id, Node: protocol.NodeID(m.Node), Address: m.Address,
 		PeerURL: m.PeerURL(), ClientURL: m.ClientURL(), JoinURL: m.JoinURL(),
-		Key: record.Hash(pki.HashOf(cert)), Serial: cert.SerialNumber.Text(16),
+		Key: pki.HashOf(cert), Serial: cert.SerialNumber.Text(16),
 	}
 }

@@ -4,14 +4,14 @@ import (
 	"context"
 
 	"github.com/lockstep-dev/lockstep/etcd"
-	"github.com/lockstep-dev/lockstep/internal/cluster/record"
+	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // StandingOf returns the standing of the node with this ID and key, by the
 // members, their records and the reports.
-func StandingOf(ctx context.Context, client *etcd.Client, node protocol.NodeID, key record.Hash) (membership.Standing, error) {
+func StandingOf(ctx context.Context, client *etcd.Client, node protocol.NodeID, key pki.Hash) (membership.Standing, error) {
 	members, err := client.Members(ctx)
 	if err != nil {
 		return membership.Standing{}, err

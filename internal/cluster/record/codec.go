@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -24,11 +25,11 @@ func EncodeCluster(c Cluster) []byte {
 // DecodeCluster is the inverse of EncodeCluster.
 func DecodeCluster(value []byte) (Cluster, error) {
 	var m lockstepv1.Cluster
-	if err := proto.Unmarshal(value, &m); err != nil || m.GetId() == "" || len(m.GetCaHash()) != len(Hash{}) {
+	if err := proto.Unmarshal(value, &m); err != nil || m.GetId() == "" || len(m.GetCaHash()) != len(pki.Hash{}) {
 		return Cluster{}, fmt.Errorf("the record of the cluster: %w", ErrCorrupt)
 	}
 	return Cluster{
-		ID: m.GetId(), EtcdClusterID: m.GetEtcdClusterId(), CA: Hash(m.GetCaHash()), Created: lockstepv1.ToTime(m.GetCreatedAt()),
+		ID: m.GetId(), EtcdClusterID: m.GetEtcdClusterId(), CA: pki.Hash(m.GetCaHash()), Created: lockstepv1.ToTime(m.GetCreatedAt()),
 	}, nil
 }
 
@@ -47,13 +48,13 @@ func DecodeMember(key string, value []byte) (Member, error) {
 	var m lockstepv1.ClusterMember
 	id := keyspace.MemberOf(key)
 	err := proto.Unmarshal(value, &m)
-	if err != nil || id == 0 || m.GetNode() == "" && !m.GetLeaving() || len(m.GetKeyHash()) != len(Hash{}) {
+	if err != nil || id == 0 || m.GetNode() == "" && !m.GetLeaving() || len(m.GetKeyHash()) != len(pki.Hash{}) {
 		return Member{}, fmt.Errorf("the record %q of a member: %w", key, ErrCorrupt)
 	}
 	return Member{
 		ID: id, Node: protocol.NodeID(m.GetNode()), Address: m.GetAddress(),
 		PeerURL: m.GetPeerUrl(), ClientURL: m.GetClientUrl(), JoinURL: m.GetJoinUrl(),
-		Key: Hash(m.GetKeyHash()), Serial: m.GetCertificateSerial(),
+		Key: pki.Hash(m.GetKeyHash()), Serial: m.GetCertificateSerial(),
 		Added: lockstepv1.ToTime(m.GetAddedAt()), Leaving: m.GetLeaving(), Removed: lockstepv1.ToTime(m.GetRemovedAt()),
 	}, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/keyspace"
 )
 
@@ -16,13 +17,13 @@ var (
 )
 
 func TestCluster(t *testing.T) {
-	want := Cluster{ID: "5c6cd9e5-43b1-4b1f-8a0f-1b0e0f6f8f3a", EtcdClusterID: 1 << 63, CA: Hash{1, 2}, Created: noon}
+	want := Cluster{ID: "5c6cd9e5-43b1-4b1f-8a0f-1b0e0f6f8f3a", EtcdClusterID: 1 << 63, CA: pki.Hash{1, 2}, Created: noon}
 	got, err := DecodeCluster(EncodeCluster(want))
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	for name, value := range map[string][]byte{
-		"no message": {0xff}, "empty": {}, "no ID": EncodeCluster(Cluster{CA: Hash{1}}),
+		"no message": {0xff}, "empty": {}, "no ID": EncodeCluster(Cluster{CA: pki.Hash{1}}),
 	} {
 		if _, err := DecodeCluster(value); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: got %v, want ErrCorrupt", name, err)
@@ -34,7 +35,7 @@ func TestMember(t *testing.T) {
 	for _, want := range []Member{
 		{
 			ID: 0xa1, Node: "a", Address: "10.0.0.1", PeerURL: "https://10.0.0.1:8089", ClientURL: "https://10.0.0.1:8088", JoinURL: "https://10.0.0.1:8087",
-			Key: Hash{3}, Serial: "ab01", Added: noon, Leaving: true, Removed: noon.Add(time.Hour),
+			Key: pki.Hash{3}, Serial: "ab01", Added: noon, Leaving: true, Removed: noon.Add(time.Hour),
 		},
 		{ID: 1, Node: "b"},
 	} {

@@ -5,21 +5,18 @@
 package record
 
 import (
-	"crypto/sha256"
 	"regexp"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
-
-// Hash is a SHA-256: of a public key (its SubjectPublicKeyInfo), or of a secret.
-type Hash [sha256.Size]byte
 
 // Cluster is an etcd cluster whose members the sidecars run themselves.
 type Cluster struct {
 	ID            string // random, a UUID; the token of the etcd cluster
 	EtcdClusterID uint64
-	CA            Hash // of the public key of its CA
+	CA            pki.Hash // of the public key of its CA
 	Created       time.Time
 }
 
@@ -33,8 +30,8 @@ type Member struct {
 	ClientURL string
 	JoinURL   string // where it answers joins
 
-	Key     Hash   // of the node's public key
-	Serial  string // of its newest certificate that is known, in hexadecimal
+	Key     pki.Hash // of the node's public key
+	Serial  string   // of its newest certificate that is known, in hexadecimal
 	Added   time.Time
 	Leaving bool      // an operator removes it
 	Removed time.Time // zero: it is a member

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
@@ -20,7 +21,7 @@ type Rotation struct {
 	Since   time.Time // when Phase began
 	// Certificate is the new CA's certificate (PEM), and Hash the hash of its public key.
 	Certificate string
-	Hash        Hash
+	Hash        pki.Hash
 	Turn        protocol.NodeID
 	Given       []protocol.NodeID
 	// Lost are the nodes that were removed after they may have got the key of a CA that is used.
@@ -35,8 +36,8 @@ func (r Rotation) Active() bool { return r.Phase != membership.NoRotation }
 // RotationReport is the report of a node about itself.
 type RotationReport struct {
 	Node protocol.NodeID // in the key, not in the value
-	CA   Hash            // the new CA that it is about
-	Key  Hash            // of the node's public key
+	CA   pki.Hash        // the new CA that it is about
+	Key  pki.Hash        // of the node's public key
 
 	TrustsNew, TrustsOld, HasKey, UsesNew bool
 }
@@ -110,15 +111,12 @@ func DecodeRotationReport(key string, value []byte) (RotationReport, error) {
 	}, nil
 }
 
-// String returns the hash in hexadecimal.
-func (h Hash) String() string { return hex.EncodeToString(h[:]) }
-
-func parseHash(text string) (Hash, bool) {
+func parseHash(text string) (pki.Hash, bool) {
 	raw, err := hex.DecodeString(text)
-	if err != nil || len(raw) != len(Hash{}) {
-		return Hash{}, false
+	if err != nil || len(raw) != len(pki.Hash{}) {
+		return pki.Hash{}, false
 	}
-	return Hash(raw), true
+	return pki.Hash(raw), true
 }
 
 func marshalJSON(v any) []byte {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
@@ -14,10 +15,10 @@ func TestRotation(t *testing.T) {
 	for _, want := range []Rotation{
 		{Phase: membership.RotationRequested, Started: noon, Since: noon},
 		{
-			Phase: membership.RotationDropping, Started: noon, Since: noon, Certificate: "PEM", Hash: Hash{1},
+			Phase: membership.RotationDropping, Started: noon, Since: noon, Certificate: "PEM", Hash: pki.Hash{1},
 			Turn: "a", Given: []protocol.NodeID{"a", "b"}, Lost: []protocol.NodeID{"c"},
 		},
-		{Started: noon, Since: noon, Hash: Hash{1}},
+		{Started: noon, Since: noon, Hash: pki.Hash{1}},
 	} {
 		got, err := DecodeRotation(EncodeRotation(want))
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
@@ -32,7 +33,7 @@ func TestRotation(t *testing.T) {
 }
 
 func TestRotationReport(t *testing.T) {
-	want := RotationReport{Node: "a.b", CA: Hash{1}, Key: Hash{2}, TrustsNew: true, HasKey: true}
+	want := RotationReport{Node: "a.b", CA: pki.Hash{1}, Key: pki.Hash{2}, TrustsNew: true, HasKey: true}
 	got, err := DecodeRotationReport(keys.RotationReport(want.Node), EncodeRotationReport(want))
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)

@@ -238,7 +238,7 @@ func (w *Worker) report(ctx context.Context, r record.Rotation, self, stored mem
 		return err
 	}
 	return quorum.WriteRotationReport(ctx, w.cfg.Client, record.RotationReport{
-		Node: w.cfg.Node, CA: r.Hash, Key: record.Hash(pki.HashOf(cert)),
+		Node: w.cfg.Node, CA: r.Hash, Key: pki.HashOf(cert),
 		TrustsNew: self.TrustsNew, TrustsOld: self.TrustsOld, HasKey: self.HasKey, UsesNew: self.UsesNew,
 	})
 }
@@ -249,7 +249,7 @@ func (w *Worker) perform(ctx context.Context, r record.Rotation, duty membership
 	if err != nil {
 		return fmt.Errorf("the record of the rotation: %w", err)
 	}
-	if record.Hash(pki.HashOf(next)) != r.Hash {
+	if pki.HashOf(next) != r.Hash {
 		return errors.New("the record of the rotation has the hash of another CA")
 	}
 	switch duty {

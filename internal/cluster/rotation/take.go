@@ -60,7 +60,7 @@ func (w *Worker) create(ctx context.Context, r quorum.Rotation) error {
 	w.cfg.After("create")
 	next := record.Rotation{
 		Phase: membership.RotationTrusting, Started: r.Started, Since: time.Now(),
-		Certificate: string(ca.CertPEM()), Hash: record.Hash(ca.Hash()), Given: []protocol.NodeID{w.cfg.Node},
+		Certificate: string(ca.CertPEM()), Hash: ca.Hash(), Given: []protocol.NodeID{w.cfg.Node},
 	}
 	return quorum.WriteRotation(ctx, w.cfg.Client, r.Revision, next)
 }

@@ -3,7 +3,7 @@ package token
 import (
 	"google.golang.org/protobuf/proto"
 
-	"github.com/lockstep-dev/lockstep/internal/cluster/record"
+	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -35,19 +35,19 @@ func decode(id string, value []byte) Stored {
 		out.Node, out.Address = protocol.NodeID(m.GetBound().GetNode()), m.GetBound().GetAddress()
 	}
 	unbound := m.GetBound() != nil && out.Node == ""
-	if err != nil || unbound || len(secret) != len(record.Hash{}) || !m.GetExpiresAt().IsValid() {
+	if err != nil || unbound || len(secret) != len(pki.Hash{}) || !m.GetExpiresAt().IsValid() {
 		out.Corrupt = true
 		return out
 	}
-	out.secret = record.Hash(secret)
+	out.secret = pki.Hash(secret)
 	out.Created, out.Expires = lockstepv1.ToTime(m.GetCreatedAt()), lockstepv1.ToTime(m.GetExpiresAt())
 	out.Uses, out.Revoked = int(m.GetUses()), m.GetRevoked()
 	for _, u := range m.GetUsedBy() {
-		if len(u.GetKeyHash()) != len(record.Hash{}) {
+		if len(u.GetKeyHash()) != len(pki.Hash{}) {
 			out.Corrupt = true
 			return out
 		}
-		use := Use{Node: protocol.NodeID(u.GetNode()), Key: record.Hash(u.GetKeyHash()), At: lockstepv1.ToTime(u.GetAt())}
+		use := Use{Node: protocol.NodeID(u.GetNode()), Key: pki.Hash(u.GetKeyHash()), At: lockstepv1.ToTime(u.GetAt())}
 		out.UsedBy = append(out.UsedBy, use)
 	}
 	return out

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/keyspace"
@@ -34,14 +35,14 @@ type Stored struct {
 	Node    protocol.NodeID
 	Address string
 
-	secret   record.Hash
+	secret   pki.Hash
 	revision int64
 }
 
 // Use binds a use of a token to a node and to the node's key.
 type Use struct {
 	Node protocol.NodeID
-	Key  record.Hash // of the node's public key
+	Key  pki.Hash // of the node's public key
 	At   time.Time
 }
 
@@ -85,7 +86,7 @@ const (
 
 // Spec describes a token to create.
 type Spec struct {
-	CA   record.Hash // of the public key of the cluster's CA
+	CA   pki.Hash // of the public key of the cluster's CA
 	TTL  time.Duration
 	Uses int
 	// Node binds the token to the node with that ID; empty: it is for any node. Address
@@ -204,8 +205,8 @@ type Claim struct {
 	Node   protocol.NodeID
 	// Address is the IP address at which the node joins.
 	Address string
-	Key     record.Hash // of the node's public key
-	Now     time.Time   // of the clock that decides whether the token is expired
+	Key     pki.Hash  // of the node's public key
+	Now     time.Time // of the clock that decides whether the token is expired
 }
 
 // Check returns whether the claim would be accepted now: nil, or one of this

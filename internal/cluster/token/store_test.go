@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockstep-dev/lockstep/etcd"
-	"github.com/lockstep-dev/lockstep/internal/cluster/record"
+	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
 	"github.com/lockstep-dev/lockstep/keyspace"
@@ -32,7 +32,7 @@ func newClient(t *testing.T) (*etcd.Client, *etcdtest.Server) {
 
 func create(t *testing.T, client *etcd.Client, ttl time.Duration, uses int) (Token, Stored) {
 	t.Helper()
-	tok, stored, err := Create(t.Context(), client, Spec{CA: record.Hash{1}, TTL: ttl, Uses: uses})
+	tok, stored, err := Create(t.Context(), client, Spec{CA: pki.Hash{1}, TTL: ttl, Uses: uses})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func create(t *testing.T, client *etcd.Client, ttl time.Duration, uses int) (Tok
 }
 
 func claim(tok Token, node string, key byte) Claim {
-	return Claim{ID: tok.ID, Secret: tok.Secret, Node: protocol.NodeID(node), Key: record.Hash{key}, Now: time.Now()}
+	return Claim{ID: tok.ID, Secret: tok.Secret, Node: protocol.NodeID(node), Key: pki.Hash{key}, Now: time.Now()}
 }
 
 func TestConsume(t *testing.T) {
@@ -180,7 +180,7 @@ func TestConsume_noEtcd(t *testing.T) {
 // TestConsume_bound: a token for a node is refused for all others, and costs no use then.
 func TestConsume_bound(t *testing.T) {
 	client, server := newClient(t)
-	tok, _, err := Create(t.Context(), client, Spec{CA: record.Hash{1}, TTL: time.Hour, Uses: 1, Node: "b", Address: "10.0.0.2"})
+	tok, _, err := Create(t.Context(), client, Spec{CA: pki.Hash{1}, TTL: time.Hour, Uses: 1, Node: "b", Address: "10.0.0.2"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/lockstep-dev/lockstep/internal/cluster/record"
+	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 )
 
 // The text is PREFIX.ID.BODY. The body contains the hash of the CA's public
@@ -19,7 +19,7 @@ const (
 	idLen        = 6 // characters
 	secretLen    = 16
 	checksumLen  = 7 // so that a body contains no incomplete character
-	bodyLen      = len(record.Hash{}) + secretLen + checksumLen
+	bodyLen      = len(pki.Hash{}) + secretLen + checksumLen
 	bodyTextLen  = bodyLen * 8 / 5
 	maxTextLen   = 4096 // no text of a token is nearly as long, even with other pasted text
 	alphabetText = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -30,8 +30,8 @@ var alphabet = base32.NewEncoding(alphabetText).WithPadding(base32.NoPadding)
 
 // Token lets a node join a cluster. Its String does not contain the secret.
 type Token struct {
-	ID     string      // public: it names the token in lists and messages
-	CA     record.Hash // of the public key of the cluster's CA
+	ID     string   // public: it names the token in lists and messages
+	CA     pki.Hash // of the public key of the cluster's CA
 	Secret Secret
 }
 
@@ -46,13 +46,13 @@ func (Secret) GoString() string { return "(secret)" }
 
 // Hash returns the hash of the secret that etcd stores. The secret consists of 128
 // random bits, so a hash that is quick to compute is enough.
-func (s Secret) Hash() record.Hash { return sha256.Sum256(s[:]) }
+func (s Secret) Hash() pki.Hash { return sha256.Sum256(s[:]) }
 
 // ErrText is returned for a text that is no token. No request was made with it.
 var ErrText = errors.New("not a valid token")
 
 // newToken returns a token with a random ID and secret.
-func newToken(ca record.Hash) Token {
+func newToken(ca pki.Hash) Token {
 	t := Token{CA: ca}
 	var id [idLen]byte
 	_, _ = rand.Read(id[:]) // never returns an error
@@ -110,7 +110,7 @@ func Parse(text string) (Token, error) {
 	if err != nil {
 		return Token{}, wrong("it has a character that no token has")
 	}
-	t := Token{ID: id, CA: record.Hash(raw), Secret: Secret(raw[len(record.Hash{}):])}
+	t := Token{ID: id, CA: pki.Hash(raw), Secret: Secret(raw[len(pki.Hash{}):])}
 	if string(t.checksum()) != string(raw[bodyLen-checksumLen:]) {
 		return Token{}, wrong("its checksum is wrong, so at least one character was mistyped, or two were swapped")
 	}

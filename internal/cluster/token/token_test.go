@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/internal/cluster/record"
+	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/cputime"
 )
 
 func TestParse(t *testing.T) {
-	want := newToken(record.Hash{1, 2, 3})
+	want := newToken(pki.Hash{1, 2, 3})
 	text := want.Text()
 	if len(text) != tokenTextLen {
 		t.Errorf("got %d characters, want %d", len(text), tokenTextLen)
@@ -47,7 +47,7 @@ func mustParse(t *testing.T, text string) Token {
 // TestParse_findsTypingErrors: every single wrong character, every two neighbours
 // that are swapped, and every cut.
 func TestParse_findsTypingErrors(t *testing.T) {
-	text := newToken(record.Hash{0xff}).Text()
+	text := newToken(pki.Hash{0xff}).Text()
 	refused := func(what, typed string) {
 		t.Helper()
 		_, err := Parse(typed)
@@ -79,7 +79,7 @@ func TestParse_findsTypingErrors(t *testing.T) {
 
 // TestSecretsAreHidden: a token in a log message or an error does not show its secret.
 func TestSecretsAreHidden(t *testing.T) {
-	tok := newToken(record.Hash{})
+	tok := newToken(pki.Hash{})
 	for i := range tok.Secret {
 		tok.Secret[i] = 0xab
 	}
@@ -100,7 +100,7 @@ func TestSecretsAreHidden(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add(Token{ID: "000000"}.Text())
-	f.Add(Token{ID: "zzzzzz", CA: record.Hash{1}, Secret: Secret{2}}.Text())
+	f.Add(Token{ID: "zzzzzz", CA: pki.Hash{1}, Secret: Secret{2}}.Text())
 	f.Add("lockstep1..")
 	f.Add("lockstep1.\u212a00000.")
 	f.Add("")
