@@ -1,26 +1,23 @@
 package apiserver
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/lockstep-dev/lockstep/report"
+	"github.com/lockstep-dev/lockstep/test/selfsigned"
 )
 
 // Each message names server and user, what happened, and what to do.
 func TestRefused(t *testing.T) {
-	cfg := &rest.Config{Host: "https://10.0.0.1:6443", TLSClientConfig: rest.TLSClientConfig{
-		CertData: []byte(certificatePEM(t, "weak", noon.Add(-2*day), noon.Add(-day))),
-	}}
+	expired, _ := selfsigned.PEM(t, x509.Certificate{
+		Subject: pkix.Name{CommonName: "weak"}, NotBefore: noon.Add(-2 * day), NotAfter: noon.Add(-day),
+	})
+	cfg := &rest.Config{Host: "https://10.0.0.1:6443", TLSClientConfig: rest.TLSClientConfig{CertData: []byte(expired)}}
 	forbidden := report.Trouble{Code: 403, Refused: true, Detail: `configmaps "lockstep" is forbidden: User "weak" cannot get resource`}
 	want := `its kube-apiserver https://10.0.0.1:6443 refuses user "weak": configmaps "lockstep" is forbidden: User "weak" cannot get resource; ` +
 		"give that user the rights of docs/operations.md#rights"
@@ -58,18 +55,3 @@ func TestUnusable(t *testing.T) {
 const day = 24 * time.Hour
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-
-// certificatePEM returns a certificate that is valid from begin to end.
-func certificatePEM(t *testing.T, name string, begin, end time.Time) string {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: begin, NotAfter: end}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))
-}

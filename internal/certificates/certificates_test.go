@@ -2,15 +2,10 @@ package certificates
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"log/slog"
-	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/kubeconfig"
+	"github.com/lockstep-dev/lockstep/test/selfsigned"
 )
 
 const day = 24 * time.Hour
@@ -27,21 +23,8 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 // certificatePEM returns a certificate with its key that is valid from begin to end.
 func certificatePEM(t *testing.T, name string, begin, end time.Time) string {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: begin, NotAfter: end}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})) +
-		string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}))
+	cert, key := selfsigned.PEM(t, x509.Certificate{Subject: pkix.Name{CommonName: name}, NotBefore: begin, NotAfter: end})
+	return cert + key
 }
 
 func TestCertificates(t *testing.T) {

@@ -5,13 +5,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"io"
 	"math/big"
@@ -21,6 +17,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/test/selfsigned"
 )
 
 // What hangs is missing, with the reason, and holds nothing else up.
@@ -138,25 +136,13 @@ func TestRedactPacked(t *testing.T) {
 
 // Of a file that has a key too, only the certificate is used.
 func TestCertificates(t *testing.T) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
+	expires := time.Unix(1e9, 0)
+	cert, key := selfsigned.PEM(t, x509.Certificate{
 		SerialNumber: big.NewInt(255), Subject: pkix.Name{CommonName: "cp-1"}, DNSNames: []string{"cp-1.example"},
-		NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1e9, 0),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	both := append(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+		NotBefore: time.Unix(0, 0), NotAfter: expires,
+	})
 	file := filepath.Join(t.TempDir(), "both.pem")
-	if err := os.WriteFile(file, both, 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(key+cert), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	text, err := Certificates([]Source{{Name: file}, {Name: file + ".nope"}, {Name: "inline", Content: []byte("x")}})
@@ -167,7 +153,7 @@ func TestCertificates(t *testing.T) {
 	if err := json.Unmarshal(text, &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 3 || got[0].Subject != "CN=cp-1" || got[0].SerialNumber != "ff" || got[0].Names[0] != "cp-1.example" || !got[0].NotAfter.Equal(template.NotAfter) ||
+	if len(got) != 3 || got[0].Subject != "CN=cp-1" || got[0].SerialNumber != "ff" || got[0].Names[0] != "cp-1.example" || !got[0].NotAfter.Equal(expires) ||
 		!strings.Contains(got[1].Problem, "no such file") || !strings.Contains(got[2].Problem, "no certificate") {
 		t.Errorf("got %s", text)
 	}
