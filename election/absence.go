@@ -8,7 +8,7 @@ import (
 )
 
 // absences are one leader's own observations, on the monotonic clock
-// (docs/protocol.md#dead-nodes). A leader takes over no count from another one.
+// (docs/protocol-nodes.md#dead-nodes). A leader takes over no count from another one.
 type absences struct {
 	rewinds int // of the store: revisions are comparable only while it is the same
 	nodes   map[protocol.NodeID]absence

@@ -13,7 +13,7 @@ import (
 const maxDeletions = 16
 
 // deleteExpired deletes the ephemeral records that expired for this leader
-// (docs/protocol.md#ephemeral). No decision depends on it: the leader ignores these
+// (docs/protocol-nodes.md#ephemeral). No decision depends on it: the leader ignores these
 // records already. After a failure it pauses.
 func (l *leadership) deleteExpired(ctx context.Context, in protocol.Input) {
 	due := protocol.DeletionsDue(in.Fleet, in.Local.ID)

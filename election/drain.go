@@ -34,7 +34,7 @@ func (l *leadership) noteOutcome(j *job) {
 
 // quiet returns the instant from which on no request of a former leader, and no
 // request of this one for other content, can take effect in the API; zero: none
-// can already (docs/protocol.md#drain). It asks no clock of another node: it counts
+// can already (docs/protocol-objects.md#drain). It asks no clock of another node: it counts
 // from the confirmation of this leadership, when the former leaders' leases had
 // ended.
 func (l *leadership) quiet(c protocol.Content) time.Time {

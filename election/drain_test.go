@@ -22,7 +22,7 @@ func TestNew_drainTime(t *testing.T) {
 }
 
 // What one leader records for the next about its requests, and how long the next
-// one waits (docs/protocol.md#drain).
+// one waits (docs/protocol-objects.md#drain).
 func TestDrain(t *testing.T) {
 	t.Run("there was no leader before: no wait", func(t *testing.T) {
 		w := newWorld(t)

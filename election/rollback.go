@@ -24,7 +24,7 @@ type RollbackRequest struct {
 }
 
 // BeginRollback writes that people want the objects of an older release back
-// (docs/protocol.md#rollback). It returns ErrNotRollable if the facts do not allow that, and
+// (docs/protocol-objects.md#rollback). It returns ErrNotRollable if the facts do not allow that, and
 // otherwise the facts on which it was written. A rollback to the same release that is under way
 // is not written again unless its end changes, and is returned with the facts.
 func BeginRollback(ctx context.Context, client *etcd.Client, r RollbackRequest) (protocol.Fleet, protocol.StatusView, error) {

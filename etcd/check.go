@@ -16,7 +16,7 @@ import (
 )
 
 // This file compares the keys that Follow knows from its watches with the store
-// (docs/protocol.md#watches). A watch may lose an event. After a restore, keys may differ from
+// (docs/protocol-nodes.md#watches). A watch may lose an event. After a restore, keys may differ from
 // the ones that a watch reported, although the store's revision is higher: the watch goes on,
 // and reports no event for them.
 

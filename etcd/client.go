@@ -137,7 +137,7 @@ func (c *Client) Close() error {
 func (c *Client) Contact() *event.Value[Contact] { return c.contact }
 
 // Rewound counts how often the store went back. That happens when etcd is restored
-// from a backup: later writes are lost (docs/protocol.md#went-back).
+// from a backup: later writes are lost (docs/protocol-nodes.md#went-back).
 func (c *Client) Rewound() *event.Value[int] { return c.rewound }
 
 // Get reads keys, linearizably.

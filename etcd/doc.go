@@ -2,7 +2,7 @@
 // protocol, and knows no keys except their prefix. Each file treats one topic:
 //
 //   - client.go: requests with a time limit. The client knows whether etcd answers,
-//     and notices when the store went back (docs/protocol.md#went-back)
+//     and notices when the store went back (docs/protocol-nodes.md#went-back)
 //   - endpoints.go: which server is asked; one that cannot serve is left for another.
 //     link.go: the connection to one
 //   - check.go: compares what the watches reported with a linearizable read

@@ -26,7 +26,7 @@ func List(ctx context.Context, client *etcd.Client) (protocol.Fleet, error) {
 }
 
 // Remove deletes the record of a node that stopped for good, so that it blocks no rollout
-// (docs/protocol.md#dead-nodes). It returns ErrNoNode if there is no record, and ErrAlive if
+// (docs/protocol-nodes.md#dead-nodes). It returns ErrNoNode if there is no record, and ErrAlive if
 // there is a presence. A missing presence does not prove that the node is down: the caller must
 // know that it is.
 func Remove(ctx context.Context, client *etcd.Client, id protocol.NodeID) error {
@@ -71,13 +71,13 @@ type RoleChange struct {
 // record is corrupt.
 //
 // Leaders wait for a node without the controller role until its sidecar closed the gate
-// (docs/protocol.md#registration). A node that is not alive may never do that. So SetRoles
+// (docs/protocol-nodes.md#registration). A node that is not alive may never do that. So SetRoles
 // returns ErrNotAlive if change takes the role from such a node, unless Stopped is set; then
 // leaders no longer wait for the node. If Stopped is set for a node that is alive, it returns
 // ErrAlive.
 //
 // Without Force, it returns ErrLastInService if the controller role is taken from a node in
-// service and no other one is, as SetCordon does (docs/protocol.md#cordons).
+// service and no other one is, as SetCordon does (docs/protocol-nodes.md#cordons).
 func SetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, change RoleChange) error {
 	pauses := registerPauses()
 	for {

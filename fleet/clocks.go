@@ -24,7 +24,7 @@ const (
 	maxContacts = 4
 )
 
-// clocks compares this machine's clock with the clocks of other nodes (docs/protocol.md#clocks).
+// clocks compares this machine's clock with the clocks of other nodes (docs/protocol-nodes.md#clocks).
 type clocks struct {
 	own      protocol.NodeID
 	contacts []etcd.Contact // the oldest first

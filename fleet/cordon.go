@@ -14,7 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// This file contains both halves of cordons (docs/protocol.md#cordons): people write one into a
+// This file contains both halves of cordons (docs/protocol-nodes.md#cordons): people write one into a
 // record, and the node's registrar observes it.
 
 // CordonChange is the input of SetCordon.

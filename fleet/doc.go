@@ -2,11 +2,11 @@
 // meaning. Each file treats one topic:
 //
 //   - register.go: this node registers, and keeps its record current
-//     (docs/protocol.md#registration)
+//     (docs/protocol-nodes.md#registration)
 //   - presence.go: a key on a lease shows that this sidecar runs, and detects a
-//     second sidecar with the same node ID (docs/protocol.md#duplicate-ids)
+//     second sidecar with the same node ID (docs/protocol-nodes.md#duplicate-ids)
 //   - expiry.go: this node closes its gate before leaders ignore its record
-//     (docs/protocol.md#dead-nodes); package election measures how long other
+//     (docs/protocol-nodes.md#dead-nodes); package election measures how long other
 //     nodes' presences have been missing
 //   - storeid.go: the ID that distinguishes stores (docs/protocol.md#store-id)
 //   - storedelete.go: deletes the keys of a store, for `sidecar store delete`

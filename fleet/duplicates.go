@@ -13,7 +13,7 @@ import (
 
 // A sidecar that exits because another one uses its node ID cannot show that: its API ends with
 // it. So it leaves a notice in etcd, and the other one warns of it. No rule of the protocol
-// depends on a notice (docs/protocol.md#duplicate-ids).
+// depends on a notice (docs/protocol-nodes.md#duplicate-ids).
 
 const (
 	// noticeTTL is how long a notice lives: longer than the pause between two starts of a

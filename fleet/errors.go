@@ -37,7 +37,7 @@ var (
 )
 
 // DuplicateError reports that another sidecar uses this node's ID
-// (docs/protocol.md#duplicate-ids).
+// (docs/protocol-nodes.md#duplicate-ids).
 type DuplicateError struct {
 	Node protocol.NodeID
 	// Newcomer is true if the other sidecar used the ID first. Otherwise the other one is newer

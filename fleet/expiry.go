@@ -12,7 +12,7 @@ import (
 )
 
 // This file is the node's half of the expiry of dead nodes' records
-// (docs/protocol.md#dead-nodes). Package election contains the leader's half.
+// (docs/protocol-nodes.md#dead-nodes). Package election contains the leader's half.
 //
 // A record with FenceAfter is a promise: the node closes its gate when its presence was not
 // confirmed for half that time. So a leader may ignore the record once the presence has been

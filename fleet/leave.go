@@ -13,7 +13,7 @@ import (
 )
 
 // Leave deletes this node's record and presence in one transaction, if these facts allow it, or
-// returns another decision and its reason (docs/protocol.md#ephemeral). It completes the facts
+// returns another decision and its reason (docs/protocol-nodes.md#ephemeral). It completes the facts
 // from etcd. The caller ends Run first, and lets the presence rest: both would write their keys
 // again. Leave tries until ctx ends.
 func (r *Registrar) Leave(ctx context.Context, facts protocol.LeaveFacts) (protocol.Leaving, string, error) {
@@ -77,7 +77,7 @@ type Deletion struct {
 }
 
 // DeleteExpired deletes an ephemeral record that expired for a leader
-// (docs/protocol.md#ephemeral). It reports false, and deletes nothing, if the record was
+// (docs/protocol-nodes.md#ephemeral). It reports false, and deletes nothing, if the record was
 // written since, its node's presence exists, or the leader does not lead any more.
 func DeleteExpired(ctx context.Context, client *etcd.Client, d Deletion) (deleted bool, err error) {
 	keys := keyspace.Under(client.Prefix())

@@ -36,7 +36,7 @@ type LeaverConfig struct {
 }
 
 // Leaver deletes the ephemeral record of a node whose sidecar stops
-// (docs/protocol.md#ephemeral).
+// (docs/protocol-nodes.md#ephemeral).
 type Leaver struct{ cfg LeaverConfig }
 
 // NewLeaver returns a Leaver.

@@ -59,7 +59,7 @@ func (s Shown) Equal(o Shown) bool {
 
 // Presence keeps a key on a lease while this sidecar runs. It detects a second
 // sidecar with the same node ID, and decides which of the two keeps the ID
-// (docs/protocol.md#duplicate-ids).
+// (docs/protocol-nodes.md#duplicate-ids).
 type Presence struct {
 	cfg   PresenceConfig
 	key   string

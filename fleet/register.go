@@ -34,23 +34,23 @@ type RegistrarConfig struct {
 	// Consensus.
 	First func() (roles protocol.Roles, known bool)
 	// Presence is the lease of this instance's presence. Without it, the record
-	// belongs to another sidecar (docs/protocol.md#duplicate-ids).
+	// belongs to another sidecar (docs/protocol-nodes.md#duplicate-ids).
 	Presence *event.Value[clientv3.LeaseID]
 	Fleet    *event.Value[protocol.Fleet]
 	Store    *event.Value[StoreKey]
 	// Services is the state of this node's services: a registration waits for them. nil: it
-	// runs none (docs/protocol.md#services).
+	// runs none (docs/protocol-nodes.md#services).
 	Services *event.Value[nodeservices.Facts]
 	// APIServer is why this node's kube-apiserver does not fit the bundle: a registration
 	// waits for one that does. Empty: it fits. nil: every one does
-	// (docs/protocol.md#apiserver-version).
+	// (docs/protocol-nodes.md#apiserver-version).
 	APIServer *event.Value[string]
 	Log       *slog.Logger
 	Trace     trace.Hook // for the recorder and tests; nil: nothing is reported
 }
 
 // Registrar writes this node's record and keeps it current
-// (docs/protocol.md#registration). It alone writes the record, except the roles,
+// (docs/protocol-nodes.md#registration). It alone writes the record, except the roles,
 // which belong to users. It reads Local, Presence, Fleet, Store and Services, and writes
 // Registration. It also keeps the record's promise to close the gate
 // before leaders ignore this node; that part is in expiry.go.

@@ -6,7 +6,7 @@ import (
 )
 
 // DecodeRollback returns the rollback of a listing that contains its key
-// (docs/protocol.md#rollback). A value without a release or an end counts as missing: no command
+// (docs/protocol-objects.md#rollback). A value without a release or an end counts as missing: no command
 // writes it.
 func DecodeRollback(key string, l etcd.Listing) protocol.Rollback {
 	for _, kv := range l.KVs {

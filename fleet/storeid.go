@@ -128,7 +128,7 @@ func ReadStore(ctx context.Context, client *etcd.Client) (Store, error) {
 }
 
 // AdoptStoreID gives the store another ID, so that its leader takes over the objects of the
-// store that used this ID (docs/protocol.md#stores). It returns ErrGoverned if the store
+// store that used this ID (docs/protocol-objects.md#stores). It returns ErrGoverned if the store
 // contains a status and a valid ID. That the ID is the same already is no error.
 func AdoptStoreID(ctx context.Context, client *etcd.Client, id string) error {
 	pauses := registerPauses()

@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// This file takes and ends turns (docs/protocol.md#turns): protocol decides, and each write
+// This file takes and ends turns (docs/protocol-nodes.md#turns): protocol decides, and each write
 // requires that the keys read for the decision did not change.
 
 // turnSnapshot contains the facts for a decision about turns, of one revision.

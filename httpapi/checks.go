@@ -48,7 +48,7 @@ func (c check) required() bool {
 // A verdict that is not ready fails `shutdown` if the reason is ShuttingDown, and
 // `compatible` otherwise. Neither can be excluded, so no request can make a node
 // look ready that must not serve. `etcd` and `registered` only add details: an etcd
-// that becomes unreachable later fails neither (docs/protocol.md#gate).
+// that becomes unreachable later fails neither (docs/protocol-nodes.md#gate).
 func checks(s Snapshot) []check {
 	v := verdict(s)
 	failed := failing(s, v)
@@ -88,7 +88,7 @@ func withheld(all []check) []check {
 	return out
 }
 
-// unansweredNote reports since when etcd does not answer. That fails no check (docs/protocol.md#gate).
+// unansweredNote reports since when etcd does not answer. That fails no check (docs/protocol-nodes.md#gate).
 func unansweredNote(s Snapshot) string {
 	note := "the verdict is the last known one: etcd has not answered since " + s.Etcd.LastContact.UTC().Format(time.RFC3339)
 	if s.Etcd.Problem != "" {

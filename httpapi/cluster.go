@@ -18,7 +18,7 @@ type Cluster struct {
 
 // memberCheck shows the member of this node in /readyz. It never fails: this node
 // reaches etcd through the other members too, and an etcd that does not answer
-// closes no gate (docs/protocol.md#gate).
+// closes no gate (docs/protocol-nodes.md#gate).
 func memberCheck(c Cluster) check {
 	out := check{Name: checkMember, OK: true}
 	switch {

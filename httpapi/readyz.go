@@ -89,7 +89,7 @@ func (s *Server) livez(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, http.StatusOK, fmt.Sprintf("[+]ping ok\n%s check passed\n", name))
 }
 
-// readyz is the gate (docs/protocol.md#gate).
+// readyz is the gate (docs/protocol-nodes.md#gate).
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	if r.URL.RawQuery == "" && s.passes() {
 		replyOK(w)

@@ -19,7 +19,7 @@ func Serves(s Snapshot) bool {
 	return now.Serves
 }
 
-// servesNow returns the answer of /readyz, and when it last changed (docs/protocol.md#serves).
+// servesNow returns the answer of /readyz, and when it last changed (docs/protocol-nodes.md#serves).
 func servesNow(s Snapshot) (report.Standing, time.Time) {
 	v, since := verdict(s), s.Gate.Since
 	out := report.Standing{Serves: v.Ready, ServesReason: string(v.Reason), ServesMessage: v.Message}

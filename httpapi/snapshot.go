@@ -90,7 +90,7 @@ type Gate struct {
 	// Since is when Ready or Reason last changed.
 	Since time.Time
 	// StaleSince is since when the verdict rests on the last known facts, because etcd is unreachable or the status
-	// was lost (docs/protocol.md#gate); zero: it is up to date.
+	// was lost (docs/protocol-nodes.md#gate); zero: it is up to date.
 	StaleSince time.Time
 }
 

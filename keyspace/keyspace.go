@@ -55,7 +55,7 @@ func (k Keys) History() string { return k.prefix + "history/" }
 // HistoryEntry returns the key of an entry of that journal.
 func (k Keys) HistoryEntry(id string) string { return k.History() + id }
 
-// Turns returns the prefix of all keys about turns (docs/protocol.md#turns).
+// Turns returns the prefix of all keys about turns (docs/protocol-nodes.md#turns).
 func (k Keys) Turns() string { return k.prefix + "turns/" }
 
 // TurnLimit returns the key of how many nodes may hold a turn.

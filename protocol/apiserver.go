@@ -7,7 +7,7 @@ import (
 
 // APIServerProblem says why a kube-apiserver does not fit the version that a bundle is for.
 // It returns "" if it fits. answered is the gitVersion in the kube-apiserver's /version; empty:
-// no answer yet (docs/protocol.md#apiserver-version).
+// no answer yet (docs/protocol-nodes.md#apiserver-version).
 //
 // wanted is valid by ValidAPIServerVersion, and is compared as far as it goes: 1.36 fits
 // v1.36.2, and v1.36.0-rc.1 as well. wanted empty: every version fits.

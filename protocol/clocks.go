@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// This file compares the clocks of nodes (docs/protocol.md#clocks). No decision about gates or
+// This file compares the clocks of nodes (docs/protocol-nodes.md#clocks). No decision about gates or
 // the leader compares two clocks: the results are for people.
 
 const (

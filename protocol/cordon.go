@@ -6,13 +6,13 @@ import (
 )
 
 // Cordon is the part of a node's record by which people take the node out of service
-// (docs/protocol.md#cordons). The zero value: the node is in service.
+// (docs/protocol-nodes.md#cordons). The zero value: the node is in service.
 type Cordon struct {
 	Since   time.Time // when it was written, by the writer's clock
 	Until   time.Time // when it ends, by the node's clock; zero: when people end it
 	Message string    // why, in people's words; may be empty
 	By      string    // the user and the machine, like root@cp-1; empty: unknown
-	Turn    bool      // it belongs to a turn, which ends it (docs/protocol.md#turns)
+	Turn    bool      // it belongs to a turn, which ends it (docs/protocol-nodes.md#turns)
 }
 
 // MaxCordonMessage is the limit of Cordon.Message, in bytes.
@@ -54,7 +54,7 @@ func (c Cordon) Remedy(id NodeID) string {
 // InService reports whether clients of the API can use a node: its sidecar is alive and
 // reports a ready gate, and the node is not cordoned. The presence may be a moment older
 // than the record. A cordon does not close a gate that is open by an override
-// (docs/protocol.md#overrides).
+// (docs/protocol-nodes.md#overrides).
 func (r *Record) InService() bool {
 	return r.aliveController() && r.Presence.Ready && (!r.Node.Cordon.On() || r.Presence.Reason == Overridden)
 }
@@ -88,7 +88,7 @@ func (p Presence) NotReady() (Reason, string) {
 
 // JudgeCordon reports whether a node may be cordoned without --force: any but the last
 // one in service. relies is the node whose record and presence must not change before
-// the cordon is written; nil: none (docs/protocol.md#cordons).
+// the cordon is written; nil: none (docs/protocol-nodes.md#cordons).
 func JudgeCordon(f Fleet, id NodeID) (relies *Record, allowed bool) {
 	own, found := f.Record(id)
 	if !found || !own.InService() {

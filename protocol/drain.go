@@ -8,7 +8,7 @@ const DefaultElectionTimeout = time.Second
 
 // DrainTime is how long a leader's request can still land in the API, from the moment
 // when it was sent. It is the sender's timeout (5 s), then etcd's time, and a margin of 1 s
-// (docs/protocol.md#stale-writes). etcd takes at most 5 s plus twice its election timeout
+// (docs/protocol-objects.md#stale-writes). etcd takes at most 5 s plus twice its election timeout
 // (docs/upstream.md#apiserver-timeouts). A timeout of 0 means DefaultElectionTimeout.
 func DrainTime(electionTimeout time.Duration) time.Duration {
 	const sender, etcd, margin = 5 * time.Second, 5 * time.Second, time.Second
@@ -20,7 +20,7 @@ func DrainTime(electionTimeout time.Duration) time.Duration {
 
 // DrainState says whether requests of earlier leaders can still land. The leader decides it
 // once in its leadership, before it records itself in the status
-// (docs/protocol.md#drain).
+// (docs/protocol-objects.md#drain).
 type DrainState int
 
 // The drain states. The zero value: without a status it is unknown, and the mark decides.
@@ -95,7 +95,7 @@ func (f ResignFacts) nothingCanLand() bool {
 	return f.Ended && (f.Predecessors == Drained || f.Waited)
 }
 
-// Drain returns the status that spares the next leader the wait (docs/protocol.md#drain).
+// Drain returns the status that spares the next leader the wait (docs/protocol-objects.md#drain).
 // It returns false if the next leader must wait, because a request of this leader ended
 // with unknown outcome, or a former leader's request may still land. Otherwise a short-lived
 // leader would hide the requests of the one before it. It also returns false if the status

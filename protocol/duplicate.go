@@ -9,7 +9,7 @@ type DuplicateFacts struct {
 }
 
 // MustYieldID reports whether a sidecar must give up its node ID to the holder of
-// the presence (docs/protocol.md#duplicate-ids). On one machine the newer sidecar
+// the presence (docs/protocol-nodes.md#duplicate-ids). On one machine the newer sidecar
 // wins. On different machines the newcomer loses while the presence exists.
 func MustYieldID(f DuplicateFacts) bool {
 	if f.Holder.Instance == f.Instance || f.Holder.Instance == "" {

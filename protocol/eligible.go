@@ -12,7 +12,7 @@ type Eligibility struct {
 
 // Eligible decides whether local may campaign. Its record must be registered, with the
 // controller role and without a cordon, and no controller of a newer release may be alive.
-// In a rollback local must run exactly that release instead (docs/protocol.md#rollback).
+// In a rollback local must run exactly that release instead (docs/protocol-objects.md#rollback).
 // If several reasons apply, it gives the one that probably lasts longest. Only people
 // give a role back or end a cordon, a newer controller stays as long as an upgrade takes,
 // and a sidecar writes its record by itself.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// This file decides when an ephemeral record is deleted (docs/protocol.md#ephemeral):
+// This file decides when an ephemeral record is deleted (docs/protocol-nodes.md#ephemeral):
 // by its own sidecar when it stops (Leave), or by a leader when the record expired
 // (DeletionsDue).
 

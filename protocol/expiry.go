@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// This file implements both sides of docs/protocol.md#dead-nodes. A sidecar with
+// This file implements both sides of docs/protocol-nodes.md#dead-nodes. A sidecar with
 // --expire-dead-nodes=D promises to close its gate if it cannot confirm its presence
 // for half of D (FenceDue). In return a leader may ignore its record after the
 // presence was missing for D (Expired).

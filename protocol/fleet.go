@@ -40,16 +40,16 @@ type Local struct {
 	Bundle string
 	Epoch  int64 // of its leadership; 0 while it does not lead
 	// APIServer is the version of kube-apiserver that the bundle is for; empty: any
-	// (docs/protocol.md#apiserver-version).
+	// (docs/protocol-nodes.md#apiserver-version).
 	APIServer string
 	// PruneImmediately: removals do not wait for controllers of older releases
-	// (prunePolicy: Immediately; docs/protocol.md#removals).
+	// (prunePolicy: Immediately; docs/protocol-objects.md#removals).
 	PruneImmediately bool
 	// FenceAfter is how long its presence may be missing before leaders ignore its
-	// record (--expire-dead-nodes); 0: they never do (docs/protocol.md#dead-nodes).
+	// record (--expire-dead-nodes); 0: they never do (docs/protocol-nodes.md#dead-nodes).
 	FenceAfter time.Duration
 	// Ephemeral: its ID does not return, so its record is deleted after it stops or
-	// expires (--ephemeral; docs/protocol.md#ephemeral).
+	// expires (--ephemeral; docs/protocol-nodes.md#ephemeral).
 	Ephemeral bool
 	// EtcdElectionTimeout is the election timeout of the etcd behind the API servers
 	// (--etcd-election-timeout); 0: DefaultElectionTimeout.
@@ -88,7 +88,7 @@ type Record struct {
 	Votes    bool // its member votes in the etcd that the sidecars run (WithVoters); only messages depend on it
 	// Gone is how long the presence was missing while the record was not written: a
 	// lower bound, by the clock of the leader that decides. It is 0 if the node is
-	// alive, its record never expires, or no leader counts (docs/protocol.md#dead-nodes).
+	// alive, its record never expires, or no leader counts (docs/protocol-nodes.md#dead-nodes).
 	Gone time.Duration
 }
 
@@ -148,7 +148,7 @@ func (r *Record) Counts() bool { return r.Problem != "" || r.Node.Roles.Controll
 
 // MayServe reports whether the gate of the node may be open: the record counts, or
 // people took the controller role away and the sidecar did not register since
-// (docs/protocol.md#registration).
+// (docs/protocol-nodes.md#registration).
 func (r *Record) MayServe() bool { return r.Counts() || r.Node.Serves }
 
 // Fleet is all node records and presences at one etcd revision

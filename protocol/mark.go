@@ -7,7 +7,7 @@ import (
 )
 
 // Content identifies one form of the objects: a bundle's content, and the
-// content epoch that brought it (docs/protocol.md#stale-writes).
+// content epoch that brought it (docs/protocol-objects.md#stale-writes).
 type Content struct {
 	Release     Release
 	Constraints Constraints
@@ -45,7 +45,7 @@ const (
 
 // Mark is what the set's parent object in the Kubernetes API records: whether the
 // first reconciliation was ever finished, and every content that may be present
-// (docs/protocol.md#mark).
+// (docs/protocol-objects.md#mark).
 type Mark struct {
 	Kind      MarkKind
 	FirstDone bool
@@ -54,7 +54,7 @@ type Mark struct {
 	// only where the mark was made from them. It may be known although the mark is
 	// not.
 	HighestEpoch int64
-	// Store is the store ID on the parent (docs/protocol.md#stores); empty: none.
+	// Store is the store ID on the parent (docs/protocol-objects.md#stores); empty: none.
 	// It may be known although the mark is not.
 	Store string
 }

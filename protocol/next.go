@@ -261,7 +261,7 @@ func (in Input) reconcile(rule Rule, c Content, message string) Step {
 }
 
 // change brings the objects to a content. DONE follows, so nothing of other
-// content may land after the last list (docs/protocol.md#stale-writes).
+// content may land after the last list (docs/protocol-objects.md#stale-writes).
 func (in Input) change(rule Rule, c Content, message string) Step {
 	if in.Progress.Predecessors == Undrained {
 		message += fmt.Sprintf("; the previous leader may still have requests in flight, so this takes at least %.0f s from the election on",

@@ -7,7 +7,7 @@ import (
 )
 
 // Override is the decision of people that a node serves in spite of its gate
-// (docs/protocol.md#overrides). The zero value: there is none.
+// (docs/protocol-nodes.md#overrides). The zero value: there is none.
 type Override struct {
 	Until   time.Time // when it ends, by the node's clock
 	Message string    // why, in people's words; may be empty

@@ -5,7 +5,7 @@ package protocol
 // The empty Reason means "no reason".
 type Reason string
 
-// Reasons of a verdict (docs/protocol.md#gate).
+// Reasons of a verdict (docs/protocol-nodes.md#gate).
 const (
 	// Ready: the node may serve.
 	Ready Reason = "Ready"
@@ -19,17 +19,17 @@ const (
 	// or the status was not read since the record was written. Heals by itself.
 	NotRegistered Reason = "NotRegistered"
 	// ServicesNotReady: the services of this node are not ready yet, or are about to
-	// stop (docs/protocol.md#services).
+	// stop (docs/protocol-nodes.md#services).
 	ServicesNotReady Reason = "ServicesNotReady"
 	// OtherAPIServer: the kube-apiserver of this node is not the one that the bundle is for, or
 	// did not report its version yet. Start the kube-apiserver of the release
-	// (docs/protocol.md#apiserver-version).
+	// (docs/protocol-nodes.md#apiserver-version).
 	OtherAPIServer Reason = "OtherAPIServer"
 	// Cordoned: people took the node out of service. `sidecar uncordon` ends that
-	// (docs/protocol.md#cordons).
+	// (docs/protocol-nodes.md#cordons).
 	Cordoned Reason = "Cordoned"
 	// Overridden: people let the node serve although its gate is closed. It ends by
-	// itself, or with `sidecar override end` (docs/protocol.md#overrides).
+	// itself, or with `sidecar override end` (docs/protocol-nodes.md#overrides).
 	Overridden Reason = "Overridden"
 	// StatusMissing: no leader finished the first reconciliation yet.
 	StatusMissing Reason = "StatusMissing"
@@ -64,7 +64,7 @@ const (
 	// (docs/protocol.md#eligibility).
 	NewerAlive Reason = "NewerAlive"
 	// RollingBack: people bring the objects of an older release back, and only nodes of that
-	// release lead (docs/protocol.md#rollback). It also holds the next upgrade.
+	// release lead (docs/protocol-objects.md#rollback). It also holds the next upgrade.
 	RollingBack Reason = "RollingBack"
 	// RollbackEnds: the time of a rollback is nearly over, and it is not done. Begin it again
 	// for longer, or start the rest of the nodes with its release.
@@ -147,7 +147,7 @@ const (
 	// last lines are in the status of that node.
 	ServiceFailing Reason = "ServiceFailing"
 	// ClocksDiffer: the clocks of two nodes differ. Correct the wrong one
-	// (docs/protocol.md#clocks).
+	// (docs/protocol-nodes.md#clocks).
 	ClocksDiffer Reason = "ClocksDiffer"
 	// CordonOver: a cordon with an end was over, by the node's clock, when its sidecar read
 	// it. Compare the clocks of the node and of the machine where it was typed.
@@ -184,7 +184,7 @@ const (
 )
 
 // Reasons for the contents of the Service kubernetes
-// (docs/protocol.md#kubernetes-service).
+// (docs/protocol-endpoints.md#kubernetes-service).
 const (
 	// Published: the Service contains the addresses of the nodes in service.
 	Published Reason = "Published"

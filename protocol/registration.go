@@ -3,7 +3,7 @@ package protocol
 // RecordMatches reports whether a record describes this sidecar: version, constraint, boot,
 // when leaders may ignore or delete it, and the role with which it registered. Only a
 // status that was read after such a record was written may open the gate
-// (docs/protocol.md#registration).
+// (docs/protocol-nodes.md#registration).
 func RecordMatches(r Record, local Local, bootID string) bool {
 	return r.Problem == "" && r.Node.ID == local.ID &&
 		r.Node.Version == local.Version &&
@@ -28,7 +28,7 @@ type RegistrationFacts struct {
 // was written more than once since MustRegister decided last: its contents in
 // between are unknown, and a leader may have decided on them. A role that people
 // took away is not taken back; losing it and getting it are both new registrations
-// (docs/protocol.md#registration).
+// (docs/protocol-nodes.md#registration).
 func MustRegister(f RegistrationFacts) bool {
 	return !f.Found || !RecordMatches(f.Record, f.Local, f.BootID) ||
 		f.Record.Node.Roles.Controller != f.Last.Node.Roles.Controller ||

@@ -8,7 +8,7 @@ import (
 )
 
 // Rollback is a command of people: bring back the objects of an older release while nodes
-// of a newer one still serve (docs/protocol.md#rollback). While it is in the store, only
+// of a newer one still serve (docs/protocol-objects.md#rollback). While it is in the store, only
 // nodes of exactly its release may lead. The zero Rollback: there is none.
 type Rollback struct {
 	To           Release

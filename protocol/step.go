@@ -64,7 +64,7 @@ type Guard struct {
 type Work struct {
 	Content Content
 	// Removals: objects that the bundle dropped may be deleted now. Otherwise they
-	// are counted as owed (docs/protocol.md#removals).
+	// are counted as owed (docs/protocol-objects.md#removals).
 	Removals bool
 	// Store is this store's ID. Each write of the mark also writes it on a parent
 	// without one. If the parent carries another one, nothing is written. Empty:
@@ -81,12 +81,12 @@ type Work struct {
 	Over string
 	// Wait: DONE follows. The list that finds all objects in place counts only if
 	// it began when no request of a former leader, and none of other content,
-	// could land any more (docs/protocol.md#stale-writes).
+	// could land any more (docs/protocol-objects.md#stale-writes).
 	Wait bool
 	// FallbackEntry is the entry of a mark that must be written again while there
 	// is a status. The zero Content: there is no status either, so the entries come
 	// from the stamps, once no request of a former leader can land any more
-	// (docs/protocol.md#mark).
+	// (docs/protocol-objects.md#mark).
 	FallbackEntry Content
 }
 
@@ -139,7 +139,7 @@ type Outcome struct {
 	// Complete: a last list found all required objects as the bundle wants them,
 	// and the mark names only this content, with firstDone.
 	Complete bool
-	// Owed counts the objects whose removal waits (docs/protocol.md#removals).
+	// Owed counts the objects whose removal waits (docs/protocol-objects.md#removals).
 	Owed int
 	// HighestEpoch is the highest content epoch in the mark. An epoch that other
 	// content uses counts as one higher.

@@ -54,7 +54,7 @@ type TurnAnswer struct {
 	Message string // for people
 }
 
-// JudgeTurn decides whether a node may take a turn (docs/protocol.md#turns).
+// JudgeTurn decides whether a node may take a turn (docs/protocol-nodes.md#turns).
 func JudgeTurn(f TurnFacts, id NodeID) TurnAnswer {
 	answer := f.judge(id, f.Out)
 	if answer.Verdict != TurnGranted {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// This file describes the turns that the store contains (docs/protocol.md#turns).
+// This file describes the turns that the store contains (docs/protocol-nodes.md#turns).
 
-// Turn is planned work on one node while the others serve (docs/protocol.md#turns).
+// Turn is planned work on one node while the others serve (docs/protocol-nodes.md#turns).
 type Turn struct {
 	Node    NodeID
 	Since   time.Time // when it was taken, by the clock of who took it

@@ -2,22 +2,22 @@ package protocol
 
 import "fmt"
 
-// Facts are the input of Judge (docs/protocol.md#gate).
+// Facts are the input of Judge (docs/protocol-nodes.md#gate).
 type Facts struct {
 	Stopping  bool   // the sidecar is shutting down
 	Duplicate string // not empty: who else uses this node's ID
 	Reached   bool   // etcd answered at least once
 	// Services is not empty while the services of this node keep the gate closed: why
-	// (docs/protocol.md#services).
+	// (docs/protocol-nodes.md#services).
 	Services string
 	// APIServer is not empty while the kube-apiserver of this node keeps it from registering:
-	// why (docs/protocol.md#apiserver-version).
+	// why (docs/protocol-nodes.md#apiserver-version).
 	APIServer string
 	Local     Local
 
 	Registration Registration
 	// Status was read linearizably at or after the revision of the registration.
-	// Kind is StatusUnknown until then (docs/protocol.md#registration).
+	// Kind is StatusUnknown until then (docs/protocol-nodes.md#registration).
 	Status StatusView
 	// Served: the last verdict was Admitted, for as long as its registration is valid.
 	// A gate that is ready stays ready when the status is lost.
@@ -33,11 +33,11 @@ type Registration struct {
 	Confirmed  bool   // the record matches this sidecar
 	Revision   int64  // of the write that made it match; 0 while not confirmed
 	// Rewinds is how often the store went back before that write. A status of
-	// another history of the store does not count (docs/protocol.md#went-back).
+	// another history of the store does not count (docs/protocol-nodes.md#went-back).
 	Rewinds int
 	// Fenced: the presence was not confirmed for so long that leaders may soon
 	// ignore the record. It lasts until the record is written again, and is never
-	// true together with Confirmed (docs/protocol.md#dead-nodes).
+	// true together with Confirmed (docs/protocol-nodes.md#dead-nodes).
 	Fenced bool
 }
 
@@ -51,8 +51,8 @@ type Verdict struct {
 // Judge turns registration and status into a verdict. It is total. It fails
 // static: a node that serves stays ready while the status is lost or corrupt. That
 // is safe because the leader waits for records, not for connections
-// (docs/protocol.md#gate). An override is outside of the protocol: nothing that it
-// promises holds while a gate is open by one (docs/protocol.md#overrides).
+// (docs/protocol-nodes.md#gate). An override is outside of the protocol: nothing that it
+// promises holds while a gate is open by one (docs/protocol-nodes.md#overrides).
 func Judge(f Facts) Verdict { return overridden(judge(f), f) }
 
 func judge(f Facts) Verdict {

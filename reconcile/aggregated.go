@@ -24,7 +24,7 @@ func (p *pass) raisesA() bool {
 
 // findAggregated asks for each wanted kind whether another server handles it, if the
 // answer can matter: nothing bounds how late a write of such a kind lands, and the
-// admission policy does not see it (docs/protocol.md#aggregated-apis).
+// admission policy does not see it (docs/protocol-objects.md#aggregated-apis).
 func (p *pass) findAggregated(ctx context.Context) error {
 	if p.aggregated != nil || p.work.Content.Constraints.MinApiserver == (protocol.Release{}) || p.parent.Known && !p.raisesA() {
 		return nil

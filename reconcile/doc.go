@@ -11,15 +11,15 @@
 //
 // A pass over objects that are all in place ends after the first list, and writes
 // nothing. After writes, the list that finds nothing to do is the "last list"
-// (docs/protocol.md#apply).
+// (docs/protocol-objects.md#apply).
 //
 // Three things keep a stale leader from doing harm: the lease, the preconditions of each write,
 // and the epoch policy, by which the API server itself refuses older content
-// (docs/protocol.md#stale-writes). The epoch policy is written before all other objects.
+// (docs/protocol-objects.md#stale-writes). The epoch policy is written before all other objects.
 // docs/bundles.md lists the writes that none of them can refuse, so that a leader must wait.
 //
 // Between passes, Keep watches the objects of the last pass, and repairs the changes of other
-// writers (docs/protocol.md#drift). One apply is enough for each change, or a full pass is due.
+// writers (docs/protocol-objects.md#drift). One apply is enough for each change, or a full pass is due.
 //
 // The rooms below, each of which imports only those further down:
 //

@@ -19,7 +19,7 @@ import (
 )
 
 // Keep keeps the objects as the pass that was just done for work left them. It watches them,
-// and repairs the changes of other writers, by one apply for each (docs/protocol.md#drift). It
+// and repairs the changes of other writers, by one apply for each (docs/protocol-objects.md#drift). It
 // returns when ctx ends, or with an error that says why a full pass is due. Nothing is written
 // after lease(), as in Reconcile. Of the Outcome, only Unsure is set.
 func (r *Reconciler) Keep(ctx context.Context, work protocol.Work, lease func() time.Time) (protocol.Outcome, error) {

@@ -58,8 +58,8 @@ func (p *pass) checkMark() error {
 }
 
 // begin makes the parent name this content, this leader, all kinds and all objects
-// before the first write of an object (docs/protocol.md#mark,
-// docs/protocol.md#inventory). It never removes an entry.
+// before the first write of an object (docs/protocol-objects.md#mark,
+// docs/protocol-objects.md#inventory). It never removes an entry.
 func (p *pass) begin(ctx context.Context) error {
 	if p.begun {
 		return nil
@@ -178,7 +178,7 @@ func (p *pass) required() map[applyset.Key]bool {
 
 // missesRemoval reports whether a removal that the bundle wants immediately was
 // not made. A node whose M relies on it must not see DONE
-// (docs/protocol.md#removals).
+// (docs/protocol-objects.md#removals).
 func (p *pass) missesRemoval() bool {
 	return p.bundle.PruneImmediately && (len(p.stuck) > 0 || p.prune.Brake != "")
 }

@@ -357,7 +357,7 @@ func TestStaleLeadersExactly(t *testing.T) {
 
 // What neither the preconditions nor the fence can hold lands. It is for the
 // wait before the last list to have it over, and for that list to find it
-// (docs/protocol.md#stale-writes): here it comes after DONE, and the pass after it
+// (docs/protocol-objects.md#stale-writes): here it comes after DONE, and the pass after it
 // repairs it. What the new content does not have is a stranger by then.
 func TestStaleWritesThatLand(t *testing.T) {
 	two, one := configMap("a", "x: two"), configMap("a", "x: one")

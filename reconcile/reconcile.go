@@ -93,7 +93,7 @@ type preparedBundle struct {
 }
 
 // The parent of the set: the ConfigMap with the mark and the store ID
-// (docs/protocol.md#mark).
+// (docs/protocol-objects.md#mark).
 const (
 	ParentName      = "lockstep"
 	ParentNamespace = "kube-system"
@@ -162,7 +162,7 @@ func (r *Reconciler) begin(ctx context.Context) (end func(), err error) {
 // which is called before each write. An error means that the pass could not be
 // made. Objects that fail are no error, but leave Outcome.Complete false. Until
 // quiet, requests of other leaders may land in the API
-// (docs/protocol.md#stale-writes); zero: none can. When ctx ends, a write that is
+// (docs/protocol-objects.md#stale-writes); zero: none can. When ctx ends, a write that is
 // under way may take another two seconds.
 func (r *Reconciler) Reconcile(ctx context.Context, work protocol.Work, lease func() time.Time, quiet time.Time) (protocol.Outcome, error) {
 	end, err := r.begin(ctx)

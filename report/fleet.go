@@ -61,7 +61,7 @@ type Blocker struct {
 	Absence
 }
 
-// Absence is how long a node has been unreachable, as this leader counts it (docs/protocol.md#dead-nodes).
+// Absence is how long a node has been unreachable, as this leader counts it (docs/protocol-nodes.md#dead-nodes).
 type Absence struct {
 	GoneSince    Timestamp `json:"goneSince"`    // null: it is alive
 	PassedOverAt Timestamp `json:"passedOverAt"` // when the leader no longer waits for the node; null: never
@@ -73,7 +73,7 @@ type Ready struct {
 	Reason  string    `json:"reason"`
 	Message string    `json:"message"`
 	Since   Timestamp `json:"since"`
-	// StaleSince is since when the verdict rests on the last known facts (docs/protocol.md#gate); null: it is up to date.
+	// StaleSince is since when the verdict rests on the last known facts (docs/protocol-nodes.md#gate); null: it is up to date.
 	StaleSince Timestamp `json:"staleSince"`
 	// Override is the one in force; null: none.
 	Override *Override `json:"override"`
@@ -103,7 +103,7 @@ type Cordon struct {
 	Turn    bool      `json:"turn"` // it belongs to a turn, which ends it
 }
 
-// Turns lists the nodes that hold a turn, and the nodes that wait (docs/protocol.md#turns).
+// Turns lists the nodes that hold a turn, and the nodes that wait (docs/protocol-nodes.md#turns).
 type Turns struct {
 	Limit   int           `json:"limit"` // how many nodes may hold one
 	Held    List[Turn]    `json:"held"`

@@ -1,6 +1,6 @@
 package report
 
-// Roles are the roles by which a sidecar starts and stops services (docs/protocol.md#services). The zero value: it does
+// Roles are the roles by which a sidecar starts and stops services (docs/protocol-nodes.md#services). The zero value: it does
 // not know them yet.
 type Roles struct {
 	Local  List[string] `json:"local"`
@@ -33,7 +33,7 @@ type Service struct {
 }
 
 // Endpoints are the addresses of the Service kubernetes, and the reason for them
-// (docs/protocol.md#kubernetes-service). The zero value without --kubernetes-service.
+// (docs/protocol-endpoints.md#kubernetes-service). The zero value without --kubernetes-service.
 type Endpoints struct {
 	Enabled   bool                `json:"enabled"` // --kubernetes-service
 	Reason    string              `json:"reason"`
@@ -89,7 +89,7 @@ type Member struct {
 	Since Timestamp `json:"since"`
 }
 
-// Rotation is a replacement of the CA of an etcd that the sidecars run (docs/protocol.md#rotation).
+// Rotation is a replacement of the CA of an etcd that the sidecars run (docs/protocol-membership.md#rotation).
 type Rotation struct {
 	Phase    string       `json:"phase"` // empty: none ever began; Requested, Trusting, Issuing, Dropping, or Ended
 	Since    Timestamp    `json:"since"`

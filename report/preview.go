@@ -10,7 +10,7 @@ const (
 	ActionCreate   Action = "created"
 	ActionChange   Action = "changed"
 	ActionRecreate Action = "recreated" // deleted and created again: a field is immutable
-	ActionPrune    Action = "pruned"    // when the removals are due (docs/protocol.md#removals)
+	ActionPrune    Action = "pruned"    // when the removals are due (docs/protocol-objects.md#removals)
 	ActionHold     Action = "held"      // would be pruned, if no brake were on
 	ActionNone     Action = "unchanged"
 	ActionFail     Action = "failed"

@@ -44,7 +44,7 @@ type Objects struct {
 	Unchanged int `json:"unchanged"` // already as wanted, or left to the slower repairs of a fight
 	Failed    int `json:"failed"`    // rejected by the API server, or not reached
 	Pruned    int `json:"pruned"`    // removed, because the bundle dropped them
-	Owed      int `json:"owed"`      // dropped by the bundle, and not removed yet (docs/protocol.md#removals)
+	Owed      int `json:"owed"`      // dropped by the bundle, and not removed yet (docs/protocol-objects.md#removals)
 }
 
 // Failure is one object that could not be applied or removed.
@@ -94,7 +94,7 @@ func (r Reconcile) Held() int {
 	return r.Objects.Owed
 }
 
-// Drift describes the changes of other writers between the passes, and the repairs (docs/protocol.md#drift).
+// Drift describes the changes of other writers between the passes, and the repairs (docs/protocol-objects.md#drift).
 type Drift struct {
 	// Watching: every kind of the set, and its parent, are watched. Only a leader with nothing else to do watches them.
 	Watching bool `json:"watching"`

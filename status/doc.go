@@ -1,5 +1,5 @@
 // Package status owns the status key in etcd and the readiness gate
-// (docs/protocol.md#keys, docs/protocol.md#gate). Store reads, watches and writes
+// (docs/protocol.md#keys, docs/protocol-nodes.md#gate). Store reads, watches and writes
 // the key; no other package writes it. Gate derives a verdict from the
 // registration and the status. Package protocol decides the meaning of a status.
 // The code that renders /readyz acknowledges each verdict with Gate.Show; package

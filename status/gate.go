@@ -26,10 +26,10 @@ type GateConfig struct {
 	Contact      *event.Value[etcd.Contact]
 	Log          *slog.Logger
 	// Withheld is why this node's services keep the gate closed; empty: they do not.
-	// nil: it runs none (docs/protocol.md#services).
+	// nil: it runs none (docs/protocol-nodes.md#services).
 	Withheld *event.Value[string]
 	// APIServer is why this node's kube-apiserver keeps the node from registering; empty: it
-	// does not. nil: it never does (docs/protocol.md#apiserver-version).
+	// does not. nil: it never does (docs/protocol-nodes.md#apiserver-version).
 	APIServer *event.Value[string]
 	// Override is people's decision that this node serves in spite of its gate. nil:
 	// there is none.
@@ -44,7 +44,7 @@ type GateConfig struct {
 	Beat func() <-chan struct{}
 }
 
-// Gate is the readiness gate (docs/protocol.md#gate). It follows registration and
+// Gate is the readiness gate (docs/protocol-nodes.md#gate). It follows registration and
 // status while the sidecar runs.
 type Gate struct {
 	cfg     GateConfig
@@ -141,7 +141,7 @@ func (g *Gate) learn(change func(*protocol.Facts)) {
 	change(&g.facts)
 	// A new registration starts with a status that was not read yet, and that
 	// closes the gate. So a node that served before the registration does not
-	// count as one that serves (docs/protocol.md#registration).
+	// count as one that serves (docs/protocol-nodes.md#registration).
 	g.facts.Served = was.Admitted()
 	v := protocol.Judge(g.facts)
 	g.traceVerdict(v)
@@ -236,7 +236,7 @@ func (g *Gate) Run(ctx context.Context) error {
 
 // refreshStatus updates the status in the facts. After a new registration it reads
 // the status linearizably: nothing that was read before may open the gate
-// (docs/protocol.md#registration). After a failure, retry fires when to try again.
+// (docs/protocol-nodes.md#registration). After a failure, retry fires when to try again.
 func (g *Gate) refreshStatus(ctx context.Context, r protocol.Registration, observed Observed) (retry <-chan time.Time) {
 	switch {
 	case !r.Confirmed:

@@ -28,7 +28,7 @@ const (
 	DefaultOverrideFile = "/etc/lockstep/override"
 )
 
-// Overrides follows the override file of this node (docs/protocol.md#overrides). It is a file, not a
+// Overrides follows the override file of this node (docs/protocol-nodes.md#overrides). It is a file, not a
 // key in etcd: people need it most while etcd does not answer.
 type Overrides struct {
 	file    string

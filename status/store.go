@@ -86,7 +86,7 @@ func (s *Store) Write(ctx context.Context, leaderKey string, st protocol.Status,
 }
 
 // Resign writes st like Write, and deletes the leader's key in the same
-// transaction. So the next leader starts from st (docs/protocol.md#drain).
+// transaction. So the next leader starts from st (docs/protocol-objects.md#drain).
 func (s *Store) Resign(ctx context.Context, leaderKey string, st protocol.Status, guard protocol.Guard) error {
 	return s.commit(ctx, leaderKey, st, guard, clientv3.OpDelete(leaderKey))
 }

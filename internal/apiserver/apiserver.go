@@ -1,5 +1,5 @@
 // Package apiserver follows this node's kube-apiserver: whether it is ready, for this node and for others
-// (docs/protocol.md#serves), its version (docs/protocol.md#apiserver-version), and why it cannot be used.
+// (docs/protocol-nodes.md#serves), its version (docs/protocol-nodes.md#apiserver-version), and why it cannot be used.
 // It decides nothing: package protocol does. RunReadyz, RunVersion and RunOther block until their
 // context ends, and no goroutine outlives them.
 package apiserver

@@ -25,7 +25,7 @@ const (
 //
 // The work of a turn may restart the kube-apiserver, and return while the answer of the old one is
 // less than a second old. So after a turn, the first answer that counts is one to a request that
-// began after the turn's cordon ended (docs/protocol.md#turns).
+// began after the turn's cordon ended (docs/protocol-nodes.md#turns).
 func (f *Follower) RunReadyz(ctx context.Context) error {
 	api := f.cfg.Kubeconfig.Transport()
 	client := &http.Client{Transport: api, Timeout: pollTimeout}

@@ -72,7 +72,7 @@ func (f *Follower) Problem() string {
 
 // RunOther lets this node register once its kube-apiserver fits the bundle, and never
 // withdraws that while the sidecar runs: a serving node continues, with a warning, if the
-// kube-apiserver changes (docs/protocol.md#apiserver-version). It returns when ctx ends.
+// kube-apiserver changes (docs/protocol-nodes.md#apiserver-version). It returns when ctx ends.
 func (f *Follower) RunOther(ctx context.Context) error {
 	for {
 		_, localChanged := f.cfg.Local.Load()

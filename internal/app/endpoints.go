@@ -17,7 +17,7 @@ import (
 )
 
 // This file wires the publisher of the Service kubernetes
-// (docs/protocol.md#kubernetes-service).
+// (docs/protocol-endpoints.md#kubernetes-service).
 
 // wireEndpoints creates the publisher, if the sidecar writes the Service.
 func (p *parts) wireEndpoints() error {

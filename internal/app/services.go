@@ -47,7 +47,7 @@ func (p *parts) wireRoles() error {
 			Show: func(ctx context.Context) error { return p.show.KeepPresence(ctx) }, Rest: p.presence.Rest,
 		},
 		// A sidecar whose node ID belongs to another sidecar must not campaign. So the election waits for
-		// the presence (docs/protocol.md#duplicate-ids).
+		// the presence (docs/protocol-nodes.md#duplicate-ids).
 		Election: role.ElectionConfig{
 			Run: after(p.presence.Lease(), func(ctx context.Context) error { return p.election.Run(ctx) }), Leads: p.leads,
 		},

@@ -138,7 +138,7 @@ func (m *Manager) Voters() ([]protocol.TurnVoter, <-chan struct{}) {
 // InCluster returns a worker that, if the sidecars run etcd, waits until this node has reached its
 // cluster, and then runs. Before that, the data directory may be another sidecar's: with its
 // certificates this one would reach the same etcd, and take over the node ID
-// (docs/protocol.md#duplicate-ids).
+// (docs/protocol-nodes.md#duplicate-ids).
 func (m *Manager) InCluster(run func(context.Context) error) func(context.Context) error {
 	if m.cfg.Embedded == nil {
 		return run

@@ -12,7 +12,7 @@ import (
 
 // resident is the part that stays with this node: its data directory, the marker in it, and
 // the process of the member that uses it. Only a resident deletes or moves the data of etcd,
-// and asks the protocol before that (docs/protocol.md#clear).
+// and asks the protocol before that (docs/protocol-membership.md#clear).
 type resident struct {
 	dir    *datadir.Dir             // since the first step
 	disk   disk                     // dir, as an interface

@@ -12,7 +12,7 @@ import (
 )
 
 // returnSteps bring a node without a working member back into its cluster: it has none,
-// becomes one, or leaves (docs/protocol.md#membership). Its steps to become a member or to
+// becomes one, or leaves (docs/protocol-membership.md#membership). Its steps to become a member or to
 // leave begin after that.
 func returnSteps() []step {
 	return []step{

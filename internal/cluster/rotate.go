@@ -17,7 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// rotating is this node as the replacement of the CA uses it (docs/protocol.md#rotation).
+// rotating is this node as the replacement of the CA uses it (docs/protocol-membership.md#rotation).
 type rotating struct {
 	m *Manager
 	f *flow

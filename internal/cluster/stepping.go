@@ -9,7 +9,7 @@ import (
 )
 
 // This file lets the steps be taken by which a node becomes a member and leaves while
-// everything runs (docs/protocol.md#membership). The worker in package role asks the protocol
+// everything runs (docs/protocol-membership.md#membership). The worker in package role asks the protocol
 // which one is next.
 
 // ErrNotRunning is returned for a step while this node is not in its cluster.

@@ -1,6 +1,6 @@
 // Package endpoints keeps the addresses of the nodes in service in the Service kubernetes: in
 // its EndpointSlices, and in the Endpoints of the same name
-// (docs/protocol.md#kubernetes-service). It owns these objects. Package protocol decides their
+// (docs/protocol-endpoints.md#kubernetes-service). It owns these objects. Package protocol decides their
 // contents, and which sidecar writes them first.
 //
 // Publisher.Run uses one goroutine that decides and writes, and one for each of the two
@@ -40,7 +40,7 @@ type Config struct {
 }
 
 // Parent names the ConfigMap whose annotation lockstep.dev/store names the store that the
-// objects of the API belong to (docs/protocol.md#stores).
+// objects of the API belong to (docs/protocol-objects.md#stores).
 type Parent struct{ Namespace, Name string }
 
 // State describes the Service and the work of a Publisher.

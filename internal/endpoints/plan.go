@@ -147,7 +147,7 @@ func controllers(f protocol.Fleet) []report.EndpointsNode {
 }
 
 // attempt takes a snapshot, decides again, and writes. The objects were read before
-// (docs/protocol.md#kubernetes-service).
+// (docs/protocol-endpoints.md#kubernetes-service).
 func (p *Publisher) attempt(ctx context.Context, seen observed) error {
 	limited, cancel := context.WithTimeout(ctx, snapshotTimeout)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 
 // TransportError is the error of a request without an answer. Unless Unsent is set, the request
 // may take effect later, or already did: read the object again before the next decision
-// (docs/protocol.md#stale-writes).
+// (docs/protocol-objects.md#stale-writes).
 type TransportError struct {
 	Unsent bool // there was no connection, or there were no credentials: nothing was sent
 	Err    error

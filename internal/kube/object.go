@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// FieldManager is the field manager of all writes (docs/protocol.md#apply).
+// FieldManager is the field manager of all writes (docs/protocol-objects.md#apply).
 const FieldManager = "lockstep"
 
 // metadataOnly asks for lists with nothing but the objects' metadata. A server that

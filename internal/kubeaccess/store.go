@@ -23,7 +23,7 @@ const (
 )
 
 // StoreOfObjects reads the store ID from the objects' parent
-// (docs/protocol.md#stores). file is a kubeconfig. The ID is empty if the parent does not exist, or
+// (docs/protocol-objects.md#stores). file is a kubeconfig. The ID is empty if the parent does not exist, or
 // carries none.
 func StoreOfObjects(ctx context.Context, file string) (string, error) {
 	cfg, err := kubeconfig.Read(file)

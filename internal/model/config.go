@@ -34,9 +34,9 @@ type Config struct {
 	// BothLost: the status and the set's parent may be missing at the same time.
 	// Without it, one can only be lost while the other exists.
 	BothLost bool
-	// Expire: every record has an expiry time (docs/protocol.md#dead-nodes).
+	// Expire: every record has an expiry time (docs/protocol-nodes.md#dead-nodes).
 	Expire bool
-	// Ephemeral: every record is ephemeral (docs/protocol.md#ephemeral). It needs Expire.
+	// Ephemeral: every record is ephemeral (docs/protocol-nodes.md#ephemeral). It needs Expire.
 	Ephemeral bool
 	// Roles: administrators take the controller role from nodes, and give it back.
 	Roles bool

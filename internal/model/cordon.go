@@ -1,7 +1,7 @@
 package model
 
 // This file models cordons: an administrator takes a node out of service
-// (docs/protocol.md#cordons).
+// (docs/protocol-nodes.md#cordons).
 
 // The safeguards of cordons. Their bits follow the safeguards of services.
 const (

@@ -1,7 +1,7 @@
 package model
 
 // This file models kube-apiservers that are deployed apart from their sidecars, as by a kubelet
-// (docs/protocol.md#apiserver-version).
+// (docs/protocol-nodes.md#apiserver-version).
 
 // A sidecar writes its record only when the kube-apiserver of its node is of the bundle's
 // release. Its bit follows the safeguards of bundle names.

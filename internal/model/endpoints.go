@@ -8,7 +8,7 @@ import (
 )
 
 // This file defines a world of its own: the addresses in the Service kubernetes, and the
-// sidecars that write them (docs/protocol.md#kubernetes-service). endpointssearch.go
+// sidecars that write them (docs/protocol-endpoints.md#kubernetes-service). endpointssearch.go
 // searches it.
 
 // maxWriters is the highest number of nodes in such a world.

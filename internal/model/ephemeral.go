@@ -6,7 +6,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// This file models the nodes whose IDs do not return (docs/protocol.md#ephemeral): how
+// This file models the nodes whose IDs do not return (docs/protocol-nodes.md#ephemeral): how
 // they stop gracefully, and how their records are deleted.
 
 // leaving is the progress of a sidecar that stops gracefully. Its gate is closed for

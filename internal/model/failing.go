@@ -1,7 +1,7 @@
 package model
 
 // This file models services that do not become ready, and programs that run in their place
-// (docs/protocol.md#services).
+// (docs/protocol-nodes.md#services).
 
 // The safeguards of such services. Their bits follow the safeguards of rollbacks.
 const (

@@ -146,7 +146,7 @@ func (t *transition) deleteObject(i int) bool {
 	return true
 }
 
-// drift makes leaders check the objects again (docs/protocol.md#drift). With
+// drift makes leaders check the objects again (docs/protocol-objects.md#drift). With
 // Config.Keep, those that keep them repair them instead.
 func (t *transition) drift() {
 	if t.cfg.Keep {

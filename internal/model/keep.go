@@ -4,7 +4,7 @@ import "github.com/lockstep-dev/lockstep/protocol"
 
 // hold carries out a step that leaves the objects as they are. With Config.Keep, a
 // leader that holds the target repairs the changes of others, until it decides
-// otherwise (docs/protocol.md#drift).
+// otherwise (docs/protocol-objects.md#drift).
 func (t *transition) hold(l int, step *protocol.Step) bool {
 	lead := &t.state.leaders[l]
 	if !t.cfg.Keep || step.Work.Content == (protocol.Content{}) {

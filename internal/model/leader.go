@@ -45,7 +45,7 @@ func (t *transition) expireKey() bool {
 }
 
 // resign ends a leadership gracefully. The status that it records shows the next leader
-// whether it must wait (docs/protocol.md#drain).
+// whether it must wait (docs/protocol-objects.md#drain).
 func (t *transition) resign(l int) {
 	lead := &t.state.leaders[l]
 	t.abandon(l)

@@ -8,7 +8,7 @@ import (
 )
 
 // This file defines a world of its own: the members of an etcd that the sidecars run, and
-// how nodes become members and leave (docs/protocol.md#membership). It shares nothing with the
+// how nodes become members and leave (docs/protocol-membership.md#membership). It shares nothing with the
 // status: a search through both worlds at once would only multiply them.
 // membershipsearch.go searches it.
 

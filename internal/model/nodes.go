@@ -51,7 +51,7 @@ func (t *transition) leadership(i int) int {
 	return slices.IndexFunc(t.state.leaders[:], func(l leader) bool { return l.on && int(l.node) == i })
 }
 
-// register writes the record (docs/protocol.md#registration).
+// register writes the record (docs/protocol-nodes.md#registration).
 func (t *transition) register(i int) bool {
 	n := &t.state.nodes[i]
 	if n.run == 0 || n.registered || !n.alive || !t.mayRegister(i) {

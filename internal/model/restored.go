@@ -83,7 +83,7 @@ func (t *transition) restoreAPI() {
 }
 
 // noticeRestore lets a sidecar notice that the store went back. It closes its gate
-// until it registers again (docs/protocol.md#went-back).
+// until it registers again (docs/protocol-nodes.md#went-back).
 func (t *transition) noticeRestore(i int) bool {
 	n := &t.state.nodes[i]
 	if !n.behind {

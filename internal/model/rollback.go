@@ -8,7 +8,7 @@ import (
 )
 
 // This file models rollbacks: administrators ask for the objects of an older
-// release (docs/protocol.md#rollback). The refusals of `sidecar rollback begin` are not
+// release (docs/protocol-objects.md#rollback). The refusals of `sidecar rollback begin` are not
 // in the model: no invariant depends on them.
 
 // The safeguards of rollbacks. Their bits follow the safeguards of names.

@@ -8,7 +8,7 @@ import (
 )
 
 // This file defines a world of its own: the CA of an etcd that the sidecars run is replaced
-// while nodes fail, are started again and are removed (docs/protocol.md#rotation). Its
+// while nodes fail, are started again and are removed (docs/protocol-membership.md#rotation). Its
 // nodes all vote. CAs are numbered: 0 is the old one, and each that is created is one more.
 
 // maxRotating is the highest number of nodes in such a world.

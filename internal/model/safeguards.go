@@ -7,7 +7,7 @@ type safeguard uint64
 // The safeguards.
 const (
 	// A gate reads the status only after its registration
-	// (docs/protocol.md#registration).
+	// (docs/protocol-nodes.md#registration).
 	registerFirst safeguard = 1 << iota
 	// A restriction is committed only if no record was modified since the
 	// snapshot (docs/protocol.md#rule-wait-for-nodes).
@@ -22,21 +22,21 @@ const (
 	// A restricted status fits the objects before and after the change.
 	intersection
 	// Requests to the API carry UID and resourceVersion, and no request overwrites
-	// a newer stamp (docs/protocol.md#stale-writes).
+	// a newer stamp (docs/protocol-objects.md#stale-writes).
 	preconditions
 	// A status that was lost does not mean that the cluster is new
 	// (docs/protocol.md#rule-rebuild-status).
 	lostStatus
 	// A mark contains whether a first reconciliation was ever finished
-	// (docs/protocol.md#mark).
+	// (docs/protocol-objects.md#mark).
 	firstDone
 	// Other content of the same release gets another content epoch.
 	newContentEpoch
 	// DONE waits until requests of former leaders can no longer land
-	// (docs/protocol.md#drain).
+	// (docs/protocol-objects.md#drain).
 	drainWait
 	// Stamps replace a lost mark only when requests of former leaders can no
-	// longer land (docs/protocol.md#drain).
+	// longer land (docs/protocol-objects.md#drain).
 	drainSurvey
 	// A first reconciliation stops if the mark shows that another one was
 	// finished.
@@ -55,23 +55,23 @@ const (
 	// Nodes that need a newer reconciler are blockers too.
 	twoWays
 	// The mark names a content before the first object of it is written
-	// (docs/protocol.md#mark).
+	// (docs/protocol-objects.md#mark).
 	markFirst
 	// A node is a blocker while it is registered, not only while it is alive.
 	registeredBlock
 	// The key of a dead leader expires with its lease (docs/protocol.md#sessions).
 	keysExpire
 	// A gate that is not ready stays closed while the status is missing
-	// (docs/protocol.md#gate).
+	// (docs/protocol-nodes.md#gate).
 	absentKeepsClosed
 	// A leader records itself as drained only if its predecessor was drained or
-	// it waited itself (docs/protocol.md#drain).
+	// it waited itself (docs/protocol-objects.md#drain).
 	drainInherits
 	// A leader records itself as drained only if the outcome of each of its
 	// requests is known.
 	knownOutcomes
 	// A gate closes before leaders may ignore the expired record of its node
-	// (docs/protocol.md#dead-nodes).
+	// (docs/protocol-nodes.md#dead-nodes).
 	selfFencing
 	// A gate that was fenced opens only after another registration.
 	fencedRegisters
@@ -79,39 +79,39 @@ const (
 	// after it.
 	announced
 	// A node whose controller role was taken away is waited for until its sidecar
-	// registers without it (docs/protocol.md#registration).
+	// registers without it (docs/protocol-nodes.md#registration).
 	servesUntilRegistered
 	// No leader writes where the parent carries the ID of another store
-	// (docs/protocol.md#stores).
+	// (docs/protocol-objects.md#stores).
 	oneStore
 	// Content epochs come from the status and the mark. Stamps count only where both
 	// are missing (docs/protocol.md#content-epoch).
 	epochsFromEtcd
 	// A leader that finds a content epoch above its own on an object reads the mark
-	// before it removes it (docs/protocol.md#forged-stamps).
+	// before it removes it (docs/protocol-objects.md#forged-stamps).
 	stampsChecked
-	// Deletions carry UID and resourceVersion (docs/protocol.md#stale-writes).
+	// Deletions carry UID and resourceVersion (docs/protocol-objects.md#stale-writes).
 	deletePreconditions
-	// Only objects of the inventory are removed (docs/protocol.md#inventory).
+	// Only objects of the inventory are removed (docs/protocol-objects.md#inventory).
 	inventoryOnly
 	// The objects of a content are added to the inventory before the first of them is
 	// written.
 	inventoryFirst
 	// With prunePolicy: Immediately, DONE waits for removals
-	// (docs/protocol.md#removals).
+	// (docs/protocol-objects.md#removals).
 	removalsFirst
 	// A leader records its epoch in the status before its first write to the API
-	// (docs/protocol.md#drain).
+	// (docs/protocol-objects.md#drain).
 	epochRecorded
 	// A leader whose API is unreachable resigns (docs/protocol.md#yielding).
 	yields
 	// A node that withdrew lets older ones lead (docs/protocol.md#eligibility).
 	withdrawnMakesWay
-	// A parent is created without a mark (docs/protocol.md#mark).
+	// A parent is created without a mark (docs/protocol-objects.md#mark).
 	blankFirst
 	// A leadership ends when the store goes back (docs/protocol.md#sessions).
 	restoreEndsTerm
-	// Sidecars register again when the store goes back (docs/protocol.md#went-back).
+	// Sidecars register again when the store goes back (docs/protocol-nodes.md#went-back).
 	restoreRegisters
 )
 

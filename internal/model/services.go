@@ -5,7 +5,7 @@ import (
 )
 
 // This file models the services that a node runs for the controller role, and the order
-// in which its sidecar starts and stops them (docs/protocol.md#services).
+// in which its sidecar starts and stops them (docs/protocol-nodes.md#services).
 
 // services are the services of a node, and its sidecar's knowledge of them.
 type services struct {

@@ -8,7 +8,7 @@ import (
 )
 
 // This file defines a world of its own: the files of services change on several nodes, which restart
-// them in turn (docs/protocol.md#service-turns).
+// them in turn (docs/protocol-nodes.md#service-turns).
 
 // ServiceTurnsConfig configures such a world.
 type ServiceTurnsConfig struct {

@@ -7,7 +7,7 @@ import (
 )
 
 // This file defines a world of its own: nodes take turns while they die, come back, break, are
-// cordoned, and lose members of etcd (docs/protocol.md#turns).
+// cordoned, and lose members of etcd (docs/protocol-nodes.md#turns).
 
 // maxTurning is the highest number of nodes in such a world.
 const maxTurning = 3

@@ -114,11 +114,11 @@ func TestTheIndexOfTheProtocolIsTrue(t *testing.T) {
 // indexIsTrue returns the rows of the index of a package.
 func indexIsTrue(t *testing.T, dir string) [][]string {
 	t.Helper()
-	text, known := read(t, dir+"/doc.go"), anchors(read(t, "docs/protocol.md"))
+	text, known := read(t, dir+"/doc.go"), anchors(specification(t))
 	rows := indexRow.FindAllStringSubmatch(text, -1)
 	for _, row := range rows {
 		if !slices.Contains(known, row[1]) {
-			t.Errorf("%s/doc.go: docs/protocol.md has no anchor %s", dir, row[1])
+			t.Errorf("%s/doc.go: no page of the protocol has an anchor %s", dir, row[1])
 		}
 		for _, file := range indexFile.FindAllString(row[2], -1) {
 			if !slices.Contains(files(t), file) {
@@ -139,19 +139,45 @@ func indexIsTrue(t *testing.T, dir string) [][]string {
 // section is a section of a page: its anchor, and its title.
 var section = regexp.MustCompile(`<a id="([a-z-]+)"></a>\n\n##+ (.+)`)
 
-// TestTheTopicsOfTheProtocolAreAllItsSections: a reader does not look for a section below
-// one about another subject.
+// TestTheTopicsOfTheProtocolAreAllItsSections: a reader finds each section of each page in one table, and does
+// not look for it below one about another subject.
 func TestTheTopicsOfTheProtocolAreAllItsSections(t *testing.T) {
-	page := read(t, "docs/protocol.md")
-	_, topics, _ := strings.Cut(page, "| topic | sections |")
+	_, topics, _ := strings.Cut(read(t, "docs/protocol.md"), "| topic | sections |")
 	topics, _, _ = strings.Cut(topics, "\n\n")
-	all := section.FindAllStringSubmatch(page, -1)
-	if len(all) < 30 {
-		t.Fatalf("got %d sections: this test no longer understands the page", len(all))
-	}
-	for _, s := range all {
-		if link := "[" + s[2] + "](#" + s[1] + ")"; !strings.Contains(topics, link) {
-			t.Errorf("docs/protocol.md: the table of topics has no %s", link)
+	found, seen := 0, map[string]string{}
+	for _, page := range specificationPages(t) {
+		for _, s := range section.FindAllStringSubmatch(read(t, page), -1) {
+			found++
+			if other := seen[s[1]]; other != "" {
+				t.Errorf("%s and %s both have the anchor %s", other, page, s[1])
+			}
+			seen[s[1]] = page
+			target := strings.TrimPrefix(page, "docs/")
+			if target == "protocol.md" {
+				target = ""
+			}
+			if link := "[" + s[2] + "](" + target + "#" + s[1] + ")"; !strings.Contains(topics, link) {
+				t.Errorf("docs/protocol.md: the table of topics has no %s", link)
+			}
 		}
 	}
+	if found < 30 {
+		t.Fatalf("got %d sections: this test no longer understands the pages", found)
+	}
+}
+
+// specificationPages are docs/protocol.md and the pages that it is cut into.
+func specificationPages(t *testing.T) []string {
+	t.Helper()
+	return slices.DeleteFunc(pages(t), func(name string) bool { return !strings.HasPrefix(name, "docs/protocol") })
+}
+
+// specification is the text of all pages of the specification.
+func specification(t *testing.T) string {
+	t.Helper()
+	var out strings.Builder
+	for _, page := range specificationPages(t) {
+		out.WriteString(read(t, page) + "\n")
+	}
+	return out.String()
 }

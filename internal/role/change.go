@@ -14,7 +14,7 @@ import (
 )
 
 // keepLoaded puts changes of the services directory into use until ctx ends. Services that clients
-// use wait for this node's turn (docs/protocol.md#service-turns).
+// use wait for this node's turn (docs/protocol-nodes.md#service-turns).
 func (s *Server) keepLoaded(ctx context.Context) error {
 	var closedSince time.Time // since when the gate is closed; zero: it is open
 	for {

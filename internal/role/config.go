@@ -80,7 +80,7 @@ type Cluster interface {
 	InCluster(run func(context.Context) error) func(context.Context) error
 }
 
-// Turns takes and ends this node's turns for its services (docs/protocol.md#service-turns).
+// Turns takes and ends this node's turns for its services (docs/protocol-nodes.md#service-turns).
 type Turns interface {
 	// Out reports whether clients no longer use this node. The channel is closed when the answer may
 	// have changed without a change of the fleet.

@@ -30,7 +30,7 @@ type ControlPlaneConfig struct {
 }
 
 // ControlPlane makes this node a member of etcd when it gets the role consensus, and removes the
-// member when the node loses the role, while everything else runs (docs/protocol.md#membership). It
+// member when the node loses the role, while everything else runs (docs/protocol-membership.md#membership). It
 // reads the roles and the cluster manager's facts about the member. It writes no value: the cluster
 // manager takes the steps, and publishes how to reach etcd (cluster.Membership).
 // membership.NextStep decides their order, not this package.

@@ -1,5 +1,5 @@
 // Package role starts and stops a node's services and its etcd member according to its roles
-// (docs/protocol.md#services). Its workers share facts by event values. Each value has one writer:
+// (docs/protocol-nodes.md#services). Its workers share facts by event values. Each value has one writer:
 //
 //	value                    written by  read by
 //	Fetcher.Local            Fetcher     Kubernetes, follower, ControlPlane, caller

@@ -63,7 +63,7 @@ type KubernetesConfig struct {
 }
 
 // Kubernetes starts and stops the services of the controller role
-// (docs/protocol.md#services). It reads the roles, the services, the presence, the verdict,
+// (docs/protocol-nodes.md#services). It reads the roles, the services, the presence, the verdict,
 // the Service and the election, and writes Facts and Withheld.
 type Kubernetes struct {
 	cfg      KubernetesConfig

@@ -193,7 +193,7 @@ func (s *Server) Run(ctx context.Context, others ...*supervise.Group) error {
 	return supervise.Err(groups...)
 }
 
-// stop shuts the node down in the order used when it loses its role (docs/protocol.md#services).
+// stop shuts the node down in the order used when it loses its role (docs/protocol-nodes.md#services).
 // Without services, the kube-apiserver beside the sidecar counts as one. failure is why the node
 // stops; nil: it was asked to stop. After a failure it does not wait here: only Kubernetes does, if
 // there are services to stop.

@@ -11,7 +11,7 @@ import (
 )
 
 // keepTurns takes a turn when services that take turns have changed, and ends it when they are ready,
-// until ctx ends (docs/protocol.md#service-turns).
+// until ctx ends (docs/protocol-nodes.md#service-turns).
 func (s *Server) keepTurns(ctx context.Context) error {
 	turns, node := s.cfg.Services.Turns, s.cfg.Registrar.Local.Get().ID
 	var out, noService outOfService // for its turn, and at all

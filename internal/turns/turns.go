@@ -1,4 +1,4 @@
-// Package turns takes and ends the turns of this node (docs/protocol.md#turns): for an agent that
+// Package turns takes and ends the turns of this node (docs/protocol-nodes.md#turns): for an agent that
 // reboots the machine, and for changed services. Package fleet writes them into etcd,
 // and package protocol decides who gets one. Only KeepReboots blocks until its context ends; no
 // goroutine outlives a call.

@@ -2,7 +2,7 @@ package membership
 
 import "github.com/lockstep-dev/lockstep/protocol"
 
-// This file decides whether a node may be added as a member (docs/protocol.md#addresses).
+// This file decides whether a node may be added as a member (docs/protocol-membership.md#addresses).
 
 // AddedNode is a node that is to be added as a member.
 type AddedNode struct {

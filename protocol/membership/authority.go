@@ -1,7 +1,7 @@
 package membership
 
 // Standing describes how the cluster knows a node that asks for the CA's key, or for a new
-// certificate (docs/protocol.md#membership).
+// certificate (docs/protocol-membership.md#membership).
 type Standing struct {
 	// Listed is how the members' list shows the member with this node's key.
 	Listed Listed

@@ -1,7 +1,7 @@
 package membership
 
 // This file decides when etcd's data may be removed from a node's data directory
-// (docs/protocol.md#clear).
+// (docs/protocol-membership.md#clear).
 
 // MarkerFacts describe that data, as known from the node's marker, the disk, and the members'
 // list.

@@ -1,5 +1,5 @@
 // Package membership decides about the members of an etcd that the sidecars run: who
-// becomes one, who leaves, and what they need (docs/protocol.md#membership). It is pure, as
+// becomes one, who leaves, and what they need (docs/protocol-membership.md#membership). It is pure, as
 // package protocol is. The packages below internal/cluster carry the decisions out.
 //
 // The code of each part of the specification:

@@ -3,7 +3,7 @@ package membership
 import "time"
 
 // This file decides when a member that does not vote yet is promoted or evicted
-// (docs/protocol.md#learners).
+// (docs/protocol-membership.md#learners).
 
 // LearnerFacts describe a learner to the sidecar beside etcd's leader.
 type LearnerFacts struct {

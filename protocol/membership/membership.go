@@ -3,7 +3,7 @@ package membership
 import "github.com/lockstep-dev/lockstep/protocol"
 
 // This file says which member of an etcd that the sidecars run may be removed, and in
-// which order a node becomes a member and leaves (docs/protocol.md#membership).
+// which order a node becomes a member and leaves (docs/protocol-membership.md#membership).
 
 // Voter is a member that votes.
 type Voter struct {

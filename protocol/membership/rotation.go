@@ -7,7 +7,7 @@ import (
 )
 
 // This file says how the CA of an etcd that the sidecars run is replaced while everything
-// runs (docs/protocol.md#rotation).
+// runs (docs/protocol-membership.md#rotation).
 
 // RotationPhase is the progress of the replacement of a CA.
 type RotationPhase int

@@ -1,5 +1,5 @@
 // Package nodeservices decides when the services of a node start and stop
-// (docs/protocol.md#services). It is pure, as package protocol is. Package internal/role
+// (docs/protocol-nodes.md#services). It is pure, as package protocol is. Package internal/role
 // carries the decisions out.
 //
 // The code of each part of the specification:

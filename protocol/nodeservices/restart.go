@@ -7,7 +7,7 @@ import (
 )
 
 // This file decides when a service whose file changed is started again
-// (docs/protocol.md#service-turns).
+// (docs/protocol-nodes.md#service-turns).
 
 // Turn is the progress of a node's turn for its services.
 type Turn int
@@ -147,7 +147,7 @@ const (
 	FinishTurn
 )
 
-// NextTurnAction decides the next action (docs/protocol.md#service-turns).
+// NextTurnAction decides the next action (docs/protocol-nodes.md#service-turns).
 func NextTurnAction(f TurnFacts) TurnAction {
 	switch {
 	case !f.Held && f.Pending && !f.Alone && !f.Other && !f.Stops:

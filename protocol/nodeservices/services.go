@@ -3,7 +3,7 @@ package nodeservices
 import "time"
 
 // This file orders the start and the stop of the services that a node runs for the
-// controller role (docs/protocol.md#services).
+// controller role (docs/protocol-nodes.md#services).
 
 // Step is a sidecar's next step with the services of its node.
 type Step int
@@ -65,7 +65,7 @@ type Facts struct {
 	Ready bool
 
 	// OtherAPIServer: the kube-apiserver of the node does not fit the bundle
-	// (docs/protocol.md#apiserver-version).
+	// (docs/protocol-nodes.md#apiserver-version).
 	OtherAPIServer bool
 
 	GateClosed bool // and /readyz shows it

@@ -1,5 +1,5 @@
 // Package publish decides which addresses the Service kubernetes gets, and which sidecar
-// writes them (docs/protocol.md#kubernetes-service). It is pure, as package protocol is,
+// writes them (docs/protocol-endpoints.md#kubernetes-service). It is pure, as package protocol is,
 // whose fleet it reads. Package internal/endpoints carries the decisions out.
 //
 // The code of each part of the specification:

@@ -14,7 +14,7 @@ type Part struct {
 }
 
 // MayLeave reports whether the address of a node whose gate is closed may still be about
-// to leave the Service (docs/protocol.md#kubernetes-service). f and parts are the last
+// to leave the Service (docs/protocol-endpoints.md#kubernetes-service). f and parts are the last
 // observed ones: f may not contain the presence with the closed gate yet. An unread part
 // may contain the address; without parts nothing was read.
 func MayLeave(f protocol.Fleet, id protocol.NodeID, own protocol.Endpoint, parts []Part) bool {

@@ -218,7 +218,7 @@ type Facts struct {
 	Lost    Overwrites
 }
 
-// Next decides whether a sidecar writes an object (docs/protocol.md#kubernetes-service). The
+// Next decides whether a sidecar writes an object (docs/protocol-endpoints.md#kubernetes-service). The
 // first rule that applies decides. It does not compare revisions: an object that was read before
 // the snapshot, and is unchanged when the write lands, cannot be newer than the snapshot.
 func Next(f Facts) Step {
@@ -253,7 +253,7 @@ func Next(f Facts) Step {
 }
 
 // empties reports whether a slice without an address of a node in service is emptied
-// (docs/protocol.md#second-family).
+// (docs/protocol-endpoints.md#second-family).
 func (f Facts) empties() bool { return f.Second && len(Families(f.Fleet)) > 0 }
 
 func keepLast(f Facts) Step {

@@ -21,10 +21,10 @@ type Bundle struct {
 	Version     protocol.Version // `release:` of bundle.yaml
 	Constraints protocol.Constraints
 	// APIServer is the version of kube-apiserver that the bundle is for, like 1.36 or 1.36.2
-	// (`apiserverVersion:`); empty: any (docs/protocol.md#apiserver-version).
+	// (`apiserverVersion:`); empty: any (docs/protocol-nodes.md#apiserver-version).
 	APIServer string
 	// PruneImmediately: removals do not wait until no older controller is
-	// registered (prunePolicy: Immediately; docs/protocol.md#removals).
+	// registered (prunePolicy: Immediately; docs/protocol-objects.md#removals).
 	PruneImmediately bool
 	// Objects are in canonical order: by group, kind, namespace and name. None of them contains
 	// a field that only the server sets.

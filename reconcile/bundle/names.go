@@ -15,7 +15,7 @@ const (
 )
 
 // Annotations of the stamp, which Lockstep writes on each object: which content
-// brought the object's present form (docs/protocol.md#stale-writes).
+// brought the object's present form (docs/protocol-objects.md#stale-writes).
 const (
 	// AnnotationContentEpoch is the content epoch, a decimal number from 1 up.
 	AnnotationContentEpoch = "lockstep.dev/content-epoch"
@@ -30,7 +30,7 @@ const (
 	AnnotationForm = "lockstep.dev/form"
 )
 
-// AnnotationStore is the store ID, on the parent (docs/protocol.md#stores).
+// AnnotationStore is the store ID, on the parent (docs/protocol-objects.md#stores).
 const AnnotationStore = "lockstep.dev/store"
 
 // StampAnnotations returns the annotations of the stamp, in a fixed order.

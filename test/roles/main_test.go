@@ -1,5 +1,5 @@
 // Package roles_test holds sidecars that run services (docs/roles.md), as processes, to
-// the order of docs/protocol.md#services.
+// the order of docs/protocol-nodes.md#services.
 package roles_test
 
 import (

@@ -69,7 +69,7 @@ type life struct {
 }
 
 // TestOrder starts, upgrades and stops a node a hundred times, with kills of the sidecar
-// and of the service in between, and holds it to the order (docs/protocol.md#services).
+// and of the service in between, and holds it to the order (docs/protocol-nodes.md#services).
 // The service itself observes its sidecar at the moments that count.
 func TestOrder(t *testing.T) {
 	for i, way := range []struct {

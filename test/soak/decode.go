@@ -30,7 +30,7 @@ func wanted(value []byte) string {
 	return string(text)
 }
 
-// decodeMark decodes the mark as docs/protocol.md#mark describes it.
+// decodeMark decodes the mark as docs/protocol-objects.md#mark describes it.
 func decodeMark(text string) *judge.Mark {
 	var in struct {
 		FirstDone bool

@@ -228,7 +228,7 @@ func statusIn(resp *clientv3.GetResponse) protocol.StatusView {
 }
 
 // inPlace returns nil if all objects are in the form of the newest release, and no
-// other object remains but strangers (docs/protocol.md#inventory).
+// other object remains but strangers (docs/protocol-objects.md#inventory).
 func (w *world) inPlace(ctx context.Context) error {
 	for _, k := range keptObjects {
 		want := k.in(newest(), w.buildOf(newest()))

@@ -282,7 +282,7 @@ func (p *plan) nextFault() fault {
 		// A request that is held back here takes effect after its client gave up,
 		// and can be held back again between etcd's members. Both delays together must
 		// not exceed the limit of the protocol: 13 s after the next leader is confirmed
-		// (docs/protocol.md#stale-writes).
+		// (docs/protocol-objects.md#stale-writes).
 		f.lasts = (f.lasts * 2 / 3).Round(time.Millisecond)
 	}
 	return f

@@ -16,7 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/netns"
 )
 
-// Some nodes are like the pods of a Deployment (docs/protocol.md#ephemeral): whenever
+// Some nodes are like the pods of a Deployment (docs/protocol-nodes.md#ephemeral): whenever
 // one is replaced, the new one has another ID. An administrator never removes their
 // records, except one that nothing else may delete.
 

@@ -121,7 +121,7 @@ func (w *world) settle(ctx context.Context, s step) {
 }
 
 // switchTo replaces a node's sidecar. The old one ends before the new one
-// starts (docs/protocol.md#registration).
+// starts (docs/protocol-nodes.md#registration).
 func (w *world) switchTo(ctx context.Context, n *node, to int, crash, wait bool) {
 	n.busy.Lock()
 	how := n.leave

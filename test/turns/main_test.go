@@ -1,6 +1,6 @@
 // Package turns_test runs three sidecars as processes, and work on their nodes that begins
 // everywhere at the same time: it holds the commands of turns, agents that reboot machines, and
-// services whose files change to docs/protocol.md#turns. The kube-apiservers only answer
+// services whose files change to docs/protocol-nodes.md#turns. The kube-apiservers only answer
 // /readyz, so that a test takes seconds.
 package turns_test
 

@@ -199,7 +199,7 @@ func TestPolicy_exactUnderRaces(t *testing.T) {
 	forms, regressions := r.regressions("fenced-", revision)
 	t.Logf("%d requests written and %d refused; %d forms stored, %d went back", fenced.written.Load(), fenced.refused.Load(), forms, regressions)
 	if regressions != 0 {
-		broken(t, fmt.Sprintf("%d of %d stored forms went back below a policy that forbids it", regressions, forms), "the fence of content epochs (docs/protocol.md#stale-writes)")
+		broken(t, fmt.Sprintf("%d of %d stored forms went back below a policy that forbids it", regressions, forms), "the fence of content epochs (docs/protocol-objects.md#stale-writes)")
 	}
 	if fenced.refused.Load() == 0 || forms < 300 {
 		t.Errorf("%d refused, %d forms stored: not much of a race", fenced.refused.Load(), forms)
@@ -228,12 +228,12 @@ func TestPolicy_whatPasses(t *testing.T) {
 		{"a higher epoch", r.stamped("a", 6, "y"), http.StatusOK},
 	} {
 		if _, err := r.apply(r.configMaps(), c.obj, "m"); code(err) != c.want {
-			broken(t, fmt.Sprintf("an apply with %s gets %s, not %d", c.what, said(err), c.want), "the fence of content epochs (docs/protocol.md#stale-writes)")
+			broken(t, fmt.Sprintf("an apply with %s gets %s, not %d", c.what, said(err), c.want), "the fence of content epochs (docs/protocol-objects.md#stale-writes)")
 		}
 	}
 	garbage := withEpoch(r.stamped("a", 6, "y"), "high")
 	if _, err := r.apply(r.configMaps(), garbage, "m"); err == nil {
-		broken(t, "an epoch that is not a number passes", "the fence of content epochs (docs/protocol.md#stale-writes)")
+		broken(t, "an epoch that is not a number passes", "the fence of content epochs (docs/protocol-objects.md#stale-writes)")
 	}
 	for body, want := range map[string]int{
 		`{"metadata":{"annotations":{"` + epochAnnotation + `":"1"}}}`:  http.StatusForbidden,
@@ -242,14 +242,14 @@ func TestPolicy_whatPasses(t *testing.T) {
 	} {
 		_, err := r.configMaps().Patch(t.Context(), "a", types.MergePatchType, []byte(body), metav1.PatchOptions{})
 		if code(err) != want {
-			broken(t, fmt.Sprintf("the merge patch %s gets %s, not %d", body, said(err), want), "the fence of content epochs (docs/protocol.md#stale-writes)")
+			broken(t, fmt.Sprintf("the merge patch %s gets %s, not %d", body, said(err), want), "the fence of content epochs (docs/protocol-objects.md#stale-writes)")
 		}
 	}
 }
 
 // Worked around: policies and webhook configurations are exempt from policies, so
 // the fence does not cover them. For these kinds only UID and resourceVersion stop
-// stale applies of ours (docs/protocol.md#stale-writes).
+// stale applies of ours (docs/protocol-objects.md#stale-writes).
 func TestPolicy_doesNotCoverPolicies(t *testing.T) {
 	r := newKubeRig(t)
 	r.fence([]any{"", "admissionregistration.k8s.io"}, []any{"*"})

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-const preconditions = "the preconditions of each write (docs/protocol.md#stale-writes)"
+const preconditions = "the preconditions of each write (docs/protocol-objects.md#stale-writes)"
 
 // Relied on: an apply with a stale resourceVersion is refused, forced or not, with
 // a change or without one; an apply with the right uid and resourceVersion passes
@@ -138,7 +138,7 @@ func TestDelete_preconditions(t *testing.T) {
 }
 
 // Relied on: an apply of a field that another manager owns is refused unless it is
-// forced, so that we never change one by accident (docs/protocol.md#apply).
+// forced, so that we never change one by accident (docs/protocol-objects.md#apply).
 func TestApply_conflicts(t *testing.T) {
 	r := newKubeRig(t)
 	r.must(r.apply(r.configMaps(), configMap("a", "1", nil), "other"))

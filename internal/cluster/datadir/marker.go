@@ -40,7 +40,7 @@ const (
 )
 
 // The phases of a node that was in its cluster, and whose roles changed
-// (docs/protocol.md#membership).
+// (docs/protocol-membership.md#membership).
 const (
 	// Leaving: its member leaves, because the node lost the role.
 	Leaving Phase = "leaving"

@@ -210,7 +210,7 @@ func (k *Keeper) promoted(ctx context.Context, m etcd.Member) error {
 
 // evict removes a learner that makes no progress, so that others can join, or one that is
 // leaving. evict first writes into its record that it is leaving
-// (docs/protocol.md#membership).
+// (docs/protocol-membership.md#membership).
 func (k *Keeper) evict(ctx context.Context, m etcd.Member, rec learnerRecord) error {
 	if err := k.writeLeaving(ctx, m.ID, rec); err != nil {
 		return err

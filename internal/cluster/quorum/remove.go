@@ -125,7 +125,7 @@ func (r Removal) attempt(ctx context.Context, client *etcd.Client) (View, error)
 
 // remove needs the lock. It may be run again after any step. remove first writes into
 // the record that the member is leaving, and then asks etcd to remove it: etcd may do
-// that long after the request (docs/protocol.md#membership).
+// that long after the request (docs/protocol-membership.md#membership).
 func (r Removal) remove(ctx context.Context, client *etcd.Client, all []View, target View, s stored) error {
 	keys := keyspace.Under(client.Prefix())
 	rec, known := s.members[target.ID]

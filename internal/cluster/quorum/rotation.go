@@ -18,7 +18,7 @@ import (
 )
 
 // This file reads the replacement of the cluster's CA, and begins and changes it
-// (docs/protocol.md#rotation).
+// (docs/protocol-membership.md#rotation).
 
 // Rotation is the replacement of the CA, with the nodes that take part.
 type Rotation struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
-// Rotation is the replacement of the cluster's CA (docs/protocol.md#rotation). The last one
+// Rotation is the replacement of the cluster's CA (docs/protocol-membership.md#rotation). The last one
 // that ended stays, for people.
 type Rotation struct {
 	Phase   membership.RotationPhase // NoRotation: it ended

@@ -1,5 +1,5 @@
 // Package rotation replaces the CA of an etcd that the sidecars run, while everything runs
-// (docs/clusters.md#replace-the-ca, docs/protocol.md#rotation). Each sidecar runs a Worker. It performs
+// (docs/clusters.md#replace-the-ca, docs/protocol-membership.md#rotation). Each sidecar runs a Worker. It performs
 // the duty of its own node, and reports that. A voter's Worker also takes the next step for all. Package
 // protocol decides the next duty and step. Workers write the records in etcd through package quorum, and
 // the files through package pki.

@@ -15,7 +15,7 @@ import (
 )
 
 // The epoch policy, which users know as the fence, is an admission policy in each
-// set (docs/protocol.md#stale-writes). With it the API server itself refuses to
+// set (docs/protocol-objects.md#stale-writes). With it the API server itself refuses to
 // replace an object with older content. It examines the very state that its
 // compare-and-swap replaces. So no stale leader can be late enough to slip
 // through, whatever it read or believes.

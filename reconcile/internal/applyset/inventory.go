@@ -19,7 +19,7 @@ func (k Key) ID() ID {
 }
 
 // Inventory lists the objects that the set wrote and did not remove since, sorted
-// and each once (docs/protocol.md#inventory). Only they can be removed: labels,
+// and each once (docs/protocol-objects.md#inventory). Only they can be removed: labels,
 // annotations and field managers can be forged.
 type Inventory []ID
 

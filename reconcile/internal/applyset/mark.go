@@ -12,7 +12,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// MarkData is the decoded mark (docs/protocol.md#mark): which contents may be
+// MarkData is the decoded mark (docs/protocol-objects.md#mark): which contents may be
 // present, and which leader last began to write.
 type MarkData struct {
 	FirstDone   bool

@@ -189,7 +189,7 @@ func (p Parent) For(w protocol.Work) (out Parent, garbage string) {
 	return p, ""
 }
 
-// ForeignTo reports whether the set belongs to another store (docs/protocol.md#stores).
+// ForeignTo reports whether the set belongs to another store (docs/protocol-objects.md#stores).
 func (p Parent) ForeignTo(store string) bool { return p.Store != "" && p.Store != store }
 
 // SameVersion reports whether p and o were read from the same, unchanged object.

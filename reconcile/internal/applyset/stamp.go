@@ -12,7 +12,7 @@ import (
 )
 
 // Stamp is in the annotations of an object. It names the content that brought the present form
-// (docs/protocol.md#stale-writes).
+// (docs/protocol-objects.md#stale-writes).
 type Stamp struct {
 	Epoch   int64
 	Release protocol.Release

@@ -1,5 +1,5 @@
 // Package drift watches the objects of a set between passes, and classifies their changes
-// (docs/protocol.md#drift). It writes nothing: package reconcile repairs drifted objects.
+// (docs/protocol-objects.md#drift). It writes nothing: package reconcile repairs drifted objects.
 //
 // The package classifies a change from metadata alone, so that a change which is not ours to repair
 // costs no request. The API server records in managedFields who set which field. A writer who

@@ -12,7 +12,7 @@ import (
 )
 
 // endGrace is how long a write may go on after its pass was asked to end: a known
-// outcome spares the next leader a wait (docs/protocol.md#drain).
+// outcome spares the next leader a wait (docs/protocol-objects.md#drain).
 const endGrace = 2 * time.Second
 
 // quietPoll is the pause between two lists while requests of other leaders may

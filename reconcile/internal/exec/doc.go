@@ -2,7 +2,7 @@
 // removals and the parent. Package plan decides which; package reconcile decides in which
 // order.
 //
-// Three rules keep a stale leader from doing harm (docs/protocol.md#stale-writes).
+// Three rules keep a stale leader from doing harm (docs/protocol-objects.md#stale-writes).
 // The lease is checked before each request, and no request outlives it. Updates
 // carry uid and resourceVersion, deletions carry both as preconditions, and
 // creations are POSTs. No object with a higher content epoch is changed.

@@ -20,7 +20,7 @@ type Forged struct {
 // before the first object. So a mark that is read after the object names the content of every
 // leader that can have written it. checkStamp returns a NewerContentError where the mark
 // contains content above own, and nil where no leader wrote the stamp
-// (docs/protocol.md#stale-writes).
+// (docs/protocol-objects.md#stale-writes).
 func (a API) checkStamp(ctx context.Context, k applyset.Key, own int64) error {
 	p, err := a.ReadParent(ctx, a.Set)
 	if err != nil {

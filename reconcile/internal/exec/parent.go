@@ -58,7 +58,7 @@ func (a API) WriteParent(ctx context.Context, p applyset.Parent, s applyset.Set,
 
 // tryParent writes the parent. A POST carries no precondition, and may land late, after the
 // parent was deleted again. So the parent is created without a mark, and an update with uid and
-// resourceVersion adds it (docs/protocol.md#mark).
+// resourceVersion adds it (docs/protocol-objects.md#mark).
 func (a API) tryParent(ctx context.Context, p applyset.Parent, want *kube.Object) (*kube.Object, error) {
 	if p.Object == nil {
 		created, err := a.writeParent(ctx, a.Client.Create, applyset.WithoutMark(want))

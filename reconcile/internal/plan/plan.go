@@ -1,7 +1,7 @@
 // Package plan decides which objects must be written and which may be removed. It is pure: an
 // observation of the API and the wanted objects go in, a Plan and a Prune come out. It sends no
 // request; package exec carries plans out. The rules for removals are part of the protocol:
-// docs/protocol.md#removals.
+// docs/protocol-objects.md#removals.
 //
 // It starts no goroutine.
 package plan

@@ -46,7 +46,7 @@ type PruneInput struct {
 // massFloor is the size of a set up to which any part of it may be removed.
 const massFloor = 10
 
-// MakePrune decides which objects may be removed (docs/protocol.md#removals).
+// MakePrune decides which objects may be removed (docs/protocol-objects.md#removals).
 func MakePrune(in PruneInput) Prune {
 	keep, fence := map[applyset.Key]bool{}, map[applyset.Key]bool{}
 	for _, w := range in.Wanted {

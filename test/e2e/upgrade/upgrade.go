@@ -13,12 +13,12 @@
 //	1.1.0  M 1.0.0, A 1.0.0  No node is below 1.0.0. So WaitForNodes restricts the status
 //	                         as soon as a node of 1.1.0 leads, and ApplyContent follows. The
 //	                         objects that 1.1.0 dropped are deleted after the last node
-//	                         was upgraded (docs/protocol.md#removals).
+//	                         was upgraded (docs/protocol-objects.md#removals).
 //	1.2.0  M 1.1.0, A 1.2.0  The new objects would not admit nodes of 1.1.0. So WaitForNodes
 //	                         waits until each of them is upgraded. Meanwhile nodes of 1.2.0
 //	                         are ready, because M allows the objects of 1.1.0.
 //
-// The way back is a rollback (docs/protocol.md#rollback): for the same reason, nodes of 1.2.0
+// The way back is a rollback (docs/protocol-objects.md#rollback): for the same reason, nodes of 1.2.0
 // go on serving when a node of 1.1.0 brings its objects back.
 //
 // Goroutines run only inside Walk.Run, which waits for them.

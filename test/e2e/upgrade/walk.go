@@ -248,7 +248,7 @@ func (w *Walk) start(ctx context.Context, n *node, release string) error {
 
 // startParts starts the node's kube-apiserver and then its sidecar. The old kube-apiserver
 // must not run any more: a sidecar registers the release of its kube-apiserver
-// (docs/protocol.md#registration).
+// (docs/protocol-nodes.md#registration).
 func (w *Walk) startParts(n *node, release string) error {
 	api, err := w.cfg.Cluster.StartAPIServer(cluster.APIServerConfig{
 		Name: n.id,

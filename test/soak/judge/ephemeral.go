@@ -8,7 +8,7 @@ import (
 )
 
 // This file checks the records of nodes that come and go
-// (docs/protocol.md#ephemeral).
+// (docs/protocol-nodes.md#ephemeral).
 
 // forgetting is how long one leader may take to delete an ephemeral record that
 // expired for it. Faults delay it, as they delay everything.

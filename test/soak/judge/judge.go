@@ -41,18 +41,18 @@ const (
 // The safeguards on which the invariants rest (docs/soak.md#safeguards). A program
 // without one of them may run for hours before an invariant breaks.
 const (
-	Stamped    = "Stamped"    // who brings a form brings its stamp (docs/protocol.md#stale-writes)
-	Waited     = "Waited"     // DONE comes after the wait (docs/protocol.md#stale-writes)
-	HasDrained = "HasDrained" // a leader that records itself as drained writes no more (docs/protocol.md#drain)
-	Marked     = "Marked"     // the mark names a content before its first object (docs/protocol.md#mark)
-	LeftAlone  = "LeftAlone"  // a sidecar does not change an object of another user (docs/protocol.md#removals)
-	RemovesDue = "RemovesDue" // a removal is due (docs/protocol.md#removals)
-	RollsBack  = "RollsBack"  // in a rollback only its release brings content (docs/protocol.md#rollback)
-	StaysUp    = "StaysUp"    // a sidecar exits only to another one with its node ID (docs/protocol.md#duplicate-ids); checked by the soak
+	Stamped    = "Stamped"    // who brings a form brings its stamp (docs/protocol-objects.md#stale-writes)
+	Waited     = "Waited"     // DONE comes after the wait (docs/protocol-objects.md#stale-writes)
+	HasDrained = "HasDrained" // a leader that records itself as drained writes no more (docs/protocol-objects.md#drain)
+	Marked     = "Marked"     // the mark names a content before its first object (docs/protocol-objects.md#mark)
+	LeftAlone  = "LeftAlone"  // a sidecar does not change an object of another user (docs/protocol-objects.md#removals)
+	RemovesDue = "RemovesDue" // a removal is due (docs/protocol-objects.md#removals)
+	RollsBack  = "RollsBack"  // in a rollback only its release brings content (docs/protocol-objects.md#rollback)
+	StaysUp    = "StaysUp"    // a sidecar exits only to another one with its node ID (docs/protocol-nodes.md#duplicate-ids); checked by the soak
 )
 
 // DrainTime is how long a request may take to land, at etcd's default election
-// timeout (docs/protocol.md#stale-writes).
+// timeout (docs/protocol-objects.md#stale-writes).
 const DrainTime = 13 * time.Second
 
 // Bundle is the content of a release. Several bundles may belong to one release.
@@ -204,7 +204,7 @@ type Violation struct {
 	Revision  int64 // of etcd, at or after which it happened
 	Text      string
 	// Late: a delayed request caused it, of a leader of earlier content
-	// (docs/protocol.md#stale-writes).
+	// (docs/protocol-objects.md#stale-writes).
 	Late bool
 	Age  int // of etcd, if it was restored; set by the caller
 }

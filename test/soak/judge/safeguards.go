@@ -333,7 +333,7 @@ func (j *judging) applyPresence(e *Event) {
 
 // expired reports whether a leader may ignore a record: the presence was missing,
 // and the record not written, for the time that the record promises
-// (docs/protocol.md#dead-nodes). The time is an upper bound.
+// (docs/protocol-nodes.md#dead-nodes). The time is an upper bound.
 func (j *judging) expired(e *Event, r Record) bool {
 	since, absent := j.absent[r.Node]
 	since = max(since, j.written[r.Node])

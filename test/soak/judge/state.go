@@ -183,7 +183,7 @@ func (j *judging) applyStatus(v protocol.StatusView) {
 }
 
 // deferRemovals finds the objects whose removal is deferred
-// (docs/protocol.md#removals).
+// (docs/protocol-objects.md#removals).
 func (j *judging) deferRemovals() {
 	forms := j.content(j.valid).Forms
 	for ref, o := range j.objects {
@@ -250,7 +250,7 @@ func (j *judging) applyObject(e *Event) {
 
 // present visits the forms that count: of objects that exist and that belong to
 // the content of the status. The removal of all others is deferred
-// (docs/protocol.md#removals), also of objects that were left over before this
+// (docs/protocol-objects.md#removals), also of objects that were left over before this
 // content.
 func (j *judging) present(visit func(o *object, brought []Bundle)) {
 	wanted := j.content(j.valid).Forms
