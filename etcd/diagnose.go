@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +25,8 @@ type Advice struct {
 	Silent      string // a program listens, and does not answer
 	Authority   string // its certificate is not of this client's authority
 	Certificate string // it rejects this client's certificate
+	TLS         string // it speaks TLS, and its URL begins with http
+	Plain       string // it does not speak TLS, and its URL begins with https
 	Full        string // its database is full; empty: the commands of etcdctl
 }
 
@@ -35,6 +36,8 @@ var adviceElsewhere = Advice{
 	Silent:      "check whether etcd there hangs, and the network to it",
 	Authority:   "check --etcd-cafile",
 	Certificate: "check --etcd-certfile: the server rejects it",
+	TLS:         "write https:// in --etcd-servers, and set --etcd-cafile, --etcd-certfile and --etcd-keyfile",
+	Plain:       "write http:// in --etcd-servers, or give that server a certificate",
 }
 
 // diagnoseTimeout bounds the question to one server.
@@ -45,19 +48,49 @@ const diagnoseTimeout = 2 * time.Second
 // server that hangs, a certificate that is rejected and a store that is full have different
 // texts. If all servers are healthy, it also says whether they deny requests below the prefix.
 func (c *Client) Diagnose(ctx context.Context) []string {
-	endpoints := c.Endpoints()
-	found := make([]string, len(endpoints))
-	var all sync.WaitGroup
-	for i, endpoint := range endpoints {
-		all.Go(func() { found[i] = c.diagnoseServer(ctx, endpoint) })
+	var found []string
+	for _, f := range c.askServers(ctx) {
+		if f.text != "" {
+			found = append(found, f.text)
+		}
 	}
-	all.Wait()
-	found = slices.DeleteFunc(found, func(s string) bool { return s == "" })
 	if contact := c.contact.Get(); len(found) == 0 && contact.Connected && contact.Refused > 0 {
 		if problem := c.denied(ctx); problem != "" {
 			found = append(found, problem)
 		}
 	}
+	return found
+}
+
+// Unusable returns the fault of each server, if none of them can be used with this client's
+// configuration, however long it waits: it speaks TLS or does not, or one of the certificates
+// is rejected.
+func (c *Client) Unusable(ctx context.Context) []string {
+	var found []string
+	for _, f := range c.askServers(ctx) {
+		if !f.stays {
+			return nil
+		}
+		found = append(found, f.text)
+	}
+	return found
+}
+
+// serverFault is the fault of a server; empty: none.
+type serverFault struct {
+	text  string
+	stays bool // until a user corrects the flags or the certificates
+}
+
+// askServers returns the fault of each server, in the order of the endpoints.
+func (c *Client) askServers(ctx context.Context) []serverFault {
+	endpoints := c.Endpoints()
+	found := make([]serverFault, len(endpoints))
+	var all sync.WaitGroup
+	for i, endpoint := range endpoints {
+		all.Go(func() { found[i] = c.diagnoseServer(ctx, endpoint) })
+	}
+	all.Wait()
 	return found
 }
 
@@ -79,36 +112,73 @@ func (c *Client) denied(ctx context.Context) string {
 	return ""
 }
 
-// diagnoseServer returns the fault of one server; empty: none.
-func (c *Client) diagnoseServer(ctx context.Context, endpoint string) string {
+// diagnoseServer returns the fault of one server.
+func (c *Client) diagnoseServer(ctx context.Context, endpoint string) serverFault {
 	ctx, cancel := context.WithTimeout(ctx, diagnoseTimeout)
 	defer cancel()
 	config, err := c.tls.current()
 	if err != nil {
-		return endpoint + ": " + err.Error()
+		return serverFault{text: endpoint + ": " + err.Error()}
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config.Clone(), DisableKeepAlives: true}}
+	reason, err := askHealth(ctx, endpoint, config.Clone())
+	switch {
+	case err != nil && strings.HasPrefix(healthURL(endpoint), "http:") && speaksTLS(ctx, endpoint):
+		return serverFault{endpoint + ": the server there speaks TLS; " + c.advice.TLS, true}
+	case err != nil && !errors.Is(err, errBadRequest):
+		text, stays := c.advice.about(err)
+		return serverFault{endpoint + ": " + text, stays}
+	case reason != "":
+		return serverFault{text: endpoint + " is not healthy: " + c.unhealthy(reason, endpoint)}
+	}
+	return serverFault{}
+}
+
+// errBadRequest is what servers with TLS may answer a client without.
+var errBadRequest = errors.New(http.StatusText(http.StatusBadRequest))
+
+// askHealth asks a server for its health. An empty reason means that it is healthy, or does not
+// answer this question.
+func askHealth(ctx context.Context, endpoint string, config *tls.Config) (reason string, err error) {
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, healthURL(endpoint), nil)
 	if err != nil {
-		return fmt.Sprintf("%s: %v", endpoint, err)
+		return "", err
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return endpoint + ": " + c.advice.about(err)
+		return "", err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusBadRequest {
+		return "", errBadRequest
+	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxHealth))
 	if err != nil {
-		return endpoint + ": " + c.advice.about(err)
+		return "", err
 	}
-	var health struct {
+	var reported struct {
 		Health string `json:"health"`
 		Reason string `json:"reason"`
 	}
-	if json.Unmarshal(body, &health) != nil || health.Health != "false" {
-		return "" // healthy, or a server that does not answer this question
+	if json.Unmarshal(body, &reported) != nil || reported.Health != "false" {
+		return "", nil
 	}
-	return endpoint + " is not healthy: " + c.unhealthy(health.Reason, endpoint)
+	return reported.Reason, nil
+}
+
+// speaksTLS reports whether the server of an http URL answers a TLS handshake. No request is sent.
+func speaksTLS(ctx context.Context, endpoint string) bool {
+	u, err := url.Parse(healthURL(endpoint))
+	if err != nil {
+		return false
+	}
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // nothing is read from it, or sent to it
+	conn, err := dialer.DialContext(ctx, "tcp", u.Host)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
 }
 
 // unhealthy adds a remedy to the reason that a server gives.
@@ -146,23 +216,25 @@ func healthURL(endpoint string) string {
 	return strings.TrimSuffix(endpoint, "/") + "/health"
 }
 
-// about says why a server could not be asked, with the remedy.
-func (a Advice) about(err error) string {
+// about says why a server could not be asked, with the remedy, and whether this stays so.
+func (a Advice) about(err error) (text string, stays bool) {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Sprintf("no answer in %s; %s", diagnoseTimeout, a.Silent)
+		return fmt.Sprintf("no answer in %s; %s", diagnoseTimeout, a.Silent), false
 	}
 	if request, is := errors.AsType[*url.Error](err); is {
 		err = request.Err
 	}
 	if _, is := errors.AsType[*tls.CertificateVerificationError](err); is {
-		return err.Error() + "; " + a.Authority
+		return err.Error() + "; " + a.Authority, true
 	}
 	op, is := errors.AsType[*net.OpError](err)
 	switch {
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "the server there does not speak TLS; " + a.Plain, true
 	case is && op.Op == "remote error":
-		return op.Err.Error() + "; " + a.Certificate
+		return op.Err.Error() + "; " + a.Certificate, true
 	case is:
-		return strings.TrimPrefix(op.Err.Error(), "connect: ") + "; " + a.Closed
+		return strings.TrimPrefix(op.Err.Error(), "connect: ") + "; " + a.Closed, false
 	}
-	return err.Error()
+	return err.Error(), false
 }

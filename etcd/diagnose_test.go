@@ -38,6 +38,9 @@ func TestClient_Diagnose(t *testing.T) {
 	t.Cleanup(func() { _ = silent.Close() })
 	untrusted := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(untrusted.Close)
+	plain := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(plain.Close)
+	stays := 0
 	for endpoint, want := range map[string]string{
 		health(`{"health":"true","reason":""}`):                "",
 		health(`404 page not found`):                           "",
@@ -46,18 +49,47 @@ func TestClient_Diagnose(t *testing.T) {
 		"http://" + closed.Addr().String():                     "connection refused; check that etcd runs there, and --etcd-servers",
 		"http://" + silent.Addr().String():                     "no answer in 2s; check whether etcd there hangs",
 		untrusted.URL:                                          "x509: certificate signed by unknown authority; check --etcd-cafile",
+		// The same two servers, and the other scheme.
+		strings.Replace(untrusted.URL, "https:", "http:", 1): "the server there speaks TLS; write https:// in --etcd-servers",
+		strings.Replace(plain.URL, "http:", "https:", 1):     "the server there does not speak TLS; write http:// in --etcd-servers",
 	} {
 		c, err := NewClient(Config{Endpoints: []string{endpoint}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := c.Diagnose(t.Context())
+		stuck := strings.Join(c.Unusable(t.Context()), "; ")
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}
 		text := strings.Join(got, "; ")
 		if (want == "") != (text == "") || !strings.Contains(text, want) || text != "" && !strings.HasPrefix(text, endpoint) {
 			t.Errorf("%s: got %q, want %q", endpoint, text, want)
+		}
+		if stuck != "" {
+			stays++
+			if stuck != text || !strings.Contains(text, "TLS") && !strings.Contains(text, "x509") {
+				t.Errorf("%s: it stays unusable because of %q", endpoint, stuck)
+			}
+		}
+	}
+	if stays != 3 {
+		t.Errorf("%d of these faults stay until a user corrects the flags, want 3", stays)
+	}
+}
+
+// While one server may be used, or may start, a command waits.
+func TestClient_UnusableOneOf(t *testing.T) {
+	untrusted := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(untrusted.Close)
+	for other, want := range map[string]int{etcdtest.New(t).Endpoints()[0]: 0, untrusted.URL: 2} {
+		c, err := NewClient(Config{Endpoints: []string{untrusted.URL, other}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := c.Unusable(t.Context())
+		if err := c.Close(); err != nil || len(got) != want {
+			t.Errorf("with %s: got %q, %v, want %d faults", other, got, err, want)
 		}
 	}
 }

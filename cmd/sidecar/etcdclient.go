@@ -70,8 +70,10 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string)
 			return err
 		}
 		to := etcd.CommandFlags(reach, dataDir)
-		if dataDir == "" && nothingListens(cmd.Context(), reach.Endpoints) {
-			return errors.Join(fmt.Errorf("no answer from etcd at %s: connection refused%s", strings.Join(reach.Endpoints, ", "), elsewhere(opts)), client.Close())
+		if dataDir == "" {
+			if problem := unusable(cmd.Context(), client); problem != "" {
+				return errors.Join(fmt.Errorf("%s%s", problem, elsewhere(opts)), client.Close())
+			}
 		}
 		err = pasteable(whenFull(do(cmd.Context(), etcdClient{client, to, reach, dataDir}, args), dataDir), to)
 		switch {
@@ -104,24 +106,39 @@ func elsewhere(opts lockstep.Options) string {
 	return "; if etcd is at another address, set --etcd-servers or LOCKSTEP_ETCD_SERVERS (on a node of kubeadm: . /etc/lockstep/env); if the sidecars run etcd themselves, set --data-dir"
 }
 
+// unusable returns why no server of etcd can be used, if that will not change while a command waits; empty: one
+// may be usable. Otherwise the command would say at its end only that its time was over.
+func unusable(ctx context.Context, client *etcd.Client) string {
+	if servers := client.Endpoints(); nothingListens(ctx, servers) {
+		return fmt.Sprintf("no answer from etcd at %s: connection refused", strings.Join(servers, ", "))
+	}
+	limited, cancel := context.WithTimeout(ctx, refusedFor)
+	defer cancel()
+	if faults := client.Unusable(limited); len(faults) > 0 {
+		return "etcd cannot be used: " + strings.Join(faults, "; ")
+	}
+	return ""
+}
+
 // refusedFor is how long all servers must refuse connections: one may be about to start.
 const refusedFor = time.Second
 
 // nothingListens reports whether all servers refuse connections. A client would ask them
 // again and again until its request times out.
 func nothingListens(ctx context.Context, servers []string) bool {
-	limited, cancel := context.WithTimeout(ctx, refusedFor)
-	defer cancel()
-	for refused := false; ; refused = true {
-		for _, server := range servers {
-			if u, err := url.Parse(server); err != nil || !refuses(limited, u.Host) {
-				return refused && limited.Err() != nil && ctx.Err() == nil // the time ended in the middle of a round
-			}
-		}
-		if !backoff.Sleep(limited, refusedFor/5) {
-			return ctx.Err() == nil
+	const rounds = 6
+	for round := range rounds {
+		limited, cancel := context.WithTimeout(ctx, refusedFor)
+		listens := slices.ContainsFunc(servers, func(server string) bool {
+			u, err := url.Parse(server)
+			return err != nil || !refuses(limited, u.Host)
+		})
+		cancel()
+		if listens || round < rounds-1 && !backoff.Sleep(ctx, refusedFor/(rounds-1)) {
+			return false
 		}
 	}
+	return true
 }
 
 // refuses reports whether nothing listens at an address.

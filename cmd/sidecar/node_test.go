@@ -3,6 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +62,19 @@ func TestCommand_serversOff(t *testing.T) {
 	c.want(exitFailed, "no record", "node", "set-roles", "x", "--add", protocol.RoleController)
 	// That all refuse connections is known at once.
 	command{T: t, endpoint: off[0] + "," + off[1]}.want(exitFailed, "no answer from etcd at "+off[0]+", "+off[1]+": connection refused\n", "node", "list")
+}
+
+// On a node whose etcd has TLS, the default address without a certificate can never be used. The command says
+// so, and what it needs, in place of a time that is over.
+func TestCommand_etcdWithTLS(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	without := strings.Replace(server.URL, "https:", "http:", 1)
+	command{T: t, endpoint: without}.want(exitFailed,
+		"etcd cannot be used: "+without+": the server there speaks TLS; write https:// in --etcd-servers, and set --etcd-cafile, --etcd-certfile and --etcd-keyfile\n", "node", "list")
+	command{T: t, endpoint: server.URL}.want(exitFailed, "x509: certificate signed by unknown authority; check --etcd-cafile\n", "plan", "--bundle=builtin")
 }
 
 func TestNode(t *testing.T) {

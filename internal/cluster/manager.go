@@ -105,6 +105,8 @@ var advice = etcd.Advice{
 	Silent:      "check the sidecar of that node, its log (worker=etcd-member), and the network to it",
 	Authority:   "it is not a member of this cluster, or a clock is wrong: see docs/clusters.md#refusals",
 	Certificate: "that member rejects this node's certificate: check both clocks, and that both nodes are of the same cluster; if its CA was replaced while this node was removed, delete the data directory here, and join again",
+	TLS:         "it is not a member of this cluster: see docs/clusters.md#refusals",
+	Plain:       "it is not a member of this cluster: see docs/clusters.md#refusals",
 	Full:        membership.FreeSpace,
 }
 
