@@ -51,10 +51,7 @@ Exit code 1: the bundle is invalid, or it cannot be rolled out.`,
 			if err != nil {
 				return err
 			}
-			b, err := bundle.Open(args[0])
-			if err == nil {
-				err = b.Lint()
-			}
+			b, err := bundle.Validate(args[0])
 			switch {
 			case output.value == "json":
 				return p.validatedJSON(b, origins, err)

@@ -18,5 +18,5 @@ func Builtin() (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return load(sub, func(name string) string { return path.Join("builtin", name) })
+	return loaderOf(sub, func(name string) string { return path.Join("builtin", name) }).load()
 }

@@ -34,12 +34,12 @@ func FuzzLoad(f *testing.F) {
 		files := fstest.MapFS{headerFile: {Data: []byte(header)}, "x.yaml": {Data: []byte(yaml)}, "y.json": {Data: []byte(json)}}
 		var first *Bundle
 		var err error
-		used := allocated(func() { first, err = load(files, path.Base) })
+		used := allocated(func() { first, err = loaderOf(files, path.Base).load() })
 		if limit := uint64(64<<20 + 4096*(len(header)+len(yaml)+len(json))); used > limit {
 			t.Errorf("got %d bytes allocated, want at most %d", used, limit)
 		}
 		wantReadable(t, err)
-		second, again := load(files, path.Base)
+		second, again := loaderOf(files, path.Base).load()
 		if (err == nil) != (again == nil) || err != nil && err.Error() != again.Error() {
 			t.Fatalf("got %v, then %v", err, again)
 		}
@@ -69,7 +69,7 @@ func wantDigestKept(t *testing.T, b *Bundle, header string) {
 	}
 	list["items"] = items
 	files["list.json"] = &fstest.MapFile{Data: mustJSON(t, list, "")}
-	again, err := load(files, path.Base)
+	again, err := loaderOf(files, path.Base).load()
 	if err != nil {
 		t.Fatalf("written again, it does not load: %v", err)
 	}

@@ -11,12 +11,27 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/strict"
 )
 
-// Lint returns the faults that an API server would reject, as far as it can find them without
-// one, as a *LoadError; nil if there are none. Load does not call it: which kinds are in a
-// namespace is up to the API server, and a sidecar starts with such a bundle and reports the
+// Validate opens a bundle as Open does, and finds all faults in one go: its error also contains what an API
+// server would reject in the objects that could be read.
+func Validate(dir string) (*Bundle, error) {
+	if dir == "" || dir == BuiltinName {
+		return Open(dir)
+	}
+	l, err := newLoader(dir)
+	if err != nil {
+		return nil, err
+	}
+	b, _ := l.load() // its error is among the problems
+	read := Bundle{}
+	read.Objects, read.sources = canonical(l.objects)
+	read.lint(l.problems)
+	return b, l.problems.Err()
+}
+
+// lint finds the faults that an API server would reject, as far as it can without one. Load does not call it: which
+// kinds are in a namespace is up to the API server, and a sidecar starts with such a bundle and reports the
 // objects that fail.
-func (b *Bundle) Lint() error {
-	var problems strict.Problems
+func (b *Bundle) lint(problems *strict.Problems) {
 	scopes := b.scopes()
 	for i, obj := range b.Objects {
 		var at strict.Place
@@ -34,7 +49,6 @@ func (b *Bundle) Lint() error {
 			problems.Add(at, "%s: %s must be a text: write it in quotes", id, field)
 		}
 	}
-	return problems.Err()
 }
 
 // scopes says which kinds are in a namespace: some of Kubernetes itself, and all whose CRD

@@ -19,7 +19,7 @@ metadata: {name: widgets.example.com}
 spec: {group: example.com, names: {kind: Widget, plural: widgets}, scope: SCOPE}
 `
 
-func TestLint(t *testing.T) {
+func TestValidate(t *testing.T) {
 	widget := "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w}\n"
 	for name, tc := range map[string]struct {
 		text string
@@ -40,12 +40,12 @@ func TestLint(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := writeBundle(t, map[string]string{"bundle.yaml": lintHeader, "a.yaml": tc.text})
-			b, err := Load(dir)
-			if err != nil {
+			if _, err := Load(dir); err != nil {
 				t.Fatal(err)
 			}
 			var got []string
-			if all, ok := errors.AsType[*LoadError](b.Lint()); ok {
+			_, err := Validate(dir)
+			if all, ok := errors.AsType[*LoadError](err); ok {
 				for _, p := range all.Problems {
 					got = append(got, strings.TrimPrefix(p.Error(), dir+"/"))
 					if want := 1 + strings.Count(strings.Join(strings.SplitAfter(tc.text, "\n")[:p.Line], ""), "---"); p.Document != want {
@@ -58,8 +58,31 @@ func TestLint(t *testing.T) {
 			}
 		})
 	}
-	if b, err := Builtin(); err != nil || b.Lint() != nil {
-		t.Errorf("built-in: %v, %v", err, b.Lint())
+	if _, err := Validate(BuiltinName); err != nil {
+		t.Errorf("built-in: %v", err)
+	}
+}
+
+// Faults of several kinds, also one that makes bundle.yaml or another file unreadable, are found in one go.
+func TestValidate_allAtOnce(t *testing.T) {
+	const number = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME, namespace: n}\ndata: {a: 1}\n"
+	dir := writeBundle(t, map[string]string{
+		"bundle.yaml": strings.Replace(lintHeader, "release:", "relase:", 1),
+		"a.yaml":      strings.Replace(number, "NAME", "a", 1) + "---\nkind: ConfigMap\n",
+		"b.yaml":      "[",
+		"c.yaml":      strings.Replace(number, "NAME", "c", 1),
+	})
+	b, err := Validate(dir)
+	if b != nil || err == nil {
+		t.Fatalf("got %v, %v", b, err)
+	}
+	for _, want := range []string{
+		`bundle.yaml:4: unknown field "relase"`, `a.yaml:1: ConfigMap "a": data["a"] must be a text`, "a.yaml:6: apiVersion is missing", "b.yaml:2: not valid YAML",
+		`c.yaml:1: ConfigMap "c": data["a"] must be a text`,
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("want %s in\n%v", want, err)
+		}
 	}
 }
 

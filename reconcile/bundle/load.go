@@ -31,6 +31,14 @@ const maxBundleSize = 64 << 20
 // Load ignores names that begin with a dot. In a mounted ConfigMap they are the
 // directories with the data, to which the visible names link.
 func Load(dir string) (*Bundle, error) {
+	l, err := newLoader(dir)
+	if err != nil {
+		return nil, err
+	}
+	return l.load()
+}
+
+func newLoader(dir string) (*loader, error) {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open bundle: %w", err)
@@ -38,13 +46,17 @@ func Load(dir string) (*Bundle, error) {
 	if !info.IsDir() {
 		return nil, fmt.Errorf("open bundle: %q is not a directory", dir)
 	}
-	return load(os.DirFS(dir), func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) })
+	return loaderOf(os.DirFS(dir), func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }), nil
 }
 
-// load reads the bundle in fsys. shown returns the name of a file for messages.
-func load(fsys fs.FS, shown func(string) string) (*Bundle, error) {
-	l := loader{fsys: fsys, shown: shown, problems: &strict.Problems{}, seen: map[objectKey]strict.Place{}}
-	if _, err := fs.Stat(fsys, headerFile); errors.Is(err, fs.ErrNotExist) {
+// loaderOf returns a loader of fsys. shown returns the name of a file for messages.
+func loaderOf(fsys fs.FS, shown func(string) string) *loader {
+	return &loader{fsys: fsys, shown: shown, problems: &strict.Problems{}, seen: map[objectKey]strict.Place{}}
+}
+
+// load reads the bundle.
+func (l *loader) load() (*Bundle, error) {
+	if _, err := fs.Stat(l.fsys, headerFile); errors.Is(err, fs.ErrNotExist) {
 		// It is most likely another directory, whose files are no manifests.
 		l.noHeader()
 	} else {

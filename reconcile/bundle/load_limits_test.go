@@ -16,7 +16,7 @@ import (
 
 // loadFile loads a bundle of one more file than bundle.yaml.
 func loadFile(name, text string) (*Bundle, error) {
-	return load(fstest.MapFS{headerFile: {Data: []byte(goodHeader)}, name: {Data: []byte(text)}}, path.Base)
+	return loaderOf(fstest.MapFS{headerFile: {Data: []byte(goodHeader)}, name: {Data: []byte(text)}}, path.Base).load()
 }
 
 // allocated returns how many bytes do allocates in all, freed or not.

@@ -22,10 +22,7 @@ type chosen struct {
 // variable of the flag, or the built-in bundle.
 func choose(dir string) (chosen, error) {
 	dir = cmp.Or(dir, os.Getenv("LOCKSTEP_BUNDLE"), bundle.BuiltinName)
-	b, err := bundle.Open(dir)
-	if err == nil {
-		err = b.Lint()
-	}
+	b, err := bundle.Validate(dir)
 	if load, ok := errors.AsType[*bundle.LoadError](err); ok {
 		lines := []string{fmt.Sprintf("the bundle in %s is invalid:", dir)}
 		for _, problem := range load.Problems {
