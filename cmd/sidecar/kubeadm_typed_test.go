@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 )
 
 // TestKubeadm_typed gives the blocks that sidecar kubeadm prints to a shell, as a person does who
@@ -46,4 +48,53 @@ func TestKubeadm_typed(t *testing.T) {
 			t.Errorf("%s typed: %v, (-want +got)\n%s", title, err, diff)
 		}
 	}
+}
+
+// TestKubeadm_checkTyped types the commands with which a check of a node without its patches begins: they
+// write the same patches again. On a node that had none, they name what people have to fill in.
+func TestKubeadm_checkTyped(t *testing.T) {
+	n := newKubeadmNode(t)
+	server := n.api()
+	n.makeCA()
+	patches := filepath.Join(n.dir, kubeadm.PatchesDir)
+	remedy := func() []string {
+		_, out, _ := n.call("--check")
+		_, line, found := strings.Cut(out, "  type: ")
+		line, _, _ = strings.Cut(line, "\n")
+		if !found {
+			t.Fatalf("no command in\n%s", out)
+		}
+		return strings.Fields(line)
+	}
+	const begin = "sidecar kubeadm --dir="
+	if got := strings.Join(remedy(), " "); !strings.HasPrefix(got, begin) || !strings.HasSuffix(got, " --image IMAGE --bundle DIR") {
+		t.Errorf("before the first call: got %s", got)
+	}
+	n.ok("--image=lockstep", "--bundle", writeRelease(t, "1.0.0", ""), "--apiserver-url", server.URL, "--", "--expire-dead-nodes=10m")
+	n.runKubeadm(server.URL)
+	n.trust(server)
+	n.ok("--check")
+	before := n.read(n.podPatch())
+	for name, damage := range map[string]func(){
+		"all patches are missing": func() { n.remove(patches) },
+		"the patch is no pod":     func() { n.replaceIn(n.podPatch(), "name: lockstep", "name: x") },
+		"the patch is unreadable": func() { n.replaceIn(n.podPatch(), "spec:", "spec: [") },
+	} {
+		damage()
+		typed := remedy()
+		if typed[0] == "rm" {
+			n.remove(typed[1])
+			typed = typed[3:]
+		}
+		n.ok(typed[2:]...)
+		if now := n.read(n.podPatch()); now != before {
+			t.Errorf("%s: typed %s, and the patch differs:\n%s", name, strings.Join(typed, " "), cmp.Diff(before, now))
+		}
+		n.trust(server)
+		n.ok("--check")
+	}
+}
+
+func (n *kubeadmNode) podPatch() string {
+	return filepath.Join(n.dir, kubeadm.PatchesDir, kubeadm.PodPatch)
 }

@@ -90,7 +90,7 @@ type Facts struct {
 	Now          time.Time
 	Dir          string // of Lockstep
 	Admin        string // the kubeconfig of an administrator, which kubeadm made
-	Write        string // the command that writes it
+	Write        string // the command that writes it; without settings of a call before, writeFirst
 	Manifest     Content
 	PodPatch     Content
 	FlagsPatch   Content
@@ -164,6 +164,7 @@ func (c *checker) patches() {
 		}
 	}
 	if problem != nil {
+		c.writeFirst(c.PodPatch.Err == nil)
 		c.add(PatchUnreadable, c.PodPatch.Path, c.Write, "%v: %s", problem, lost)
 	}
 	if c.FlagsPatch.Err != nil {
@@ -298,7 +299,7 @@ func (c *checker) endpoints() {
 	switch {
 	case c.Sidecar.Err != nil || none == c.Sidecar.KubernetesService:
 	case none:
-		c.add(EndpointsUnwritten, c.Manifest.Path, c.Write+" -- --kubernetes-service\n"+ApplyCommand(c.Dir),
+		c.add(EndpointsUnwritten, c.Manifest.Path, c.withFlag("--kubernetes-service")+"\n"+ApplyCommand(c.Dir),
 			"kube-apiserver has --endpoint-reconciler-type=none and the sidecar no --kubernetes-service: neither writes the addresses of the Service kubernetes")
 	default:
 		c.add(EndpointsContested, c.Manifest.Path, c.Write+"\n"+ApplyCommand(c.Dir),
@@ -351,7 +352,11 @@ func (c *checker) bundle() {
 		if where == "" {
 			where = c.Manifest.Path
 		}
-		c.add(BundleInvalid, where, c.Write+" --bundle DIR", "%v", c.BundleErr)
+		remedy := c.Write
+		if !strings.Contains(remedy, " --bundle ") {
+			remedy += " --bundle DIR"
+		}
+		c.add(BundleInvalid, where, remedy, "%v", c.BundleErr)
 	}
 }
 

@@ -218,3 +218,30 @@ func (s Settings) Overlay(newer Settings) Settings {
 	s.Args = append(s.Args, newer.Args...)
 	return s
 }
+
+// writeFirst makes Write the command of a node on which no patch has the settings of a call before: they are those of the
+// manifest, or DIR and IMAGE. A damaged patch has to go first.
+func (c *checker) writeFirst(damaged bool) {
+	image, dir, args := "IMAGE", "DIR", []string(nil)
+	if now, err := ReadSettings(c.Manifest.Bytes); err == nil {
+		image, args = now.Image, now.Args
+		if c.BundleDir != "" && c.BundleErr == nil {
+			dir = c.BundleDir
+		}
+	}
+	c.Write += " --image " + image + " --bundle " + dir
+	if len(args) > 0 {
+		c.Write += " -- " + strings.Join(args, " ")
+	}
+	if damaged {
+		c.Write = "rm " + c.PodPatch.Path + " && " + c.Write
+	}
+}
+
+// withFlag is Write with one more flag of sidecar run.
+func (c *checker) withFlag(flag string) string {
+	if strings.Contains(c.Write, " -- ") {
+		return c.Write + " " + flag
+	}
+	return c.Write + " -- " + flag
+}
