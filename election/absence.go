@@ -39,8 +39,8 @@ func (a *absences) count(f protocol.Fleet, rewinds int, now, received time.Time)
 		c, counted := before[r.ID]
 		if !counted || c.revision != r.Revision {
 			c = absence{since: received, revision: r.Revision}
-			if r.Problem == "" && r.Node.FenceAfter > 0 {
-				c.expires = received.Add(r.Node.FenceAfter)
+			if r.Problem == "" && r.Node.ExpireAfter > 0 {
+				c.expires = received.Add(r.Node.ExpireAfter)
 			}
 		}
 		if !c.expires.IsZero() {

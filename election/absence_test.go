@@ -11,7 +11,7 @@ func TestAbsences(t *testing.T) {
 	const after = time.Minute
 	begin := time.Now()
 	record := func(alive bool, revision int64) protocol.Record {
-		return protocol.Record{ID: "n", Alive: alive, Revision: revision, Node: protocol.Node{ID: "n", FenceAfter: after}}
+		return protocol.Record{ID: "n", Alive: alive, Revision: revision, Node: protocol.Node{ID: "n", ExpireAfter: after}}
 	}
 	type seen struct {
 		at      time.Duration

@@ -34,7 +34,7 @@ func (l *leadership) deleteExpired(ctx context.Context, in protocol.Input) {
 		l.clock.deletionWorked()
 		if deleted {
 			l.e.metrics.deletions.Inc()
-			l.e.cfg.Log.Info("expired record deleted", "record", string(r.ID), "gone", r.Gone, "expireAfter", r.Node.FenceAfter)
+			l.e.cfg.Log.Info("expired record deleted", "record", string(r.ID), "gone", r.Gone, "expireAfter", r.Node.ExpireAfter)
 		}
 	}
 }

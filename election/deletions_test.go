@@ -17,7 +17,7 @@ func (w *world) putEphemeral(id, release string, after time.Duration) {
 	w.Helper()
 	w.put(keys.Node(protocol.NodeID(id)), fleet.Encode(protocol.Node{
 		ID: protocol.NodeID(id), Roles: protocol.Roles{Controller: true}, Serves: true,
-		Version: protocol.Version{Release: rel(w.T, release)}, FenceAfter: after, Ephemeral: true,
+		Version: protocol.Version{Release: rel(w.T, release)}, ExpireAfter: after, Ephemeral: true,
 	}))
 }
 
@@ -75,13 +75,13 @@ func TestElection_deletesExpired(t *testing.T) {
 func TestElection_deletedNodeReturns(t *testing.T) {
 	w := newWorld(t)
 	w.putStatus(doneAt(t, "0.9.0"))
-	b := w.start("b", "1.0.0", options{ttl: 3 * time.Second, fenceAfter: 2 * time.Second, ephemeral: true})
+	b := w.start("b", "1.0.0", options{ttl: 3 * time.Second, expireAfter: 2 * time.Second, ephemeral: true})
 	first := await(t, b.registrar.Registration(), "registered", func(r protocol.Registration) bool { return r.Confirmed })
 	a := w.start("a", "1.1.0", options{})
 	a.awaitState(protocol.Leading)
 	b.proxy.Cut(etcdtest.Blackhole)
 	w.awaitDeleted("b")
-	if got := b.registrar.Registration().Get(); !got.Fenced || got.Confirmed {
+	if got := b.registrar.Registration().Get(); !got.Overdue || got.Confirmed {
 		t.Errorf("the record of b is deleted while b shows %+v", got)
 	}
 	b.proxy.Restore()

@@ -71,14 +71,14 @@ type node struct {
 
 // options of a node. The zero value: all nodes reach one API, and A is 0.0.0.
 type options struct {
-	a          string
-	api        *api
-	ttl        time.Duration // zero: 10 s
-	drainTime  time.Duration // zero: an hour, longer than any test
-	yieldAfter time.Duration // zero: an hour
-	fenceAfter time.Duration // zero: the leader waits for the node without end
-	ephemeral  bool
-	log        *slog.Logger // nil: discarded
+	a           string
+	api         *api
+	ttl         time.Duration // zero: 10 s
+	drainTime   time.Duration // zero: an hour, longer than any test
+	yieldAfter  time.Duration // zero: an hour
+	expireAfter time.Duration // zero: the leader waits for the node without end
+	ephemeral   bool
+	log         *slog.Logger // nil: discarded
 }
 
 func (o options) withDefaults(w *world) options {
@@ -110,7 +110,10 @@ func (w *world) start(id, release string, o options) *node {
 	n := &node{world: w, id: id, mayLead: event.New(false), proxy: etcdtest.NewProxy(w.T, w.server.Addr())}
 	client := newClient(w.T, n.proxy.Addr())
 	n.local = event.New(localOf(w.T, id, release, o.a))
-	event.Update(n.local, func(l protocol.Local) protocol.Local { l.FenceAfter, l.Ephemeral = o.fenceAfter, o.ephemeral; return l })
+	event.Update(n.local, func(l protocol.Local) protocol.Local {
+		l.ExpireAfter, l.Ephemeral = o.expireAfter, o.ephemeral
+		return l
+	})
 	follower := fleet.NewFollower(client)
 	n.store = status.NewStore(client)
 	says := event.New(fleet.Shown{})
@@ -275,7 +278,7 @@ func (w *world) putExpiringRecord(id, release string, after time.Duration) {
 	w.Helper()
 	w.put(keys.Node(protocol.NodeID(id)), fleet.Encode(protocol.Node{
 		ID: protocol.NodeID(id), Roles: protocol.Roles{Controller: true},
-		Version: protocol.Version{Release: rel(w.T, release)}, FenceAfter: after,
+		Version: protocol.Version{Release: rel(w.T, release)}, ExpireAfter: after,
 	}))
 }
 

@@ -44,7 +44,7 @@ func decodeNode(id protocol.NodeID, value []byte) (protocol.Node, string) {
 	st := n.GetStatus()
 	out.Address, out.Digest, out.BootID = st.GetAddress(), st.GetBundleDigest(), st.GetBootId()
 	out.Bundle = protocol.KnownBundleName(st.GetBundle())
-	out.FenceAfter, out.Ephemeral, out.Serves = fenceAfterOf(st), st.GetEphemeral(), st.GetServes()
+	out.ExpireAfter, out.Ephemeral, out.Serves = expireAfterOf(st), st.GetEphemeral(), st.GetServes()
 	var err error
 	if out.MinReconciler, err = lockstepv1.ToRelease(st.GetMinimumReconcilerRelease()); err != nil {
 		return out, err.Error()
@@ -58,18 +58,18 @@ func decodeNode(id protocol.NodeID, value []byte) (protocol.Node, string) {
 	return out, ""
 }
 
-// fenceAfterOf returns how long the node's presence must be missing until leaders ignore its
+// expireAfterOf returns how long the node's presence must be missing until leaders ignore its
 // record. It is 0 if the record contains no valid, positive duration: that record blocks until
 // it is removed.
-func fenceAfterOf(st *lockstepv1.NodeStatus) time.Duration {
-	d := st.GetFenceAfter()
+func expireAfterOf(st *lockstepv1.NodeStatus) time.Duration {
+	d := st.GetExpireAfter()
 	if d == nil || d.CheckValid() != nil {
 		return 0
 	}
 	return max(0, d.AsDuration())
 }
 
-func encodeFenceAfter(d time.Duration) *durationpb.Duration {
+func encodeExpireAfter(d time.Duration) *durationpb.Duration {
 	if d == 0 {
 		return nil
 	}
@@ -138,7 +138,7 @@ func encodeOver(previous []byte, n protocol.Node) []byte {
 		Address:                  n.Address,
 		BundleDigest:             n.Digest,
 		BootId:                   n.BootID,
-		FenceAfter:               encodeFenceAfter(n.FenceAfter),
+		ExpireAfter:              encodeExpireAfter(n.ExpireAfter),
 		Serves:                   n.Serves,
 		Ephemeral:                n.Ephemeral,
 		Bundle:                   n.Bundle,

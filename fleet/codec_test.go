@@ -13,20 +13,20 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-func TestEncode_fenceAfter(t *testing.T) {
+func TestEncode_expireAfter(t *testing.T) {
 	want := node(t, "n", "1.0.0")
-	want.FenceAfter, want.Serves = 90*time.Second, true
+	want.ExpireAfter, want.Serves = 90*time.Second, true
 	got, problem := decodeNode("n", Encode(want))
 	if diff := cmp.Diff(want, got); diff != "" || problem != "" {
 		t.Errorf("problem %q (-want +got):\n%s", problem, diff)
 	}
 	for _, bad := range []*durationpb.Duration{nil, durationpb.New(0), durationpb.New(-time.Second), {Seconds: 1, Nanos: -1}} {
-		value, err := proto.Marshal(&lockstepv1.Node{Id: "n", Status: &lockstepv1.NodeStatus{FenceAfter: bad}})
+		value, err := proto.Marshal(&lockstepv1.Node{Id: "n", Status: &lockstepv1.NodeStatus{ExpireAfter: bad}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, _ := decodeNode("n", value); got.FenceAfter != 0 {
-			t.Errorf("%v: got %s, want a record that promises nothing", bad, got.FenceAfter)
+		if got, _ := decodeNode("n", value); got.ExpireAfter != 0 {
+			t.Errorf("%v: got %s, want a record that promises nothing", bad, got.ExpireAfter)
 		}
 	}
 }
@@ -38,7 +38,7 @@ func TestEncode_keepsUnknownFields(t *testing.T) {
 	written := &lockstepv1.Node{
 		Id:     "n",
 		Roles:  &lockstepv1.Roles{KubernetesController: &lockstepv1.KubernetesController{}, ConsensusMember: &lockstepv1.ConsensusMember{}},
-		Status: &lockstepv1.NodeStatus{Version: &lockstepv1.Version{Release: &lockstepv1.Release{Major: 2}}, FenceAfter: durationpb.New(time.Minute)},
+		Status: &lockstepv1.NodeStatus{Version: &lockstepv1.Version{Release: &lockstepv1.Release{Major: 2}}, ExpireAfter: durationpb.New(time.Minute)},
 	}
 	for _, m := range []proto.Message{written, written.Roles, written.Roles.KubernetesController, written.Status} {
 		m.ProtoReflect().SetUnknown(unknown)
@@ -65,7 +65,7 @@ func TestEncode_keepsUnknownFields(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantKept(t, got, unknown)
-		if n, problem := decodeNode("n", got); problem != "" || n.FenceAfter != time.Minute || n.Roles != (protocol.Roles{Controller: true, Worker: true}) {
+		if n, problem := decodeNode("n", got); problem != "" || n.ExpireAfter != time.Minute || n.Roles != (protocol.Roles{Controller: true, Worker: true}) {
 			t.Errorf("got %+v %s", n, problem)
 		}
 	})

@@ -14,7 +14,7 @@ import (
 // This file is the node's half of the expiry of dead nodes' records
 // (docs/protocol-nodes.md#dead-nodes). Package election contains the leader's half.
 //
-// A record with FenceAfter is a promise: the node closes its gate when its presence was not
+// A record with ExpireAfter is a promise: the node closes its gate when its presence was not
 // confirmed for half that time. So a leader may ignore the record once the presence has been
 // missing for all of that time. The leader measures by its own clock, from its first snapshot
 // without the presence. It starts again whenever the record was written.
@@ -33,12 +33,12 @@ import (
 // node record was written after the snapshot.
 
 const (
-	// confirmsPerExpiry is how often a presence is confirmed during FenceAfter.
+	// confirmsPerExpiry is how often a presence is confirmed during ExpireAfter.
 	// maxConfirmInterval bounds the time between two confirmations. It is less than the
 	// default TTL, so that the checks in them are all that this sidecar needs.
 	confirmsPerExpiry  = 10
 	maxConfirmInterval = 9 * time.Second
-	// readsPerExpiry is how often the clock is read during FenceAfter, and
+	// readsPerExpiry is how often the clock is read during ExpireAfter, and
 	// maxClockInterval bounds the time between two reads. A single timer would not
 	// do: it stops while the machine is suspended.
 	readsPerExpiry   = 50
@@ -47,7 +47,7 @@ const (
 
 // expireAfter returns how long this node's presence must be missing until
 // leaders ignore its record; 0: they never do.
-func (r *Registrar) expireAfter() time.Duration { return r.cfg.Local.Get().FenceAfter }
+func (r *Registrar) expireAfter() time.Duration { return r.cfg.Local.Get().ExpireAfter }
 
 // confirm remembers when a request was sent that confirmed the presence.
 func (r *Registrar) confirm(sent time.Duration) {
@@ -58,7 +58,7 @@ func (r *Registrar) confirm(sent time.Duration) {
 
 // overdue reports whether the gate must close. It needs mu.
 func (r *Registrar) overdue() bool {
-	return protocol.FenceDue(r.clock.now()-r.confirmed, r.expireAfter())
+	return protocol.Overdue(r.clock.now()-r.confirmed, r.expireAfter())
 }
 
 // publish publishes a new registration. It returns errLate if the presence was
@@ -73,12 +73,12 @@ func (r *Registrar) publish(registration protocol.Registration) error {
 	return nil
 }
 
-// withdraw publishes that the node is not registered. Fenced stays set until the
+// withdraw publishes that the node is not registered. Overdue stays set until the
 // next registration.
 func (r *Registrar) withdraw() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.set(protocol.Registration{Fenced: r.registration.Get().Fenced})
+	r.set(protocol.Registration{Overdue: r.registration.Get().Overdue})
 }
 
 // closeWhenOverdue closes the gate whenever the presence was not confirmed for too
@@ -109,7 +109,7 @@ func (r *Registrar) closeIfOverdue() {
 	if !r.registration.Get().Confirmed || !r.overdue() {
 		return
 	}
-	r.set(protocol.Registration{Fenced: true})
+	r.set(protocol.Registration{Overdue: true})
 	r.cfg.Log.Warn("gate closed: the presence was not confirmed for too long, leaders may ignore this node", "expireAfter", r.expireAfter())
 }
 

@@ -23,7 +23,7 @@ func expiringRegistrar(t *testing.T, client *etcd.Client, after time.Duration) (
 	run(t, presence.Run)
 	r := NewRegistrar(RegistrarConfig{
 		Presence: presence.Lease(), Client: client, BootID: "boot", Fleet: f.Fleet(), Store: f.Store(), Trace: trace.ForTest(t), Log: discard(),
-		Local: event.New(protocol.Local{ID: "me", Version: protocol.Version{Release: rel(t, "1.1.0")}, FenceAfter: after}),
+		Local: event.New(protocol.Local{ID: "me", Version: protocol.Version{Release: rel(t, "1.1.0")}, ExpireAfter: after}),
 	})
 	run(t, r.Run)
 	return r, presence
@@ -37,19 +37,19 @@ func TestRegistrar_closesWhenUnconfirmed(t *testing.T) {
 	proxy := etcdtest.NewProxy(t, server.Addr())
 	r, _ := expiringRegistrar(t, newClient(t, "http://"+proxy.Addr()), 2*time.Second)
 	first := await(t, r.Registration(), "the first registration", confirmed)
-	if got := record(t, raw).Node.FenceAfter; got != 2*time.Second {
+	if got := record(t, raw).Node.ExpireAfter; got != 2*time.Second {
 		t.Errorf("the record expires after %s", got)
 	}
 
 	proxy.Cut(etcdtest.Blackhole)
-	fenced := await(t, r.Registration(), "fenced", func(r protocol.Registration) bool { return r.Fenced })
-	if fenced.Confirmed {
-		t.Errorf("got %+v, want one that is not confirmed", fenced)
+	overdue := await(t, r.Registration(), "overdue", func(r protocol.Registration) bool { return r.Overdue })
+	if overdue.Confirmed {
+		t.Errorf("got %+v, want one that is not confirmed", overdue)
 	}
 	at := put(t, raw, "/elsewhere", nil)
 	proxy.Restore()
 	again := await(t, r.Registration(), "registered again", confirmed)
-	if again.Revision <= at || again.Revision <= first.Revision || again.Fenced {
+	if again.Revision <= at || again.Revision <= first.Revision || again.Overdue {
 		t.Errorf("got %+v, want a registration above revision %d", again, at)
 	}
 	if got := record(t, raw).Revision; got < again.Revision {
@@ -73,14 +73,14 @@ func TestRegistrar_closesWithoutPresence(t *testing.T) {
 	}
 	r := NewRegistrar(RegistrarConfig{
 		Presence: event.New(lease.ID), Client: client, BootID: "boot", Fleet: f.Fleet(), Store: f.Store(), Trace: trace.ForTest(t), Log: discard(),
-		Local: event.New(protocol.Local{ID: "me", Version: protocol.Version{Release: rel(t, "1.1.0")}, FenceAfter: 2 * time.Second}),
+		Local: event.New(protocol.Local{ID: "me", Version: protocol.Version{Release: rel(t, "1.1.0")}, ExpireAfter: 2 * time.Second}),
 	})
 	run(t, r.Run)
 	await(t, r.Registration(), "registered", confirmed)
 	if _, err := raw.Delete(t.Context(), keys.Presence("me")); err != nil {
 		t.Fatal(err)
 	}
-	await(t, r.Registration(), "fenced", func(r protocol.Registration) bool { return r.Fenced })
+	await(t, r.Registration(), "overdue", func(r protocol.Registration) bool { return r.Overdue })
 }
 
 // A presence that was lost and written again counts only after the record was
@@ -114,12 +114,12 @@ func TestRegistrar_repairsExpiry(t *testing.T) {
 	r, _ := expiringRegistrar(t, newClient(t, server.Endpoints()...), time.Minute)
 	first := await(t, r.Registration(), "the first registration", confirmed)
 	n := record(t, raw).Node
-	n.FenceAfter = time.Second
+	n.ExpireAfter = time.Second
 	at := putNode(t, raw, n)
 	await(t, r.Registration(), "registered again", func(r protocol.Registration) bool {
 		return r.Confirmed && r.Revision > first.Revision && r.Revision > at
 	})
-	if got := record(t, raw).Node.FenceAfter; got != time.Minute {
+	if got := record(t, raw).Node.ExpireAfter; got != time.Minute {
 		t.Errorf("the record expires after %s", got)
 	}
 }

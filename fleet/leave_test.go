@@ -36,7 +36,7 @@ func newEphemeral(t *testing.T) *ephemeral {
 	e.end = e.until(e.presence.Run)
 	e.registrar = NewRegistrar(RegistrarConfig{
 		Presence: e.presence.Lease(), Client: e.client, BootID: "boot", Fleet: f.Fleet(), Store: f.Store(), Trace: trace.ForTest(t), Log: discard(),
-		Local: event.New(protocol.Local{ID: "me", Version: protocol.Version{Release: rel(t, "1.1.0")}, FenceAfter: time.Minute, Ephemeral: true}),
+		Local: event.New(protocol.Local{ID: "me", Version: protocol.Version{Release: rel(t, "1.1.0")}, ExpireAfter: time.Minute, Ephemeral: true}),
 	})
 	e.stop = e.until(e.registrar.Run)
 	await(t, e.registrar.Registration(), "registered", confirmed)

@@ -95,7 +95,7 @@ func (l *Leaver) Leave(ctx context.Context, facts protocol.LeaveFacts) {
 		l.cfg.Log.Info("record deleted")
 	case facts.Ephemeral:
 		l.cfg.Log.Warn("record not deleted, leaders wait until it expires",
-			"reason", why, "err", err, "expireAfter", l.cfg.Registrar.cfg.Local.Get().FenceAfter)
+			"reason", why, "err", err, "expireAfter", l.cfg.Registrar.cfg.Local.Get().ExpireAfter)
 	}
 }
 

@@ -241,7 +241,7 @@ func (r *Registrar) write(ctx context.Context, roles protocol.Roles, cordon prot
 		Digest:        local.Digest,
 		Bundle:        local.Bundle,
 		BootID:        r.cfg.BootID,
-		FenceAfter:    local.FenceAfter,
+		ExpireAfter:   local.ExpireAfter,
 		Ephemeral:     local.Ephemeral,
 		Serves:        roles.Controller,
 	}
@@ -271,7 +271,7 @@ func (r *Registrar) keep(ctx context.Context, rewound <-chan struct{}) error {
 	defer stop()
 	for {
 		registration, registrationChanged := r.registration.Load()
-		if registration.Fenced {
+		if registration.Overdue {
 			return nil
 		}
 		_, presenceChanged := r.cfg.Presence.Load()

@@ -36,8 +36,8 @@ func fleetReport(s Snapshot) report.Fleet {
 		n := report.FleetNode{Record: NewRecord(r), Blocks: blocks[r.ID]}
 		n.Problem = s.pasteable(n.Problem)
 		seen := s.Sightings[r.ID]
-		if !r.Alive && r.Node.FenceAfter > 0 && !seen.Alive.IsZero() {
-			n.ExpiresAt = report.At(seen.Alive.Add(r.Node.FenceAfter))
+		if !r.Alive && r.Node.ExpireAfter > 0 && !seen.Alive.IsZero() {
+			n.ExpiresAt = report.At(seen.Alive.Add(r.Node.ExpireAfter))
 		}
 		n.AliveSince, n.ServesSince = report.At(seen.Alive), report.At(seen.Serves)
 		if r.Alive {

@@ -51,7 +51,7 @@ func states(t *testing.T) []state {
 		{"ready", valid},
 		{"starting", protocol.Facts{Local: local}},
 		{"not controller", but(func(f *protocol.Facts) { f.Registration.Controller = false })},
-		{"fenced", but(func(f *protocol.Facts) { f.Registration = protocol.Registration{Fenced: true} })},
+		{"fenced", but(func(f *protocol.Facts) { f.Registration = protocol.Registration{Overdue: true} })},
 		{"services not ready", but(func(f *protocol.Facts) { f.Services = `service "kube-apiserver" is not ready` })},
 		{"not registered", but(func(f *protocol.Facts) { f.Registration = protocol.Registration{} })},
 		{"registered but the status not read since", but(func(f *protocol.Facts) { f.Status = protocol.StatusView{} })},

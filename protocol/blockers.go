@@ -81,7 +81,7 @@ func newerRecords(f Fleet, own Release) []Blocker {
 
 func newerMessage(r *Record) string {
 	var note string
-	if !r.Alive && r.Node.FenceAfter > 0 {
+	if !r.Alive && r.Node.ExpireAfter > 0 {
 		note = fmt.Sprintf(" (it is not alive%s)", r.expiryNote())
 	}
 	return fmt.Sprintf("is registered with release %s%s, and the objects are newer than this leader; start it again, or if it has stopped for good: %s",

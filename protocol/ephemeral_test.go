@@ -62,7 +62,7 @@ func TestDeletionsDue(t *testing.T) {
 		change(ephemeral("alive", after), func(r *Record) { r.Alive = true }),
 		change(ephemeral("corrupt", after), func(r *Record) { r.Problem = "garbage" }),
 		change(ephemeral("member", after), func(r *Record) { r.Node.Roles.Consensus = true }),
-		change(ephemeral("promises-nothing", after), func(r *Record) { r.Node.FenceAfter = 0 }),
+		change(ephemeral("promises-nothing", after), func(r *Record) { r.Node.ExpireAfter = 0 }),
 		change(ephemeral("roleless", after), func(r *Record) { r.Node.Roles.Controller = false }),
 		controller("stays", "1.0.0").gone(after, after),
 		ephemeral("too-soon", after-1),

@@ -8,31 +8,31 @@ import (
 
 // This file implements both sides of docs/protocol-nodes.md#dead-nodes. A sidecar with
 // --expire-dead-nodes=D promises to close its gate if it cannot confirm its presence
-// for half of D (FenceDue). In return a leader may ignore its record after the
+// for half of D (Overdue). In return a leader may ignore its record after the
 // presence was missing for D (Expired).
 
-// FenceDue reports whether a sidecar must close its gate. unconfirmed is the time
-// since it sent the last request that confirmed its presence. Half of fenceAfter
+// Overdue reports whether a sidecar must close its gate. unconfirmed is the time
+// since it sent the last request that confirmed its presence. Half of expireAfter
 // is the limit: clocks may run at different speeds, and a gate needs a moment to
-// close. A fenceAfter of 0 means that leaders never ignore the record.
-func FenceDue(unconfirmed, fenceAfter time.Duration) bool {
-	return fenceAfter > 0 && unconfirmed >= fenceAfter/2
+// close. An expireAfter of 0 means that leaders never ignore the record.
+func Overdue(unconfirmed, expireAfter time.Duration) bool {
+	return expireAfter > 0 && unconfirmed >= expireAfter/2
 }
 
 // Expired reports whether a leader ignores the record. The record's sidecar closed its
 // gate by now, and must write the record before it opens the gate again. A corrupt record
 // promises nothing.
 func (r *Record) Expired() bool {
-	return r.Problem == "" && !r.Alive && r.Node.FenceAfter > 0 && r.Gone >= r.Node.FenceAfter
+	return r.Problem == "" && !r.Alive && r.Node.ExpireAfter > 0 && r.Gone >= r.Node.ExpireAfter
 }
 
 // expiryNote says when the leader stops waiting for a node that is not alive;
 // empty: never.
 func (r *Record) expiryNote() string {
-	if r.Node.FenceAfter <= 0 {
+	if r.Node.ExpireAfter <= 0 {
 		return ""
 	}
-	return fmt.Sprintf(" and is ignored once it has been gone for %s", r.Node.FenceAfter)
+	return fmt.Sprintf(" and is ignored once it has been gone for %s", r.Node.ExpireAfter)
 }
 
 // ignoredNote lists, for people, the nodes that are no blockers only because their

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestFenceDue(t *testing.T) {
+func TestOverdue(t *testing.T) {
 	for _, tc := range []struct {
 		unconfirmed, after time.Duration
 		want               bool
@@ -17,20 +17,20 @@ func TestFenceDue(t *testing.T) {
 		{30 * time.Second, time.Minute, true},
 		{time.Hour, time.Minute, true},
 	} {
-		if got := FenceDue(tc.unconfirmed, tc.after); got != tc.want {
-			t.Errorf("FenceDue(%s, %s): got %t, want %t", tc.unconfirmed, tc.after, got, tc.want)
+		if got := Overdue(tc.unconfirmed, tc.after); got != tc.want {
+			t.Errorf("Overdue(%s, %s): got %t, want %t", tc.unconfirmed, tc.after, got, tc.want)
 		}
 	}
 }
 
 // A sidecar has closed its gate before its record expires, as long as neither of the two
 // clocks runs twice as fast as the other.
-func TestFenceDue_beforeTheRecordExpires(t *testing.T) {
+func TestOverdue_beforeTheRecordExpires(t *testing.T) {
 	const after = time.Minute
 	for gone := time.Duration(0); gone < 2*after; gone += time.Second / 2 {
 		r := controller("n", "1.0.0").gone(after, gone)
 		for _, unconfirmed := range []time.Duration{gone/2 + 1, gone, 2 * gone} {
-			if r.Expired() && !FenceDue(unconfirmed, after) {
+			if r.Expired() && !Overdue(unconfirmed, after) {
 				t.Errorf("gone for %s: expired, and not fenced after %s", gone, unconfirmed)
 			}
 		}

@@ -26,7 +26,7 @@ func controller(id, release string) *Record {
 // These return a changed copy.
 func (r Record) dead() *Record { r.Alive = false; return &r }
 func (r Record) gone(after, gone time.Duration) *Record {
-	r.Alive, r.Node.FenceAfter, r.Gone = false, after, gone
+	r.Alive, r.Node.ExpireAfter, r.Gone = false, after, gone
 	return &r
 }
 

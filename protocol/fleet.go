@@ -45,9 +45,9 @@ type Local struct {
 	// PruneImmediately: removals do not wait for controllers of older releases
 	// (prunePolicy: Immediately; docs/protocol-objects.md#removals).
 	PruneImmediately bool
-	// FenceAfter is how long its presence may be missing before leaders ignore its
+	// ExpireAfter is how long its presence may be missing before leaders ignore its
 	// record (--expire-dead-nodes); 0: they never do (docs/protocol-nodes.md#dead-nodes).
-	FenceAfter time.Duration
+	ExpireAfter time.Duration
 	// Ephemeral: its ID does not return, so its record is deleted after it stops or
 	// expires (--ephemeral; docs/protocol-nodes.md#ephemeral).
 	Ephemeral bool
@@ -68,10 +68,10 @@ type Node struct {
 	BootID        string
 	// Serves: the sidecar registered with the controller role, so its gate may be
 	// open, even if people took the role away afterwards.
-	Serves     bool
-	FenceAfter time.Duration // as in Local
-	Ephemeral  bool          // as in Local
-	Cordon     Cordon        // the zero Cordon: the node is in service
+	Serves      bool
+	ExpireAfter time.Duration // as in Local
+	Ephemeral   bool          // as in Local
+	Cordon      Cordon        // the zero Cordon: the node is in service
 }
 
 // Record is a node record as read from its key, together with its presence.

@@ -26,7 +26,7 @@ func TestJudge_override(t *testing.T) {
 		{Reached: true},
 		{Reached: true, Services: "not yet", Registration: registered},
 		{Reached: true, Registration: Registration{Confirmed: true}},
-		{Reached: true, Registration: Registration{Fenced: true}},
+		{Reached: true, Registration: Registration{Overdue: true}},
 		{Reached: true, Registration: cordoned},
 		{Reached: true, APIServer: "another kube-apiserver"},
 		{Reached: true, Registration: registered, Status: StatusView{Kind: StatusAbsent}},
@@ -65,7 +65,7 @@ func TestJudge_override(t *testing.T) {
 func TestJudge_overrideWithoutServices(t *testing.T) {
 	for _, f := range []Facts{
 		{Services: "not yet"},
-		{Services: "not yet", Reached: true, Registration: Registration{Fenced: true}},
+		{Services: "not yet", Reached: true, Registration: Registration{Overdue: true}},
 	} {
 		f.Override = Override{Until: time.Unix(1e9, 0)}
 		if got := Judge(f); got.Ready || got.Reason != ServicesNotReady || !strings.Contains(got.Message, "not yet; the override does not open") {

@@ -9,7 +9,7 @@ func RecordMatches(r Record, local Local, bootID string) bool {
 		r.Node.Version == local.Version &&
 		r.Node.MinReconciler == local.Constraints.MinReconciler &&
 		r.Node.BootID == bootID &&
-		r.Node.FenceAfter == local.FenceAfter &&
+		r.Node.ExpireAfter == local.ExpireAfter &&
 		r.Node.Ephemeral == local.Ephemeral &&
 		r.Node.Serves == r.Node.Roles.Controller
 }

@@ -27,7 +27,7 @@ func TestMustRegister(t *testing.T) {
 		{"missing", false, Record{}, true},
 		{"another release", true, next(func(r *Record) { r.Node.Version = ver("1.2.0") }), true},
 		{"another constraint", true, next(func(r *Record) { r.Node.MinReconciler = rel("0.9.0") }), true},
-		{"another promise", true, next(func(r *Record) { r.Node.FenceAfter = time.Minute }), true},
+		{"another promise", true, next(func(r *Record) { r.Node.ExpireAfter = time.Minute }), true},
 		{"another mark", true, next(func(r *Record) { r.Node.Ephemeral = true }), true},
 		{"another boot", true, next(func(r *Record) { r.Node.BootID = "other" }), true},
 		{"the role taken away", true, next(func(r *Record) { r.Node.Roles.Controller = false }), true},

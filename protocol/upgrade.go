@@ -99,7 +99,7 @@ func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 // missing reports whether a node whose gate may open is not alive, and people must do
 // something about it: the leader deletes the record of an ephemeral one.
 func (r *Record) missing() bool {
-	deleted := r.Node.Ephemeral && r.Node.FenceAfter > 0 && deletable(r.Node.Roles)
+	deleted := r.Node.Ephemeral && r.Node.ExpireAfter > 0 && deletable(r.Node.Roles)
 	return r.Problem == "" && r.MayServe() && !r.Alive && !deleted
 }
 

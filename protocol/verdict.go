@@ -35,10 +35,10 @@ type Registration struct {
 	// Rewinds is how often the store went back before that write. A status of
 	// another history of the store does not count (docs/protocol-nodes.md#went-back).
 	Rewinds int
-	// Fenced: the presence was not confirmed for so long that leaders may soon
+	// Overdue: the presence was not confirmed for so long that leaders may soon
 	// ignore the record. It lasts until the record is written again, and is never
 	// true together with Confirmed (docs/protocol-nodes.md#dead-nodes).
-	Fenced bool
+	Overdue bool
 }
 
 // Verdict is the gate's answer. The zero value is not ready, without a reason.
@@ -65,10 +65,10 @@ func judge(f Facts) Verdict {
 	case !f.Reached:
 		return Verdict{Reason: Starting, Message: "etcd has not been reached yet"}
 	// Before the record counts for anything: leaders may ignore it already.
-	case f.Registration.Fenced:
+	case f.Registration.Overdue:
 		return Verdict{Reason: Fenced, Message: fmt.Sprintf(
 			"this node's presence has not been confirmed for %s, and leaders ignore its record after %s; %s",
-			f.Local.FenceAfter/2, f.Local.FenceAfter, RegistersAgain)}
+			f.Local.ExpireAfter/2, f.Local.ExpireAfter, RegistersAgain)}
 	// Before the services, which a node without the role does not start: it would wait for them for ever.
 	case f.Registration.Confirmed && !f.Registration.Controller:
 		return Verdict{Reason: NotController, Message: fmt.Sprintf(

@@ -26,11 +26,11 @@ func TestJudge(t *testing.T) {
 		{"services win over the kube-apiserver", with(func(f *Facts) {
 			f.Registration, f.APIServer, f.Services = Registration{}, "another", "a service is not ready"
 		}), ServicesNotReady},
-		{"fenced wins over the kube-apiserver", with(func(f *Facts) { f.Registration, f.APIServer = Registration{Fenced: true}, "another" }), Fenced},
+		{"fenced wins over the kube-apiserver", with(func(f *Facts) { f.Registration, f.APIServer = Registration{Overdue: true}, "another" }), Fenced},
 		{"not registered wins over the role", with(func(f *Facts) { f.Registration.Confirmed, f.Registration.Controller = false, false }), NotRegistered},
-		{"fenced", with(func(f *Facts) { f.Registration = Registration{Fenced: true} }), Fenced},
-		{"fenced though it served", with(func(f *Facts) { f.Registration, f.Served = Registration{Fenced: true}, true }), Fenced},
-		{"stopping while fenced", with(func(f *Facts) { f.Registration, f.Stopping = Registration{Fenced: true}, true }), ShuttingDown},
+		{"fenced", with(func(f *Facts) { f.Registration = Registration{Overdue: true} }), Fenced},
+		{"fenced though it served", with(func(f *Facts) { f.Registration, f.Served = Registration{Overdue: true}, true }), Fenced},
+		{"stopping while fenced", with(func(f *Facts) { f.Registration, f.Stopping = Registration{Overdue: true}, true }), ShuttingDown},
 		{"no role", with(func(f *Facts) { f.Registration.Controller = false }), NotController},
 		{"status not read since the registration", with(func(f *Facts) { f.Status = StatusView{} }), NotRegistered},
 		{"not even where it served before", with(func(f *Facts) { f.Status, f.Served = StatusView{}, true }), NotRegistered},

@@ -75,7 +75,7 @@ func TestGate_fenced(t *testing.T) {
 	w.put("1.1.0", "1.0.0")
 	w.register()
 	w.await(protocol.Ready)
-	w.registration.Set(protocol.Registration{Fenced: true})
+	w.registration.Set(protocol.Registration{Overdue: true})
 	w.await(protocol.Fenced)
 	// A status that admits the node does not open the gate.
 	at := w.put("1.1.0", "0.9.0")

@@ -14,7 +14,7 @@ func deletes(t *testing.T) []Event {
 	t.Helper()
 	s := newScript(t)
 	expired := protocol.Record{ID: "pod", Revision: 9, Gone: time.Minute, Node: protocol.Node{
-		ID: "pod", Version: local.Version, Roles: protocol.Roles{Controller: true}, FenceAfter: time.Minute, Ephemeral: true,
+		ID: "pod", Version: local.Version, Roles: protocol.Roles{Controller: true}, ExpireAfter: time.Minute, Ephemeral: true,
 	}}
 	s.input.Fleet.Records = append(s.input.Fleet.Records, &expired)
 	s.round(protocol.StepSurvey)

@@ -147,7 +147,7 @@ func (n *Node) Published(p *Published) error {
 		return nil
 	case !n.wrote:
 		return fmt.Errorf("it publishes %+v, and has not written its record since it withdrew", r)
-	case r.Fenced || r.Revision != n.last.Revision || r.Controller != n.last.Node.Roles.Controller || r.Cordon != n.last.Node.Cordon:
+	case r.Overdue || r.Revision != n.last.Revision || r.Controller != n.last.Node.Roles.Controller || r.Cordon != n.last.Node.Cordon:
 		return fmt.Errorf("it publishes %+v, and its record is of revision %d, controller=%t, cordon %+v",
 			r, n.last.Revision, n.last.Node.Roles.Controller, n.last.Node.Cordon)
 	}

@@ -106,7 +106,7 @@ func (p *parts) openFiles() error {
 		p.log.Warn("others can change the bundle, and with it what this sidecar writes into the cluster", "problem", problem)
 	}
 	p.bundle = bundle.NewCurrent(p.cfg.Bundle, b, protocol.Local{
-		ID: p.cfg.NodeID, FenceAfter: p.cfg.ExpireDeadNodes, EtcdElectionTimeout: p.cfg.EtcdElectionTimeout, Ephemeral: p.cfg.Ephemeral,
+		ID: p.cfg.NodeID, ExpireAfter: p.cfg.ExpireDeadNodes, EtcdElectionTimeout: p.cfg.EtcdElectionTimeout, Ephemeral: p.cfg.Ephemeral,
 	}, p.log)
 	p.overrides = status.NewOverrides(p.cfg.OverrideFile, p.log)
 	p.kubeconfig, err = kubeconfig.Open(p.cfg.Kubeconfig, kubeconfig.Local, p.log.With("worker", "kubeconfig"))

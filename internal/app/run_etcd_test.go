@@ -92,7 +92,7 @@ func TestRun_fences(t *testing.T) {
 	server, _, api := ledByNewer(t)
 	proxy := etcdtest.NewProxy(t, server.Addr())
 	s := start(t, configure(t, "http://"+proxy.Addr(), api), func(p *parts) {
-		event.Update(p.bundle.Local(), func(l protocol.Local) protocol.Local { l.FenceAfter = 2 * time.Second; return l })
+		event.Update(p.bundle.Local(), func(l protocol.Local) protocol.Local { l.ExpireAfter = 2 * time.Second; return l })
 	})
 	s.awaitReason(protocol.Ready)
 	first := s.parts.roles.Registrar().Registration().Get().Revision

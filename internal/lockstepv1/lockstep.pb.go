@@ -1012,7 +1012,7 @@ type NodeStatus struct {
 	Address                  string                 `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
 	BundleDigest             string                 `protobuf:"bytes,4,opt,name=bundle_digest,json=bundleDigest,proto3" json:"bundle_digest,omitempty"`
 	BootId                   string                 `protobuf:"bytes,5,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
-	FenceAfter               *durationpb.Duration   `protobuf:"bytes,6,opt,name=fence_after,json=fenceAfter,proto3" json:"fence_after,omitempty"`
+	ExpireAfter              *durationpb.Duration   `protobuf:"bytes,6,opt,name=expire_after,json=expireAfter,proto3" json:"expire_after,omitempty"`
 	// The sidecar registered with the controller role, so the gate may be open. If
 	// people take the role away, it stays true until the sidecar has registered
 	// without the role.
@@ -1091,9 +1091,9 @@ func (x *NodeStatus) GetBootId() string {
 	return ""
 }
 
-func (x *NodeStatus) GetFenceAfter() *durationpb.Duration {
+func (x *NodeStatus) GetExpireAfter() *durationpb.Duration {
 	if x != nil {
-		return x.FenceAfter
+		return x.ExpireAfter
 	}
 	return nil
 }
@@ -2004,16 +2004,15 @@ const file_lockstep_proto_rawDesc = "" +
 	"\x10consensus_member\x18\x03 \x01(\v2\x1c.lockstep.v1.ConsensusMemberR\x0fconsensusMember\"\x16\n" +
 	"\x14KubernetesController\"\x12\n" +
 	"\x10KubernetesWorker\"\x11\n" +
-	"\x0fConsensusMember\"\xf2\x02\n" +
+	"\x0fConsensusMember\"\xf4\x02\n" +
 	"\n" +
 	"NodeStatus\x12.\n" +
 	"\aversion\x18\x01 \x01(\v2\x14.lockstep.v1.VersionR\aversion\x12R\n" +
 	"\x1aminimum_reconciler_release\x18\x02 \x01(\v2\x14.lockstep.v1.ReleaseR\x18minimumReconcilerRelease\x12\x18\n" +
 	"\aaddress\x18\x03 \x01(\tR\aaddress\x12#\n" +
 	"\rbundle_digest\x18\x04 \x01(\tR\fbundleDigest\x12\x17\n" +
-	"\aboot_id\x18\x05 \x01(\tR\x06bootId\x12:\n" +
-	"\vfence_after\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"fenceAfter\x12\x16\n" +
+	"\aboot_id\x18\x05 \x01(\tR\x06bootId\x12<\n" +
+	"\fexpire_after\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\vexpireAfter\x12\x16\n" +
 	"\x06serves\x18\a \x01(\bR\x06serves\x12\x1c\n" +
 	"\tephemeral\x18\b \x01(\bR\tephemeral\x12\x16\n" +
 	"\x06bundle\x18\t \x01(\tR\x06bundle\"\x17\n" +
@@ -2158,7 +2157,7 @@ var file_lockstep_proto_depIdxs = []int32{
 	14, // 20: lockstep.v1.Roles.consensus_member:type_name -> lockstep.v1.ConsensusMember
 	2,  // 21: lockstep.v1.NodeStatus.version:type_name -> lockstep.v1.Version
 	1,  // 22: lockstep.v1.NodeStatus.minimum_reconciler_release:type_name -> lockstep.v1.Release
-	27, // 23: lockstep.v1.NodeStatus.fence_after:type_name -> google.protobuf.Duration
+	27, // 23: lockstep.v1.NodeStatus.expire_after:type_name -> google.protobuf.Duration
 	26, // 24: lockstep.v1.Presence.since:type_name -> google.protobuf.Timestamp
 	19, // 25: lockstep.v1.Presence.warnings:type_name -> lockstep.v1.Warning
 	18, // 26: lockstep.v1.Presence.endpoint:type_name -> lockstep.v1.Endpoint

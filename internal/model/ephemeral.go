@@ -101,7 +101,7 @@ func (t *transition) giveUp(i int) bool {
 // end ends a sidecar gracefully: it revokes the lease of its presence.
 func (t *transition) end(i int) {
 	n := &t.state.nodes[i]
-	n.run, n.registered, n.alive, n.fenced, n.leaving = 0, false, false, false, notLeaving
+	n.run, n.registered, n.alive, n.overdue, n.leaving = 0, false, false, false, notLeaving
 }
 
 // chooseDeletions is the part of a leader's round that decides which records to
@@ -113,7 +113,7 @@ func (t *transition) chooseDeletions(l int) (changed bool) {
 	f := t.cfg.fleetSeenBy(t.state, l)
 	if !t.cfg.holds(deletesExpired) {
 		for k := range f.Records {
-			f.Records[k].Gone = t.cfg.fenceAfter()
+			f.Records[k].Gone = t.cfg.expireAfter()
 		}
 	}
 	due := protocol.DeletionsDue(f, nodeID(int(t.state.leaders[l].node)))

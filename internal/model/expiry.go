@@ -11,9 +11,9 @@ import (
 // sidecar of that record closes its gate after half of it. So the leader's wait
 // ends only after the gate is closed.
 
-// fenceAfter is the expiry time in every record. How long it is makes no
+// expireAfter is the expiry time in every record. How long it is makes no
 // difference.
-func (c *Config) fenceAfter() time.Duration {
+func (c *Config) expireAfter() time.Duration {
 	if c.Expire {
 		return time.Second
 	}
@@ -33,7 +33,7 @@ func (c *Config) fleetSeenBy(st *state, l int) protocol.Fleet {
 			continue
 		}
 		if !n.alive && n.expired&bit(l) != 0 {
-			f.Records[k].Gone = c.fenceAfter()
+			f.Records[k].Gone = c.expireAfter()
 		}
 		k++
 	}
@@ -100,7 +100,7 @@ func (t *transition) expireRecord(i, l int) bool {
 	if !t.cfg.holds(announced) && n.absent&bit(l) == 0 {
 		return false
 	}
-	closed := n.run == 0 || !n.registered || n.fenced
+	closed := n.run == 0 || !n.registered || n.overdue
 	if !closed && t.cfg.holds(selfFencing) && n.confirmed&bit(l) == 0 {
 		return false
 	}
@@ -109,14 +109,14 @@ func (t *transition) expireRecord(i, l int) bool {
 	return true
 }
 
-// fence closes the gate of a node that could not confirm its presence.
-func (t *transition) fence(i int) bool {
+// closeOverdue closes the gate of a node that could not confirm its presence.
+func (t *transition) closeOverdue(i int) bool {
 	n := &t.state.nodes[i]
-	if n.run == 0 || n.alive || n.fenced || !n.registered {
+	if n.run == 0 || n.alive || n.overdue || !n.registered {
 		return false
 	}
-	n.fenced, n.ready, n.staleRead = true, false, false
-	if t.cfg.holds(fencedRegisters) {
+	n.overdue, n.ready, n.staleRead = true, false, false
+	if t.cfg.holds(overdueRegisters) {
 		n.registered = false
 	}
 	t.say("%s cannot confirm its presence for half of its expiry time, and closes its gate", t.name(i))
@@ -130,7 +130,7 @@ func (t *transition) announce(i int) {
 	if !t.cfg.Expire || !n.registered || n.record != n.run || n.roleless != n.plain {
 		return
 	}
-	n.fenced = false
+	n.overdue = false
 	if t.cfg.holds(announced) {
 		t.say("  and writes its record")
 		t.putRecord(i, n.run)

@@ -53,7 +53,7 @@ func (t *transition) kill(i int) bool {
 	}
 	t.say("%s is killed", t.name(i))
 	t.dropLeadership(i)
-	n.run, n.registered, n.ready, n.staleRead, n.fenced = 0, false, false, false, false
+	n.run, n.registered, n.ready, n.staleRead, n.overdue = 0, false, false, false, false
 	n.leaving = notLeaving
 	n.services.held, n.services.wanted = false, unknown
 	n.unusable, n.rewound, n.behind = false, false, false

@@ -210,8 +210,8 @@ func expiryMutations() []mutation {
 			two(selfFencing, 1, 2).expiring().asking("Compatible"), 0,
 		},
 		{
-			"fenced-registers", "A gate that was fenced must not open on an older status: only a status that is read after another registration counts.",
-			two(fencedRegisters, 1, 2).expiring().fine().changes(1).asking("Compatible"), 0,
+			"overdue-registers", "A gate that closed as overdue must not open on an older status: only a status that is read after another registration counts.",
+			two(overdueRegisters, 1, 2).expiring().fine().changes(1).asking("Compatible"), 0,
 		},
 		{
 			"announced", "A presence that returns and expires between two rounds of the leader restarts the node's clock, but not the leader's, unless the record is written in between.",

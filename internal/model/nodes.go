@@ -19,7 +19,7 @@ func (t *transition) start(i int, content uint8) bool {
 		t.state.changes--
 	}
 	t.stepDown(i)
-	n.run, n.registered, n.ready, n.staleRead, n.alive, n.fenced = content, false, false, false, true, false
+	n.run, n.registered, n.ready, n.staleRead, n.alive, n.overdue = content, false, false, false, true, false
 	n.unusable, n.withdrawn, n.rewound, n.behind, n.obeys = false, false, false, false, false
 	n.services.held, n.services.wanted = t.cfg.Services, unknown
 	t.say("%s is started with %s", t.name(i), t.contentText(content))
@@ -59,7 +59,7 @@ func (t *transition) register(i int) bool {
 	}
 	t.putRecord(i, n.run)
 	n.serves, n.plain = !n.roleless, n.roleless
-	n.registered, n.staleRead, n.fenced, n.obeys = true, false, false, n.cordoned
+	n.registered, n.staleRead, n.overdue, n.obeys = true, false, false, n.cordoned
 	if t.cfg.holds(registerFirst) {
 		n.ready = false
 	}
@@ -89,7 +89,7 @@ func (t *transition) putRecord(i int, content uint8) {
 // registration or by its watch.
 func (t *transition) read(i int) bool {
 	n := &t.state.nodes[i]
-	if t.cfg.Coarse || n.run == 0 || n.fenced || n.leaving != notLeaving || t.cfg.holds(registerFirst) && !n.registered {
+	if t.cfg.Coarse || n.run == 0 || n.overdue || n.leaving != notLeaving || t.cfg.holds(registerFirst) && !n.registered {
 		return false
 	}
 	v := t.verdict(i, t.state.status)
@@ -106,7 +106,7 @@ func (t *transition) read(i int) bool {
 // see yet and that admits it.
 func (t *transition) readStale(i int) bool {
 	n := &t.state.nodes[i]
-	if !n.staleRead || n.fenced || t.withheld(i) != "" {
+	if !n.staleRead || n.overdue || t.withheld(i) != "" {
 		return false
 	}
 	n.ready, n.staleRead = true, false

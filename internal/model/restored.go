@@ -91,7 +91,7 @@ func (t *transition) noticeRestore(i int) bool {
 	}
 	n.behind = false
 	if t.cfg.holds(restoreRegisters) {
-		n.registered, n.ready, n.staleRead, n.fenced = false, false, false, false
+		n.registered, n.ready, n.staleRead, n.overdue = false, false, false, false
 	}
 	t.say("%s notices that etcd went back", t.name(i))
 	return true

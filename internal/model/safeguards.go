@@ -73,8 +73,8 @@ const (
 	// A gate closes before leaders may ignore the expired record of its node
 	// (docs/protocol-nodes.md#dead-nodes).
 	selfFencing
-	// A gate that was fenced opens only after another registration.
-	fencedRegisters
+	// A gate that closed as overdue opens only after another registration.
+	overdueRegisters
 	// A presence that was written again counts only once the record was written
 	// after it.
 	announced

@@ -339,7 +339,7 @@ func expiryFaults() int {
 	return 1
 }
 
-// wantExpiry checks that nodes were fenced, and that leaders waited for them.
+// wantExpiry checks that gates closed as overdue, and that leaders waited for them.
 func wantExpiry(t *testing.T, c counts) {
 	t.Helper()
 	wantMoves(moveFence, moveExpireRecord)(t, c)

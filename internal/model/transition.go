@@ -74,7 +74,7 @@ func (t *transition) apply(m move) bool {
 func (t *transition) readAll() {
 	for i := range t.cfg.Nodes {
 		n := &t.state.nodes[i]
-		if n.run == 0 || n.ready || n.fenced || n.leaving != notLeaving || t.withheld(i) != "" ||
+		if n.run == 0 || n.ready || n.overdue || n.leaving != notLeaving || t.withheld(i) != "" ||
 			t.cfg.holds(registerFirst) && !n.registered {
 			continue
 		}
@@ -107,7 +107,7 @@ func (t *transition) nodeMove(m move) bool {
 	case moveRemove:
 		return t.remove(i)
 	case moveFence:
-		return t.fence(i)
+		return t.closeOverdue(i)
 	case moveStop:
 		return t.beginStop(i)
 	case moveStopAPI:

@@ -12,7 +12,7 @@ func (c *Config) local(st *state, i int) protocol.Local {
 	content := c.content(entry{content: st.nodes[i].run})
 	return protocol.Local{
 		ID: nodeID(i), Version: protocol.Version{Release: content.Release},
-		Constraints: content.Constraints, Digest: content.Digest, FenceAfter: c.fenceAfter(), Ephemeral: c.Ephemeral,
+		Constraints: content.Constraints, Digest: content.Digest, ExpireAfter: c.expireAfter(), Ephemeral: c.Ephemeral,
 		PruneImmediately: c.Immediately, Bundle: content.Bundle,
 	}
 }
@@ -72,7 +72,7 @@ func (c *Config) recordedNode(i int, content uint8) protocol.Node {
 	p := c.content(entry{content: content})
 	return protocol.Node{
 		ID: nodeID(i), Version: protocol.Version{Release: p.Release},
-		MinReconciler: p.Constraints.MinReconciler, Digest: p.Digest, FenceAfter: c.fenceAfter(), Ephemeral: c.Ephemeral,
+		MinReconciler: p.Constraints.MinReconciler, Digest: p.Digest, ExpireAfter: c.expireAfter(), Ephemeral: c.Ephemeral,
 		Bundle: p.Bundle,
 	}
 }

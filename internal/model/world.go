@@ -47,7 +47,7 @@ type node struct {
 	roleless bool // the record is without the controller role
 	plain    bool // the sidecar registered without the role, so its gate is closed
 
-	fenced bool // its gate is closed, since its presence was not confirmed for too long
+	overdue bool // its gate is closed, since its presence was not confirmed for too long
 	// The counts of leaders: one bit for each place in state.leaders.
 	absent    uint8 // the leader saw that the presence is missing; kept only without the safeguard announced
 	confirmed uint8 // the presence was confirmed since then, and the leader did not see it

@@ -27,7 +27,7 @@ Unfinished : all live nodes have the bundle, and the objects are still not at it
 `},
 		{"a dead node that may be passed over", Input{Fleet: with(three(), 2, func(r *protocol.Record) {
 			dead(r)
-			r.Node.FenceAfter = 10 * time.Minute
+			r.Node.ExpireAfter = 10 * time.Minute
 		}), Status: doneAt("1.0.0", "0.0.0"), Bundle: bundleOf("1.1.0", "1.0.0", "1.1.0")}, `
 upgrade a: [b] then [a b], DONE 1.0.0 min 0.0.0, a leads, waits for b
 upgrade b: [a] then [a b], DONE 1.1.0 min 1.1.0, a leads

@@ -215,13 +215,13 @@ func (s *simulation) expireBlockers(step protocol.Step) bool {
 	expired := false
 	for _, b := range step.Blockers {
 		r, registered := s.fleet.Record(b.Node)
-		if !registered || !s.gates[b.Node].wasDead || r.Alive || r.Problem != "" || r.Node.FenceAfter <= 0 || r.Expired() {
+		if !registered || !s.gates[b.Node].wasDead || r.Alive || r.Problem != "" || r.Node.ExpireAfter <= 0 || r.Expired() {
 			continue
 		}
 		expired = true
-		s.report("the leader ignores %s once it has been gone for %s", r.ID, r.Node.FenceAfter)
+		s.report("the leader ignores %s once it has been gone for %s", r.ID, r.Node.ExpireAfter)
 		i := slices.IndexFunc(s.fleet.Records, func(o *protocol.Record) bool { return o.ID == r.ID })
-		s.fleet.Records[i].Gone = r.Node.FenceAfter
+		s.fleet.Records[i].Gone = r.Node.ExpireAfter
 	}
 	return expired
 }
@@ -245,7 +245,7 @@ func (s *simulation) report(format string, args ...any) {
 // local describes the sidecar of a record.
 func (s *simulation) local(r *protocol.Record) protocol.Local {
 	out := protocol.Local{
-		ID: r.ID, Version: r.Node.Version, Digest: r.Node.Digest, Bundle: r.Node.Bundle, FenceAfter: r.Node.FenceAfter, Epoch: s.epoch,
+		ID: r.ID, Version: r.Node.Version, Digest: r.Node.Digest, Bundle: r.Node.Bundle, ExpireAfter: r.Node.ExpireAfter, Epoch: s.epoch,
 		Constraints: protocol.Constraints{MinReconciler: r.Node.MinReconciler, MinApiserver: s.minApiserver(r)},
 	}
 	if r.Node.Digest == s.in.Bundle.Digest {

@@ -83,7 +83,7 @@ func (c *Current) loaded(b *Bundle, err error) {
 // on describes a node while it runs with b.
 func (b *Bundle) on(node protocol.Local) protocol.Local {
 	local := b.Local()
-	local.ID, local.FenceAfter, local.Ephemeral = node.ID, node.FenceAfter, node.Ephemeral
+	local.ID, local.ExpireAfter, local.Ephemeral = node.ID, node.ExpireAfter, node.Ephemeral
 	local.EtcdElectionTimeout = node.EtcdElectionTimeout
 	return local
 }

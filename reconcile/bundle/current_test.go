@@ -33,14 +33,14 @@ func TestCurrent_Local(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node := protocol.Local{ID: "me", FenceAfter: time.Hour, EtcdElectionTimeout: 5 * time.Second, Ephemeral: true}
+	node := protocol.Local{ID: "me", ExpireAfter: time.Hour, EtcdElectionTimeout: 5 * time.Second, Ephemeral: true}
 	c := NewCurrent(BuiltinName, b, node, slog.New(slog.DiscardHandler))
 	next := *b
 	next.Digest = "sha256:other"
 	for _, used := range []*Bundle{b, &next} {
 		c.loaded(used, nil)
 		got := c.Local().Get()
-		if got.ID != "me" || got.FenceAfter != time.Hour || got.EtcdElectionTimeout != 5*time.Second || !got.Ephemeral || got.Digest != used.Digest {
+		if got.ID != "me" || got.ExpireAfter != time.Hour || got.EtcdElectionTimeout != 5*time.Second || !got.Ephemeral || got.Digest != used.Digest {
 			t.Errorf("got %+v", got)
 		}
 	}

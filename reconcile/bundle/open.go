@@ -23,7 +23,7 @@ func Open(dir string) (*Bundle, error) {
 	return Load(dir)
 }
 
-// Local describes a node that runs with the bundle: everything but its ID and FenceAfter.
+// Local describes a node that runs with the bundle: everything but its ID and ExpireAfter.
 func (b *Bundle) Local() protocol.Local {
 	return protocol.Local{
 		Version: b.Version, Constraints: b.Constraints, Digest: b.Digest, Bundle: b.Name, APIServer: b.APIServer,

@@ -239,7 +239,7 @@ func (r *recorder) decodeRecord(kv *mvccpb.KeyValue, gone bool) *judge.Record {
 	one := fleet.Decode(r.keys, etcd.Listing{KVs: []*etcd.KV{new(etcd.NewKV(kv))}}, etcd.Listing{}).Records[0]
 	out.Corrupt = one.Problem != ""
 	out.Release, out.M = one.Node.Version.Release, one.Node.MinReconciler
-	out.Controller, out.Serves, out.ExpireAfter = one.Node.Roles.Controller, one.Node.Serves, one.Node.FenceAfter
+	out.Controller, out.Serves, out.ExpireAfter = one.Node.Roles.Controller, one.Node.Serves, one.Node.ExpireAfter
 	out.Member, out.Ephemeral = one.Node.Roles.Consensus, one.Node.Ephemeral
 	return out
 }
