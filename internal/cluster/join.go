@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/allowance"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
@@ -18,6 +20,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/cluster/token"
 	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // joinSteps bring this node into the cluster of other nodes (docs/clusters.md#join).
@@ -169,7 +172,7 @@ func startJoinedMember(ctx context.Context, f *flow) error {
 		}
 	}
 	if len(others) > 0 { // else others are from the list on the disk, if there is one
-		f.shared.change(func(*Membership) { f.shared.others = others })
+		f.shared.setOthers(others)
 	}
 	return f.startMember(ctx, member.Spec{InitialCluster: f.initialCluster(), Existing: true, Patience: patience})
 }
@@ -258,8 +261,8 @@ func (f *flow) initialCluster() string {
 // voterPause is the time between two questions whether this member votes.
 const voterPause = 100 * time.Millisecond
 
-// awaitVoter waits, without a limit, until the sidecar of etcd's leader makes this
-// member a voter.
+// awaitVoter waits, without a limit, until the sidecar beside etcd's leader, or one in its place,
+// makes this member a voter.
 func awaitVoter(ctx context.Context, f *flow) error {
 	began := time.Now()
 	for {
@@ -268,7 +271,7 @@ func awaitVoter(ctx context.Context, f *flow) error {
 		case err == nil && !status.Learner && status.Leader != 0:
 			return nil
 		case time.Since(began) > startPatience:
-			f.show("this member receives the data and does not vote yet; the sidecar on the node of etcd's leader decides")
+			f.show(waitsForVote(status.Leader, f.joining))
 		}
 		select {
 		case <-f.current().done:
@@ -279,6 +282,16 @@ func awaitVoter(ctx context.Context, f *flow) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// waitsForVote says which sidecar a learner waits for. leader is the ID of etcd's leader; 0: not known.
+func waitsForVote(leader uint64, members []etcd.Member) string {
+	which := "the sidecar beside etcd's leader"
+	if i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.ID == leader && m.Name != "" }); i >= 0 {
+		which = fmt.Sprintf("the sidecar of node %q, beside etcd's leader,", members[i].Name)
+	}
+	return fmt.Sprintf("this member receives the data and does not vote yet; %s asks for its vote once it has the data, or %s later the sidecar of another voter; "+
+		"if this lasts, check that these sidecars run", which, membership.StandInAfter)
 }
 
 // leftBehind is called when the cluster removed this member before it voted. The next

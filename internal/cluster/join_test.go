@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/cluster/enrol"
 	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
@@ -57,5 +59,15 @@ func TestEnrolled_asAnother(t *testing.T) {
 	}
 	if f.marker.MemberID != "a2" || d.marker.MemberID != "a2" {
 		t.Errorf("got %+v, and on the disk %+v", f.marker, d.marker)
+	}
+}
+
+// A learner that waits for its vote names the node whose sidecar asks for it.
+func TestWaitsForVote(t *testing.T) {
+	members := []etcd.Member{{ID: 0xa1, Name: "a"}, {ID: 0xa2}}
+	for leader, want := range map[uint64]string{0xa1: `node "a"`, 0xa2: "beside etcd's leader", 0: "beside etcd's leader"} {
+		if got := waitsForVote(leader, members); !strings.Contains(got, want) || !strings.Contains(got, "10s") {
+			t.Errorf("the leader %x: got %s", leader, got)
+		}
 	}
 }

@@ -90,9 +90,12 @@ func (s *sharer) alsoAsk(url string) { s.change(func(*Membership) { s.reserve = 
 // list uses a new list of the members.
 func (s *sharer) list(all []members.Member) {
 	if len(all) > 0 {
-		s.change(func(*Membership) { s.others = members.Endpoints(s.node, all) })
+		s.setOthers(members.Endpoints(s.node, all))
 	}
 }
+
+// setOthers makes these the other known servers.
+func (s *sharer) setOthers(urls []string) { s.change(func(*Membership) { s.others = urls }) }
 
 // change runs do under mu, and then publishes the new membership.
 func (s *sharer) change(do func(*Membership)) {

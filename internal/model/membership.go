@@ -21,7 +21,7 @@ type MembersConfig struct {
 	Down    int  // how many of them are off for good
 	Spare   int  // more nodes, without a member at first
 	Changes int  // how often people change a role or remove a member
-	Faults  int  // how often a node is powered off, or a learner makes no progress
+	Faults  int  // how often a node is powered off, a learner makes no progress, or a request is carried out late
 	Shared  bool // people gave the nodes without a member the same address
 	// Joins: the nodes without a member are new, and join.
 	Joins    bool
@@ -237,6 +237,7 @@ const (
 	memberAsk
 	memberStep
 	memberPromote
+	memberPromoteLate
 	memberEvict
 	memberLand
 	memberNotice
@@ -277,6 +278,8 @@ func (s *memberState) apply(cfg *MembersConfig, m memberMove, i int) string {
 		}
 	case memberPromote:
 		return s.keepLearner(cfg, i, 0)
+	case memberPromoteLate:
+		return s.promoteLate(i)
 	case memberEvict:
 		return s.keepLearner(cfg, i, learnerPatience)
 	case memberJoin:

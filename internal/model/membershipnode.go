@@ -193,13 +193,14 @@ var (
 const learnerPatience = time.Second
 
 // keepLearner lets the sidecar beside etcd's leader take the next step about a learner, which
-// made no progress for as long as idle.
+// made no progress for as long as idle. The sidecar of another voter, which acts in its place, takes
+// no other step.
 func (s *memberState) keepLearner(cfg *MembersConfig, i int, idle time.Duration) string {
 	n := &s.nodes[i]
 	if n.listed != membership.ListedLearner || !s.quorate() {
 		return ""
 	}
-	f := membership.LearnerFacts{Leaving: n.decided, Index: 1, Idle: idle, Patience: learnerPatience}
+	f := membership.LearnerFacts{Leads: true, Leaving: n.decided, Index: 1, Idle: idle, Patience: learnerPatience}
 	if n.runs && n.data == currentData || cfg.Off&learnerInSync != 0 {
 		f.Answers, f.Applied = true, 1
 	}
@@ -225,6 +226,18 @@ func (s *memberState) keepLearner(cfg *MembersConfig, i int, idle time.Duration)
 	default:
 	}
 	return ""
+}
+
+// promoteLate carries out a promotion that was sent before the learner's removal was decided. Two
+// sidecars may act on a learner at the same moment: beside etcd's leader of before, or in its place.
+func (s *memberState) promoteLate(i int) string {
+	n := &s.nodes[i]
+	if s.faults == 0 || n.listed != membership.ListedLearner || !n.decided || !n.runs || n.data != currentData || !s.quorate() {
+		return ""
+	}
+	s.faults--
+	n.listed = membership.ListedVoter
+	return "votes now, by a request from before its removal was decided"
 }
 
 // kill powers a node off: at any moment, while etcd makes its log, or after etcd added its

@@ -1,12 +1,14 @@
 package membership
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
 
 func TestNextLearnerStep(t *testing.T) {
 	idle := func(f LearnerFacts) LearnerFacts { f.Idle = time.Minute; return f }
+	elsewhere := func(f LearnerFacts, waits time.Duration) LearnerFacts { f.Waits = waits; return f }
 	for name, tc := range map[string]struct {
 		facts LearnerFacts
 		want  LearnerStep
@@ -21,8 +23,17 @@ func TestNextLearnerStep(t *testing.T) {
 		"in sync, etcd disagrees":  {LearnerFacts{Answers: true, Applied: 90, Index: 100, Behind: true}, AwaitLearner},
 		"etcd disagrees for long":  {idle(LearnerFacts{Answers: true, Applied: 90, Index: 100, Behind: true}), EvictLearner},
 		"in sync, and leaving":     {LearnerFacts{Answers: true, Applied: 100, Index: 100, Leaving: true}, EvictLearner},
+
+		"elsewhere: in sync":               {elsewhere(LearnerFacts{Answers: true, Applied: 90, Index: 100}, StandInAfter-1), AwaitLearner},
+		"elsewhere: in sync for long":      {elsewhere(LearnerFacts{Answers: true, Applied: 90, Index: 100}, StandInAfter), PromoteLearner},
+		"elsewhere: etcd disagrees":        {elsewhere(LearnerFacts{Answers: true, Applied: 90, Index: 100, Behind: true}, time.Hour), AwaitLearner},
+		"elsewhere: behind":                {elsewhere(LearnerFacts{Answers: true, Applied: 89, Index: 100}, time.Hour), AwaitLearner},
+		"elsewhere: silent for too long":   {elsewhere(idle(LearnerFacts{Index: 100}), time.Hour), AwaitLearner},
+		"elsewhere: in sync, and leaving":  {elsewhere(LearnerFacts{Answers: true, Applied: 100, Index: 100, Leaving: true}, time.Hour), AwaitLearner},
+		"elsewhere: behind, and leaving":   {elsewhere(idle(LearnerFacts{Index: 100, Leaving: true}), time.Hour), AwaitLearner},
+		"elsewhere: beside an empty index": {elsewhere(LearnerFacts{Answers: true}, 0), AwaitLearner},
 	} {
-		tc.facts.Patience = time.Minute
+		tc.facts.Patience, tc.facts.Leads = time.Minute, !strings.HasPrefix(name, "elsewhere")
 		if got := NextLearnerStep(tc.facts); got != tc.want {
 			t.Errorf("%s: got %d, want %d", name, got, tc.want)
 		}

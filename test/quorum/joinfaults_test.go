@@ -2,7 +2,9 @@ package quorum
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/internal/cluster/token"
@@ -99,6 +101,30 @@ func TestJoin_noMajority(t *testing.T) {
 	b.Start()
 	awaitVoters(a, b, c)
 	wantMembersOf(t, a, "a", "b", "c")
+}
+
+// The sidecar beside etcd's leader hangs, and its member leads on. A node that joins at another member
+// votes all the same: the sidecar of another voter asks for it.
+func TestJoin_sidecarHangs(t *testing.T) {
+	t.Parallel()
+	a, b, c := newThree(t)
+	all := []*Node{a, b, c}
+	leader := leaderOf(t, all...)
+	others := slices.DeleteFunc(slices.Clone(all), func(n *Node) bool { return n == leader })
+	args := joinArgs(t, others[0], 1)
+	if err := leader.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	d := a.rig.Node("d")
+	d.Start(args...)
+	d.AwaitRunning()
+	if now := leaderOf(t, all...); now != leader {
+		t.Errorf("etcd's leader is %s now: %s, whose sidecar hangs, had to lead on", now.ID, leader.ID)
+	}
+	if err := leader.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	awaitVoters(a, b, c, d)
 }
 
 // A node joins with the node ID, or with the address, of a member that is alive, or that is

@@ -22,8 +22,8 @@ import (
 // KeeperConfig configures a Keeper.
 type KeeperConfig struct {
 	Client *etcd.Client
-	// Local returns the client URL of the member on this node. The keeper works only
-	// while that member is etcd's leader.
+	// Local returns the client URL of the member on this node. The keeper works alone while
+	// that member is etcd's leader, and else only in the place of a keeper that does nothing.
 	Local func() string
 	// EvictAfter is how long a learner may make no progress. Zero: 5 minutes.
 	EvictAfter time.Duration
@@ -47,20 +47,24 @@ const (
 )
 
 // Keeper makes learners voters once they are caught up, and removes those that make no
-// progress. Every sidecar with a member runs one. Only the Keeper beside etcd's leader
-// works.
+// progress. Every sidecar with a member runs one. The Keeper beside etcd's leader works; if it
+// hangs, the others make voters in its place (docs/protocol-membership.md#learners).
 type Keeper struct {
 	cfg      KeeperConfig
 	keys     keyspace.Keys
 	metrics  *metrics
 	learners *event.Value[map[uint64]record.Learner]
-	progress map[uint64]progress // only the goroutine of keep uses it
+
+	// Only the goroutine of keep uses these.
+	progress map[uint64]progress
+	led      bool // the member led in the last round
 }
 
 // progress is the progress of a learner, as this sidecar observed it.
 type progress struct {
 	first   time.Time // when it was observed first
 	since   time.Time // when it was last better than before
+	synced  time.Time // since when it could vote; zero: it could not
 	started bool
 	applied uint64
 }
@@ -119,43 +123,49 @@ func (k *Keeper) keep(ctx context.Context) error {
 func (k *Keeper) round(ctx context.Context) (time.Duration, error) {
 	recorded := k.learners.Get()
 	local, err := k.cfg.Client.MemberStatus(ctx, k.cfg.Local())
-	if err != nil || local.Leader != local.ID {
+	leading := err == nil && local.Leader == local.ID
+	if err != nil || leading != k.led {
 		clear(k.progress) // another member leads: its sidecar counts again
-		if len(recorded) > 0 {
-			return calmPause, err // the leader may change
-		}
-		return scanPause, err
+	}
+	k.led = leading
+	pause := scanPause
+	if len(recorded) > 0 && !leading {
+		pause = calmPause // the leader may change, or its sidecar may hang
+	}
+	if err != nil || local.Leader == 0 || local.Learner {
+		return pause, err
 	}
 	members, err := k.cfg.Client.KnownMembers(ctx)
 	if err != nil {
 		return calmPause, err
 	}
 	var errs []error
-	pause := scanPause
 	for _, m := range members {
 		if m.Learner {
 			errs = append(errs, k.keepLearner(ctx, m, local))
 			pause = min(pause, k.pauseFor(m.ID))
 		}
 	}
-	errs = append(errs, k.forget(ctx, members, recorded))
+	if leading {
+		errs = append(errs, k.forget(ctx, members, recorded))
+	}
 	return pause, errors.Join(errs...)
 }
 
 func (k *Keeper) pauseFor(id uint64) time.Duration {
-	if p, found := k.progress[id]; found && time.Since(p.first) > hurry {
+	if p, found := k.progress[id]; !k.led || found && time.Since(p.first) > hurry {
 		return calmPause
 	}
 	return hurryPause
 }
 
 // keepLearner takes the next step about a learner.
-func (k *Keeper) keepLearner(ctx context.Context, m etcd.Member, leader etcd.MemberStatus) error {
+func (k *Keeper) keepLearner(ctx context.Context, m etcd.Member, local etcd.MemberStatus) error {
+	facts := k.observe(ctx, m, local)
 	rec, err := k.record(ctx, m.ID)
 	if err != nil {
 		return err
 	}
-	facts := k.observe(ctx, m, leader)
 	facts.Leaving = rec.leaving
 	step := membership.NextLearnerStep(facts)
 	if step == membership.PromoteLearner && time.Since(k.progress[m.ID].first) >= k.cfg.PromoteAfter {
@@ -177,12 +187,12 @@ func (k *Keeper) keepLearner(ctx context.Context, m etcd.Member, leader etcd.Mem
 
 // observe asks a learner for its progress, because etcd logs an error for each promotion
 // that comes too early.
-func (k *Keeper) observe(ctx context.Context, m etcd.Member, leader etcd.MemberStatus) membership.LearnerFacts {
+func (k *Keeper) observe(ctx context.Context, m etcd.Member, local etcd.MemberStatus) membership.LearnerFacts {
 	p, known := k.progress[m.ID]
 	if !known {
 		p = progress{first: time.Now(), since: time.Now()}
 	}
-	facts := membership.LearnerFacts{Index: leader.Index, Patience: k.cfg.EvictAfter}
+	facts := membership.LearnerFacts{Leads: k.led, Index: local.Index, Patience: k.cfg.EvictAfter}
 	if m.Name != "" && len(m.ClientURLs) > 0 {
 		limited, cancel := context.WithTimeout(ctx, statusTimeout)
 		status, err := k.cfg.Client.MemberStatus(limited, m.ClientURLs[0])
@@ -194,6 +204,14 @@ func (k *Keeper) observe(ctx context.Context, m etcd.Member, leader etcd.MemberS
 			p.started, p.applied = true, max(p.applied, status.Applied)
 			facts.Answers, facts.Applied = true, status.Applied
 		}
+	}
+	switch {
+	case !facts.InSync():
+		p.synced = time.Time{}
+	case p.synced.IsZero():
+		p.synced = time.Now()
+	default:
+		facts.Waits = time.Since(p.synced)
 	}
 	k.progress[m.ID] = p
 	facts.Idle = time.Since(p.since)
