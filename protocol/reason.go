@@ -141,6 +141,9 @@ const (
 	// MemberLeaves: a node that is off lost the role of a member of etcd. It leaves the
 	// cluster when its sidecar starts again.
 	MemberLeaves Reason = "MemberLeaves"
+	// RemovalInterrupted: the removal of a voter of etcd was decided, and not carried out. Type it
+	// again.
+	RemovalInterrupted Reason = "RemovalInterrupted"
 	// ServicesRejected: a file in a sidecar's services directory is invalid. Correct it.
 	ServicesRejected Reason = "ServicesRejected"
 	// ServiceFailing: a service of the node ended, was started again, and is not ready. Its

@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/cluster/member"
+	"github.com/lockstep-dev/lockstep/internal/cluster/members"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -71,9 +72,17 @@ func TestMemberEnded_oldCopy(t *testing.T) {
 // changes.
 func TestKeepSince(t *testing.T) {
 	first, then := time.Unix(10, 0), time.Unix(20, 0)
-	before := keepSince([]Observed{{Member: report.Member{ID: "a"}}, {Member: report.Member{ID: "b", Healthy: true}}}, nil, first)
-	now := keepSince([]Observed{{Member: report.Member{ID: "a", Problem: "it has no leader"}}, {Member: report.Member{ID: "b"}}, {Member: report.Member{ID: "c", Healthy: true}}}, before, then)
+	before := keepSince([]Observed{{Member: report.Member{ID: "a"}}, {Member: report.Member{ID: "b", Healthy: true}}}, nil, nil, first)
+	now := keepSince([]Observed{{Member: report.Member{ID: "a", Problem: "it has no leader"}}, {Member: report.Member{ID: "b"}}, {Member: report.Member{ID: "c", Healthy: true}}}, nil, before, then)
 	if !now[0].Since.Equal(first) || !now[1].Since.Equal(then) || !now[2].Since.IsZero() {
+		t.Errorf("got %+v", now)
+	}
+	// So does one whose removal was decided, healthy or not.
+	leaving := []members.Member{{ID: "a", Leaving: true}, {ID: "b"}}
+	before = keepSince([]Observed{{Member: report.Member{ID: "a"}}, {Member: report.Member{ID: "b"}}}, leaving, nil, first)
+	leaving[1].Leaving = true
+	now = keepSince([]Observed{{Member: report.Member{ID: "a", Healthy: true}}, {Member: report.Member{ID: "b"}}, {Member: report.Member{ID: "c"}}}, leaving, before, then)
+	if !now[0].LeavingSince.Equal(first) || !now[1].LeavingSince.Equal(then) || !now[2].LeavingSince.IsZero() {
 		t.Errorf("got %+v", now)
 	}
 }

@@ -25,6 +25,8 @@ type Observed struct {
 	DBSize, Quota int64
 	// Full: etcd refuses writes, because the database of a member reached its quota.
 	Full bool
+	// LeavingSince is when this sidecar first found that its removal was decided; null: it was not.
+	LeavingSince report.Timestamp
 }
 
 // NoLeader reports whether it answers, and cannot serve without a leader.
@@ -42,7 +44,7 @@ const (
 func (f *flow) observe(ctx context.Context) error {
 	for {
 		list, listChanged := f.directory.List().Load()
-		now := keepSince(f.askMembers(ctx, list), f.observed.Get(), time.Now())
+		now := keepSince(f.askMembers(ctx, list), list, f.observed.Get(), time.Now())
 		if !slices.Equal(now, f.observed.Get()) && ctx.Err() == nil {
 			f.observed.Set(now)
 		}
@@ -100,17 +102,19 @@ func hundredths(size, quota int64) int64 {
 // unanswered is the problem of all members while none of them answers.
 const unanswered = "it does not answer"
 
-// keepSince sets Since of the members that are not healthy: to at, or to the time in
-// before if the member was not healthy then either.
-func keepSince(now, before []Observed, at time.Time) []Observed {
+// keepSince sets Since of the members that are not healthy, and LeavingSince of those that are leaving
+// by the list: to at, or to the time in before if that was so then.
+func keepSince(now []Observed, list []members.Member, before []Observed, at time.Time) []Observed {
 	for i, o := range now {
-		if o.Healthy {
-			continue
+		var was Observed
+		if k := slices.IndexFunc(before, func(b Observed) bool { return b.ID == o.ID }); k >= 0 {
+			was = before[k]
 		}
-		now[i].Since = report.At(at)
-		was := slices.IndexFunc(before, func(b Observed) bool { return b.ID == o.ID && !b.Healthy })
-		if was >= 0 {
-			now[i].Since = before[was].Since
+		if !o.Healthy {
+			now[i].Since = cmp.Or(was.Since, report.At(at))
+		}
+		if slices.ContainsFunc(list, func(m members.Member) bool { return m.ID == o.ID && m.Leaving }) {
+			now[i].LeavingSince = cmp.Or(was.LeavingSince, report.At(at))
 		}
 	}
 	return now

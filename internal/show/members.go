@@ -118,6 +118,34 @@ func (f memberFacts) leaving() []protocol.Warning {
 	return out
 }
 
+// interruptedAfter is how long a removal may take: a member that leads hands over, and etcd may want
+// five seconds first.
+const interruptedAfter = time.Minute
+
+// interrupted returns warnings about voters whose removal was decided and not carried out: until then
+// they count as leaving for every other removal. A node that lost the role consensus removes its member
+// itself.
+func (f memberFacts) interrupted(now time.Time) []protocol.Warning {
+	var out []protocol.Warning
+	for _, m := range f.members {
+		r, found := f.fleet.Record(protocol.NodeID(m.Node))
+		itself := found && r.Problem == "" && !r.Node.Roles.Consensus
+		if m.Learner || m.LeavingSince.IsZero() || itself || now.Sub(m.LeavingSince.Time) < interruptedAfter {
+			continue
+		}
+		name := cmp.Or(m.Node, m.ID)
+		remove := "sidecar cluster remove " + name
+		if found && r.Alive {
+			remove += " --force"
+		}
+		out = append(out, protocol.Warning{
+			Reason: protocol.RemovalInterrupted, Subject: name, Since: m.LeavingSince.Time,
+			Message: "its removal from etcd was decided and is not finished: a command was interrupted, or etcd refused it; type: " + remove,
+		})
+	}
+	return out
+}
+
 // nodeVoters returns the voters, with the problem of each by the member's ID.
 func nodeVoters(members []cluster.Observed, troubles map[string]string) []protocol.NodeVoter {
 	var out []protocol.NodeVoter
@@ -138,8 +166,8 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// nextRemoval returns when the trouble of a voter changes because its node was not alive for long
-// enough; zero: never.
+// nextRemoval returns when the warnings about a voter change because its node was not alive for long
+// enough, or because its removal took too long; zero: never.
 func (f memberFacts) nextRemoval(now time.Time) time.Time {
 	var next time.Time
 	_, faulty := voters(f.members)
@@ -148,8 +176,11 @@ func (f memberFacts) nextRemoval(now time.Time) time.Time {
 		if record, found := f.fleet.Record(protocol.NodeID(m.Node)); found {
 			at = f.seen.aliveSince(record, now).Add(protocol.RemoveAfter)
 		}
-		if at.After(now) && (next.IsZero() || at.Before(next)) {
-			next = at
+		next = earliest(next, at, now)
+	}
+	for _, m := range f.members {
+		if !m.LeavingSince.IsZero() {
+			next = earliest(next, m.LeavingSince.Add(interruptedAfter), now)
 		}
 	}
 	return next

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +65,40 @@ func TestMemberWarnings_leaving(t *testing.T) {
 	}
 	if got := facts.leaving(); len(got) != 1 || got[0].Subject != "b" || got[0].Reason != protocol.MemberLeaves {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// A command that removed a voter was interrupted: people read what to type. A learner is removed by the
+// sidecar beside etcd's leader, and a node that lost the role removes its member itself.
+func TestMemberWarnings_interrupted(t *testing.T) {
+	role := protocol.Node{Roles: protocol.Roles{Consensus: true}}
+	member := func(node string, learner bool, leaving time.Time) cluster.Observed {
+		return cluster.Observed{Member: report.Member{ID: node + "1", Node: node, Learner: learner}, LeavingSince: report.At(leaving)}
+	}
+	facts := memberFacts{
+		members: []cluster.Observed{
+			member("stays", false, time.Time{}), member("off", false, observedAt), member("alive", false, observedAt),
+			member("learner", true, observedAt), member("itself", false, observedAt), member("", false, observedAt),
+		},
+		fleet: protocol.Fleet{Records: []*protocol.Record{{ID: "alive", Node: role, Alive: true}, {ID: "itself"}, {ID: "off", Node: role}, {ID: "stays", Node: role}}},
+	}
+	if got := facts.interrupted(observedAt.Add(interruptedAfter - 1)); len(got) != 0 {
+		t.Errorf("while it may be under way: got %+v", got)
+	}
+	if at := facts.nextRemoval(observedAt); !at.Equal(observedAt.Add(interruptedAfter)) {
+		t.Errorf("the next change: got %s", at)
+	}
+	got := map[string]string{}
+	for _, w := range facts.interrupted(observedAt.Add(interruptedAfter)) {
+		_, typed, _ := strings.Cut(w.Message, "type: ")
+		got[w.Subject] = typed
+		if w.Reason != protocol.RemovalInterrupted || !w.Since.Equal(observedAt) {
+			t.Errorf("got %+v", w)
+		}
+	}
+	want := map[string]string{"off": "sidecar cluster remove off", "alive": "sidecar cluster remove alive --force", "1": "sidecar cluster remove 1"}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

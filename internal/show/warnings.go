@@ -107,7 +107,7 @@ func (s *Show) warningsNow(was warned, now time.Time) warned {
 	view := s.Status.Get().View
 	out := warned{
 		shown: slices.Concat(own, membership.DatabaseWarnings(databases(members.members)),
-			members.warnings(troubles), members.leaving(), s.Cluster.Health().Get().Shown,
+			members.warnings(troubles), members.leaving(), members.interrupted(now), s.Cluster.Health().Get().Shown,
 			fleetWarnings(view, protocol.WithVoters(members.fleet, nodeVoters(members.members, nil)), s.Local.Get().ID),
 			protocol.TurnWarnings(members.fleet, now),
 			protocol.RollbackEnding(members.fleet, now)),

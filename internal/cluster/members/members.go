@@ -38,6 +38,7 @@ type Member struct {
 	PeerURL   string `json:"peerURL"`
 	ClientURL string `json:"clientURL"`
 	Learner   bool   `json:"learner,omitempty"`
+	Leaving   bool   `json:"leaving,omitempty"` // its removal was decided
 }
 
 // Config configures a Directory. All is required.
@@ -127,7 +128,7 @@ func (d *Directory) decode() []Member {
 		}
 		list = append(list, Member{
 			ID: keyspace.MemberID(m.ID), Node: string(m.Node), Address: m.Address,
-			PeerURL: m.PeerURL, ClientURL: m.ClientURL, Learner: learns[m.ID],
+			PeerURL: m.PeerURL, ClientURL: m.ClientURL, Learner: learns[m.ID], Leaving: m.Leaving,
 		})
 	}
 	return list

@@ -129,6 +129,12 @@ func TestDirectory(t *testing.T) {
 		t.Error(err)
 	}
 
+	leaving := record.Member{Node: "a", Address: "127.0.0.1", ClientURL: own, Leaving: true}
+	if _, err := raw.Put(t.Context(), keys.ClusterMember(2), string(record.EncodeMember(leaving))); err != nil {
+		t.Fatal(err)
+	}
+	await(t, d, "a member whose removal was decided", func(list []members.Member) bool { return list[1].Leaving && !list[0].Leaving })
+
 	// A lost store lists no members: the known ones stay.
 	if _, err := raw.Delete(t.Context(), keys.ClusterMembers(), clientv3.WithPrefix()); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,9 @@
 package quorum
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -61,6 +63,54 @@ func TestRemove_judgesAgain(t *testing.T) {
 	}
 	if !leaving {
 		t.Error("etcd was asked to remove a member whose record does not have that it is leaving")
+	}
+}
+
+// A command that removes a member is killed after a step. The key of the member is refused from then on.
+// If etcd has not removed the member yet, the command is typed again; otherwise the keeper of etcd's
+// leader deletes the record that is left.
+func TestRemove_interrupted(t *testing.T) {
+	for _, at := range []string{"leaving", "removed"} {
+		t.Run(at, func(t *testing.T) {
+			c := members.New(t)
+			client := c.First.Client()
+			b := c.Node("b")
+			added := join(t, client, b)
+			removal := Removal{Name: "b", Dial: func(url string) (*etcd.Client, error) { return c.First.Client(url), nil }}
+			ctx, kill := context.WithCancel(t.Context())
+			removal.After = func(step string) {
+				if step == at {
+					kill()
+				}
+			}
+			if _, err := Remove(ctx, client, removal); !errors.Is(err, context.Canceled) {
+				t.Fatalf("got %v", err)
+			}
+			s := records(t, client)
+			if len(s.removed) != 1 || s.removed[0].Key != b.Record().Key || s.removed[0].Removed.IsZero() {
+				t.Errorf("got the removed members %+v", s.removed)
+			}
+			if !s.members[added.ID].Leaving {
+				t.Errorf("got the members %+v", s.members)
+			}
+			_, err := CheckFree(t.Context(), client, b.Record())
+			if _, is := errors.AsType[*RemovedError](err); !is {
+				t.Errorf("the key is not refused: got %v", err)
+			}
+			if removal.After = nil; at == "leaving" {
+				if _, err := Remove(t.Context(), client, removal); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				k := NewKeeper(KeeperConfig{Client: client, Local: func() string { return c.First.ClientURL }, Log: slog.New(slog.DiscardHandler)})
+				if _, err := k.round(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if s := records(t, client); len(s.members) != 1 || len(s.learners) != 0 {
+				t.Errorf("got %+v", s)
+			}
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -149,7 +150,39 @@ func (k *Keeper) round(ctx context.Context) (time.Duration, error) {
 	if leading {
 		errs = append(errs, k.forget(ctx, members, recorded))
 	}
+	if leading && pause == scanPause {
+		errs = append(errs, k.forgetRemoved(ctx, members))
+	}
 	return pause, errors.Join(errs...)
+}
+
+// forgetRemoved deletes the records of members that were removed, if the command that removed them
+// was killed before it did that: each node would keep them as servers. It reads the records first: a
+// member that was leaving then and is not listed since is removed for good.
+func (k *Keeper) forgetRemoved(ctx context.Context, known []etcd.Member) error {
+	s, err := readStored(ctx, k.cfg.Client)
+	if err != nil {
+		return err
+	}
+	stays := func(listed []etcd.Member) func(uint64, record.Member) bool {
+		return func(id uint64, m record.Member) bool {
+			return !m.Leaving || slices.ContainsFunc(listed, func(l etcd.Member) bool { return l.ID == id })
+		}
+	}
+	if maps.DeleteFunc(s.members, stays(known)); len(s.members) == 0 {
+		return nil
+	}
+	listed, err := k.cfg.Client.Members(ctx)
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(s.members, stays(listed))
+	for id := range s.members {
+		if err := k.delete(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (k *Keeper) pauseFor(id uint64) time.Duration {

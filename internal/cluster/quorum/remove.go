@@ -125,16 +125,21 @@ func (r Removal) attempt(ctx context.Context, client *etcd.Client) (View, error)
 
 // remove needs the lock. It may be run again after any step. remove first writes into
 // the record that the member is leaving, and then asks etcd to remove it: etcd may do
-// that long after the request (docs/protocol-membership.md#membership).
+// that long after the request (docs/protocol-membership.md#membership). The key of a member that
+// people remove is refused from then on, also if this command is killed before the end.
 func (r Removal) remove(ctx context.Context, client *etcd.Client, all []View, target View, s stored) error {
 	keys := keyspace.Under(client.Prefix())
 	rec, known := s.members[target.ID]
-	leaving := clientv3.OpGet(keys.Cluster())
+	leaving := []clientv3.Op{clientv3.OpGet(keys.Cluster())}
 	if known {
 		rec.Leaving = true
-		leaving = clientv3.OpPut(keys.ClusterMember(target.ID), string(record.EncodeMember(rec)))
+		leaving = []clientv3.Op{clientv3.OpPut(keys.ClusterMember(target.ID), string(record.EncodeMember(rec)))}
 	}
-	if _, err := client.Write(ctx, append(s.unchanged(client), r.notAlive(client, target.Node)...), leaving); err != nil {
+	if known && !r.Leaves {
+		rec.Removed = time.Now()
+		leaving = append(leaving, clientv3.OpPut(keys.RemovedMember(target.ID), string(record.EncodeMember(rec))))
+	}
+	if _, err := client.Write(ctx, append(s.unchanged(client), r.notAlive(client, target.Node)...), leaving...); err != nil {
 		return fmt.Errorf("write that the member is leaving: %w", err)
 	}
 	r.After("leaving")
@@ -142,12 +147,7 @@ func (r Removal) remove(ctx context.Context, client *etcd.Client, all []View, ta
 		return err
 	}
 	r.After("removed")
-	ops := []clientv3.Op{clientv3.OpDelete(keys.ClusterMember(target.ID)), clientv3.OpDelete(keys.ClusterLearner(target.ID))}
-	if known && !r.Leaves {
-		rec.Removed = time.Now()
-		ops = append(ops, clientv3.OpPut(keys.RemovedMember(target.ID), string(record.EncodeMember(rec))))
-	}
-	return writeAfter(ctx, client, ops)
+	return writeAfter(ctx, client, []clientv3.Op{clientv3.OpDelete(keys.ClusterMember(target.ID)), clientv3.OpDelete(keys.ClusterLearner(target.ID))})
 }
 
 // MayLose returns a function that asks whether a node may lose the role of a member. It
