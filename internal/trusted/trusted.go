@@ -25,6 +25,20 @@ func Problem(path string) string {
 	return found.Path + " " + found.What + "; if no other user has, type: " + found.Remedy
 }
 
+// NewFileProblem is Problem for a file that this process makes, opens and makes again by its name:
+// in a directory with the sticky bit, such as /tmp, others can make a link of that name first.
+func NewFileProblem(path string) string {
+	if problem := Problem(path); problem != "" {
+		return problem
+	}
+	dir := filepath.Dir(path)
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode()&fs.ModeSticky == 0 || info.Mode().Perm()&0o022 == 0 || readOnly(dir) {
+		return ""
+	}
+	return "other users can make a file or a link of that name in " + dir + ": choose a directory that is not open to them"
+}
+
 // Finding is why others can change the file at a path.
 type Finding struct {
 	Path   string // of the directory, file or link at fault

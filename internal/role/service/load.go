@@ -187,6 +187,17 @@ func executable(path string) string {
 // directory returns the problem of a directory; empty: none.
 func directory(path string) string { return cmp.Or(anyDirectory(path), distrust(path)) }
 
+// newFile returns the problem of a file that the sidecar makes; empty: none.
+func newFile(path string) string {
+	if problem := directory(filepath.Dir(path)); problem != "" {
+		return problem
+	}
+	if problem := trusted.NewFileProblem(path); problem != "" {
+		return "cannot be trusted: " + problem
+	}
+	return ""
+}
+
 // anyDirectory is like directory, but does not check who can change the directory.
 func anyDirectory(path string) string {
 	mode, problem := modeOf(path)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,7 +54,7 @@ process:
   - {name: CA, value: $(ETCD_CAFILE)}
   - {name: EMPTY}
   workingDir: /tmp
-  output: {file: /tmp/out.log, maxSizeMiB: 20, backups: 7}
+  output: {file: /var/out.log, maxSizeMiB: 20, backups: 7}
 readiness:
   httpGet: {url: "https://$(NODE_ADDRESS):6443/readyz", caFile: /written/later.crt}
   initialDelaySeconds: 4
@@ -66,7 +67,7 @@ stopTimeout: 1m30s
 		"10.json":        `{"apiVersion": "lockstep.dev/v1", "kind": "Service", "metadata": {"name": "unit"}, "role": "consensus_member", "systemdUnit": {"name": "x@1.service"}}`,
 		"30.yml":         "apiVersion: lockstep.dev/v1\nkind: Service\nmetadata: {name: pod}\nrole: kubernetes_controller\nstaticPod: {manifest: pods/p.yaml, directory: /tmp}\nreadiness: {tcpSocket: {address: \"127.0.0.1:6443\"}}\n",
 		"pods/p.yaml":    pod,
-		"35.yaml":        strings.Replace(header, "name: a", "name: b", 1) + "process: {command: [/bin/sh], output: {file: /tmp/b.log}}\nrequired: false\n",
+		"35.yaml":        strings.Replace(header, "name: a", "name: b", 1) + "process: {command: [/bin/sh], output: {file: /var/b.log}}\nrequired: false\n",
 		"40.yaml~":       "a backup",
 		".50.yaml":       "hidden",
 		"README.md":      "text",
@@ -83,7 +84,7 @@ stopTimeout: 1m30s
 			Process: &Process{
 				Command: []string{"/bin/sh", "--etcd-servers=$(ETCD_SERVERS)", "$$(NODE_ID)", "--x=$(NODE_ID)"},
 				Env:     []string{"CA=$(ETCD_CAFILE)", "EMPTY="}, WorkingDir: "/tmp",
-				Output: Output{File: "/tmp/out.log", MaxSizeMiB: 20, Backups: 7},
+				Output: Output{File: "/var/out.log", MaxSizeMiB: 20, Backups: 7},
 			},
 			Readiness: &readiness.Config{
 				HTTPGet:      &readiness.HTTPGet{URL: "https://$(NODE_ADDRESS):6443/readyz", CAFile: "/written/later.crt"},
@@ -100,7 +101,7 @@ stopTimeout: 1m30s
 		},
 		{
 			Name: "b", Role: protocol.RoleController, StopTimeout: DefaultStopTimeout, Optional: true,
-			Process: &Process{Command: []string{"/bin/sh"}, Output: Output{File: "/tmp/b.log", MaxSizeMiB: DefaultMaxSizeMiB, Backups: DefaultBackups}},
+			Process: &Process{Command: []string{"/bin/sh"}, Output: Output{File: "/var/b.log", MaxSizeMiB: DefaultMaxSizeMiB, Backups: DefaultBackups}},
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -152,12 +153,12 @@ func TestLoad_problems(t *testing.T) {
 		"a long name":     {map[string]string{"a.yaml": strings.Replace(good, "name: a", "name: "+strings.Repeat("a", 64), 1)}, []string{"a.yaml:3: metadata.name must be up to 63"}},
 		"many files":      {copies(good, maxServices+1), []string{": has more than 100 files"}},
 		"outputs": {map[string]string{
-			"a.yaml": header + "process:\n  command: [/bin/sh]\n  output:\n    file: /tmp/a.log\n    maxSizeMiB: 0\n    backups: 0\n",
-			"b.yaml": strings.Replace(header, "name: a", "name: b", 1) + "process:\n  command: [/bin/sh]\n  output:\n    maxSizeMiB: 10241\n    backups: 1001\n    file: /tmp/x/../a.log\n",
+			"a.yaml": header + "process:\n  command: [/bin/sh]\n  output:\n    file: /var/a.log\n    maxSizeMiB: 0\n    backups: 0\n",
+			"b.yaml": strings.Replace(header, "name: a", "name: b", 1) + "process:\n  command: [/bin/sh]\n  output:\n    maxSizeMiB: 10241\n    backups: 1001\n    file: /var/x/../a.log\n",
 		}, []string{
 			"a.yaml:9: process.output.maxSizeMiB must be a whole number from 1 to 10240", "a.yaml:10: process.output.backups must be a whole number from 1 to 1000",
 			"b.yaml:8: process.output.maxSizeMiB must be", "b.yaml:9: process.output.backups must be",
-			`b.yaml:10: process.output.file "/tmp/a.log" is used twice, first at`, "a.yaml:8"}},
+			`b.yaml:10: process.output.file "/var/a.log" is used twice, first at`, "a.yaml:8"}},
 		"what /status has of the output": {map[string]string{
 			"a.yaml": header + "process: {command: [/bin/sh], output: {status: all}}\n",
 			"b.yaml": strings.Replace(header, "name: a", "name: b", 1) + "process: {command: [/bin/sh], output: {status: none, backups: 2}}\n",
@@ -233,7 +234,7 @@ func TestLoad_limits(t *testing.T) {
 	files := copies(good, maxServices-1)
 	files["z.yaml"] = strings.Replace(good, "name: a", "name: "+strings.Repeat("z", 63), 1) + "stopTimeout: 24h\n" +
 		"readiness: {initialDelaySeconds: 86400, periodSeconds: 86400, timeoutSeconds: 86400, successThreshold: 1000, failureThreshold: 1000, tcpSocket: {address: \"x:1\"}}\n"
-	files["z.yaml"] = strings.Replace(files["z.yaml"], "[/bin/sh]", "[/bin/sh], output: {file: /tmp/a.log, maxSizeMiB: 10240, backups: 1000}", 1)
+	files["z.yaml"] = strings.Replace(files["z.yaml"], "[/bin/sh]", "[/bin/sh], output: {file: /var/a.log, maxSizeMiB: 10240, backups: 1000}", 1)
 	if all, err := Load(writeDir(t, files)); err != nil || len(all) != maxServices {
 		t.Errorf("got %d services, %v", len(all), err)
 	}
@@ -295,6 +296,42 @@ func TestLoad_openToOthers(t *testing.T) {
 			}
 			if _, err := Check(dir); err != nil {
 				t.Errorf("for another machine: %v", err)
+			}
+		})
+	}
+}
+
+// The sidecar writes the output of a service as root: through a link that another user made there, it
+// would write into any file.
+func TestLoad_outputOfOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give files to another user")
+	}
+	const other = 4711
+	for name, test := range map[string]struct {
+		given func(dir, file string) error
+		want  string
+	}{
+		"no file yet":  {func(string, string) error { return nil }, ""},
+		"its own file": {func(_, file string) error { return os.WriteFile(file, nil, 0o600) }, ""},
+		"an open file": {func(_, file string) error { return errors.Join(os.WriteFile(file, nil, 0o600), os.Chmod(file, 0o666)) }, "can be changed by every user"},
+		"a link": {func(_, file string) error {
+			return errors.Join(os.Symlink("/etc/victim", file), os.Lchown(file, other, other))
+		}, "belongs to the user with the ID 4711"},
+		"a file": {func(_, file string) error {
+			return errors.Join(os.WriteFile(file, nil, 0o600), os.Lchown(file, other, other))
+		}, "belongs to the user with the ID 4711"},
+		"a sticky place": {func(dir, _ string) error { return os.Chmod(dir, 0o777|fs.ModeSticky) }, "other users can make a file or a link of that name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, "out.log")
+			if err := test.given(dir, file); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Load(writeDir(t, map[string]string{"a.yaml": header + "process: {command: [/bin/sh], output: {file: " + file + "}}\n"}))
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
 	}

@@ -189,7 +189,7 @@ func (l *loader) output(f strict.Fields, out *Output) {
 	}
 	out.MaxSizeMiB, out.Backups = cmp.Or(out.MaxSizeMiB, DefaultMaxSizeMiB), cmp.Or(out.Backups, DefaultBackups)
 	if out.File != "" {
-		l.place(f, "file", out.File, func(path string) string { return directory(filepath.Dir(path)) })
+		l.place(f, "file", out.File, newFile)
 		l.unique(l.outputs, "process.output.file", filepath.Clean(out.File), f.Place("file"))
 	}
 }
