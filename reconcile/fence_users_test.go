@@ -151,6 +151,16 @@ func TestFenceAgainstUsers(t *testing.T) {
 		wantPass(t, "an owner that is no controller", u.patch(serviceAccounts, u.ns, "ours", "kubectl", strings.Replace(owner, "true", "false", 1)))
 		wantPass(t, "no owner", u.patch(serviceAccounts, u.ns, "ours", "kubectl", `{"metadata":{"ownerReferences":null}}`))
 	})
+	t.Run("an object of theirs with a controller, as a copy has one, is a stranger once it has none", func(t *testing.T) {
+		wantPass(t, "a copy", u.make(serviceAccounts, u.ns, `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"copy",
+			"labels":{"applyset.kubernetes.io/part-of":"SET"},"annotations":{"lockstep.dev/content-epoch":"4503599627370496"},
+			"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"p","uid":"u","controller":true}]}}`))
+		wantPass(t, "no owner", u.patch(serviceAccounts, u.ns, "copy", "lockstep", `{"metadata":{"ownerReferences":null}}`))
+		if out := u.mustComplete(); out.HighestEpoch != u.epoch || u.report().TotalStrangers != 1 || !strings.Contains(u.report().Strangers[0].Object, "/copy") {
+			t.Errorf("got %+v and %+v", out, u.report().Strangers)
+		}
+		u.delete(serviceAccounts, u.ns, "copy")
+	})
 	t.Run("a lower epoch is refused to all", func(t *testing.T) {
 		err := u.patch(serviceAccounts, u.ns, "ours", "kubectl", epochPatch(`"1"`))
 		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "cannot become 1") {
