@@ -217,8 +217,8 @@ func TestEveryReasonIsExplained(t *testing.T) {
 		t.Fatalf("got %d reasons: this test no longer understands reason.go", len(reasons))
 	}
 	for _, reason := range reasons {
-		if !strings.Contains(operations, "| `"+reason+"` |") {
-			t.Errorf("docs/operations.md has no row for %s", reason)
+		if !strings.Contains(operations, "\n- **`"+reason+"`**: ") {
+			t.Errorf("docs/operations.md does not explain %s", reason)
 		}
 	}
 }
@@ -227,8 +227,8 @@ func TestEveryReasonIsExplained(t *testing.T) {
 func TestEveryRuleIsExplained(t *testing.T) {
 	operations := read(t, "docs/operations.md")
 	for _, name := range ruleConstants(t) {
-		if !strings.Contains(operations, "| [`"+name+"`](protocol.md#rule-"+kebab(name)+") |") {
-			t.Errorf("docs/operations.md has no row for %s", name)
+		if !strings.Contains(operations, "\n- **[`"+name+"`](protocol.md#rule-"+kebab(name)+")**: ") {
+			t.Errorf("docs/operations.md does not explain %s", name)
 		}
 	}
 }

@@ -130,9 +130,9 @@ func TestAlertsAreDocumented(t *testing.T) {
 	metric := regexp.MustCompile(`lockstep_[a-z_]+[a-z]`)
 	for _, a := range load(t) {
 		anchor := strings.ToLower(a.Alert)
-		row := fmt.Sprintf("| <a id=%q></a>`%s` | %s | %s | ", anchor, a.Alert, a.Labels["severity"], cmp.Or(a.For, "at once"))
+		row := fmt.Sprintf("\n- <a id=%q></a>`%s` (%s, %s): ", anchor, a.Alert, a.Labels["severity"], cmp.Or(a.For, "at once"))
 		if !strings.Contains(page, row) {
-			t.Errorf("docs/operations.md has no row that begins with %s", row)
+			t.Errorf("docs/operations.md has no line that begins with %q", row)
 		}
 		if _, got, _ := strings.Cut(a.Annotations["runbook_url"], "docs/operations.md#"); got != anchor {
 			t.Errorf("%s: its runbook_url leads to %q, want %q", a.Alert, got, anchor)
