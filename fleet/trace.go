@@ -28,7 +28,7 @@ func (r *Registrar) traceChecked(facts protocol.RegistrationFacts, must bool) {
 }
 
 // traceLeft reports that the record was deleted.
-func (r *Registrar) traceLeft(facts protocol.LeaveFacts) {
+func (r *Registrar) traceLeft(facts protocol.RetireFacts) {
 	if r.cfg.Trace != nil {
 		r.cfg.Trace(trace.Event{Left: &trace.Left{Facts: facts}})
 	}

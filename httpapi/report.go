@@ -20,8 +20,8 @@ func NewStatus(s Snapshot) report.Status {
 		Roles:      s.LocalRoles,
 		Services:   s.Services,
 
-		Turns:             s.turnsReport(),
-		KubernetesService: s.endpointsReport(),
+		Turns:     s.turnsReport(),
+		Endpoints: s.endpointsReport(),
 
 		Certificates: s.Certificates,
 		UpgradeReady: upgrade.Ready(),

@@ -75,7 +75,7 @@ func TestNewStatus(t *testing.T) {
 				{Name: "haproxy", Role: "kubernetes_controller", Driver: "systemdUnit", Phase: "Stopped", Problem: "refused", LastLines: []string{}, File: "/etc/20.yaml", Changed: report.At(when)},
 			},
 			Turns: report.Turns{Limit: 1, Held: []report.Turn{}, Waiting: []report.Waiting{}},
-			KubernetesService: report.Endpoints{
+			Endpoints: report.Endpoints{
 				Enabled: true, Reason: "Published", Message: "in place", Since: report.At(when), Problem: "refused", Revision: 7,
 				Addresses: []string{"10.0.0.1", "fd00::1"},
 				Nodes: []report.EndpointsNode{

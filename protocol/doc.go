@@ -27,7 +27,7 @@
 //	#gate             Judge          verdict.go       is this node ready, and why not
 //	#dead-nodes       Overdue       expiry.go        must a sidecar close its gate
 //	                  Expired        expiry.go        may a leader ignore a record
-//	#ephemeral        Leave          ephemeral.go     does a sidecar that stops delete its record
+//	#ephemeral        Retire         ephemeral.go     does a sidecar that stops delete its record
 //	                  DeletionsDue   ephemeral.go     which records does a leader delete
 //	#duplicate-ids    MustYieldID    duplicate.go     must this sidecar give up its node ID
 //	#content-epoch    CredibleEpoch  epoch.go         which content epoch counts
@@ -51,7 +51,7 @@
 //	#yielding         election/yield.go
 //	#gate             status/gate.go
 //	#dead-nodes       fleet/expiry.go confirms the presence, election/absence.go counts
-//	#ephemeral        fleet/leave.go, election/deletions.go; fleet/leaver.go waits
+//	#ephemeral        fleet/retire.go, election/deletions.go; fleet/retirer.go waits
 //	#duplicate-ids    fleet/presence.go
 //	#membership       internal/cluster/quorum/remove.go asks and removes
 //	#apply            reconcile/pass.go

@@ -6,7 +6,7 @@ import (
 )
 
 // This file decides when an ephemeral record is deleted (docs/protocol-nodes.md#ephemeral):
-// by its own sidecar when it stops (Leave), or by a leader when the record expired
+// by its own sidecar when it stops (Retire), or by a leader when the record expired
 // (DeletionsDue).
 
 const (
@@ -18,29 +18,29 @@ const (
 	StopWait = time.Minute
 )
 
-// Leaving says whether a sidecar that stops deletes its record.
-type Leaving int
+// Retirement says whether a sidecar that stops deletes its record.
+type Retirement int
 
 // The decisions. The zero value: not decided.
 const (
-	LeavingUnset  Leaving = iota
-	WaitToLeave           // decide again later
-	DeleteRecord          // delete it, with the presence
-	LeaveRecord           // it stays, and expires
-	leavingValues = iota
+	RetirementUnset  Retirement = iota
+	WaitToRetire                // decide again later
+	DeleteRecord                // delete it, with the presence
+	KeepRecord                  // it stays, and expires
+	retirementValues = iota
 )
 
 // String names the decision.
-func (l Leaving) String() string {
-	names := [leavingValues]string{"Unset", "WaitToLeave", "DeleteRecord", "LeaveRecord"}
-	if l < 0 || int(l) >= leavingValues {
-		return names[LeavingUnset]
+func (l Retirement) String() string {
+	names := [retirementValues]string{"Unset", "WaitToRetire", "DeleteRecord", "KeepRecord"}
+	if l < 0 || int(l) >= retirementValues {
+		return names[RetirementUnset]
 	}
 	return names[l]
 }
 
-// LeaveFacts describe a sidecar that stops, and its node.
-type LeaveFacts struct {
+// RetireFacts describe a sidecar that stops, and its node.
+type RetireFacts struct {
 	Ephemeral bool
 	// Failed: it stops because of an error. A stop is graceful if a user or another
 	// program asked for it.
@@ -59,26 +59,26 @@ type LeaveFacts struct {
 	Refused time.Duration
 }
 
-// Leave decides whether a sidecar that stops deletes its record, and why not. It may
+// Retire decides whether a sidecar that stops deletes its record, and why not. It may
 // do so once nothing of its node serves any more. It waits for a limited time only:
 // after that, a leader deletes the record when it expires.
-func Leave(f LeaveFacts) (Leaving, string) {
+func Retire(f RetireFacts) (Retirement, string) {
 	switch {
 	case !f.Ephemeral:
-		return LeaveRecord, "it is not ephemeral"
+		return KeepRecord, "it is not ephemeral"
 	case f.Failed: // its services may still serve
-		return LeaveRecord, "the sidecar stops because of an error"
+		return KeepRecord, "the sidecar stops because of an error"
 	case !f.Present: // another sidecar may have this ID by now
-		return LeaveRecord, "the presence is not in etcd"
+		return KeepRecord, "the presence is not in etcd"
 	case !deletable(f.Roles):
-		return LeaveRecord, rolesStay
+		return KeepRecord, rolesStay
 	// Before the wait, which a confirmed stop ends.
 	case f.GateClosed && !f.Leads && f.Waited >= f.ShutdownDelay && f.Refused >= StoppedAfter:
 		return DeleteRecord, ""
 	case f.Waited < f.ShutdownDelay+StopWait:
-		return WaitToLeave, "the kube-apiserver has not stopped yet"
+		return WaitToRetire, "the kube-apiserver has not stopped yet"
 	}
-	return LeaveRecord, fmt.Sprintf("the kube-apiserver has not stopped within %s", StopWait)
+	return KeepRecord, fmt.Sprintf("the kube-apiserver has not stopped within %s", StopWait)
 }
 
 const rolesStay = "its roles are not those of a controller alone"

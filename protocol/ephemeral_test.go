@@ -8,8 +8,8 @@ import (
 
 // stopping is a sidecar that has done everything that it has to do before its
 // record is deleted.
-func stopping() LeaveFacts {
-	return LeaveFacts{
+func stopping() RetireFacts {
+	return RetireFacts{
 		Ephemeral: true, Roles: Roles{Controller: true}, Present: true, GateClosed: true,
 		Waited: 20 * time.Second, ShutdownDelay: 15 * time.Second, Refused: time.Second,
 	}
@@ -18,30 +18,30 @@ func stopping() LeaveFacts {
 func TestLeave(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		change func(*LeaveFacts)
-		want   Leaving
+		change func(*RetireFacts)
+		want   Retirement
 		why    string
 	}{
-		{"nothing of it serves", func(*LeaveFacts) {}, DeleteRecord, ""},
-		{"a worker too", func(f *LeaveFacts) { f.Roles.Worker = true }, DeleteRecord, ""},
-		{"its kube-apiserver stopped late", func(f *LeaveFacts) { f.Waited = time.Hour }, DeleteRecord, ""},
-		{"not ephemeral", func(f *LeaveFacts) { f.Ephemeral = false }, LeaveRecord, "not ephemeral"},
-		{"after an error", func(f *LeaveFacts) { f.Failed = true }, LeaveRecord, "error"},
-		{"without a presence", func(f *LeaveFacts) { f.Present = false }, LeaveRecord, "presence"},
-		{"the role was taken", func(f *LeaveFacts) { f.Roles = Roles{} }, LeaveRecord, "roles"},
-		{"a member of etcd", func(f *LeaveFacts) { f.Roles.Consensus = true }, LeaveRecord, "roles"},
-		{"its gate is open", func(f *LeaveFacts) { f.GateClosed = false }, WaitToLeave, "not stopped yet"},
-		{"it leads", func(f *LeaveFacts) { f.Leads = true }, WaitToLeave, "not stopped yet"},
-		{"before the delay", func(f *LeaveFacts) { f.Waited = f.ShutdownDelay - 1 }, WaitToLeave, "not stopped yet"},
-		{"its kube-apiserver answers", func(f *LeaveFacts) { f.Refused = 0 }, WaitToLeave, "not stopped yet"},
-		{"only just refused", func(f *LeaveFacts) { f.Refused = StoppedAfter - 1 }, WaitToLeave, "not stopped yet"},
-		{"waited for nearly a minute", func(f *LeaveFacts) { f.Refused, f.Waited = 0, 75*time.Second-1 }, WaitToLeave, "not stopped yet"},
-		{"waited for a minute", func(f *LeaveFacts) { f.Refused, f.Waited = 0, 75*time.Second }, LeaveRecord, "within 1m0s"},
+		{"nothing of it serves", func(*RetireFacts) {}, DeleteRecord, ""},
+		{"a worker too", func(f *RetireFacts) { f.Roles.Worker = true }, DeleteRecord, ""},
+		{"its kube-apiserver stopped late", func(f *RetireFacts) { f.Waited = time.Hour }, DeleteRecord, ""},
+		{"not ephemeral", func(f *RetireFacts) { f.Ephemeral = false }, KeepRecord, "not ephemeral"},
+		{"after an error", func(f *RetireFacts) { f.Failed = true }, KeepRecord, "error"},
+		{"without a presence", func(f *RetireFacts) { f.Present = false }, KeepRecord, "presence"},
+		{"the role was taken", func(f *RetireFacts) { f.Roles = Roles{} }, KeepRecord, "roles"},
+		{"a member of etcd", func(f *RetireFacts) { f.Roles.Consensus = true }, KeepRecord, "roles"},
+		{"its gate is open", func(f *RetireFacts) { f.GateClosed = false }, WaitToRetire, "not stopped yet"},
+		{"it leads", func(f *RetireFacts) { f.Leads = true }, WaitToRetire, "not stopped yet"},
+		{"before the delay", func(f *RetireFacts) { f.Waited = f.ShutdownDelay - 1 }, WaitToRetire, "not stopped yet"},
+		{"its kube-apiserver answers", func(f *RetireFacts) { f.Refused = 0 }, WaitToRetire, "not stopped yet"},
+		{"only just refused", func(f *RetireFacts) { f.Refused = StoppedAfter - 1 }, WaitToRetire, "not stopped yet"},
+		{"waited for nearly a minute", func(f *RetireFacts) { f.Refused, f.Waited = 0, 75*time.Second-1 }, WaitToRetire, "not stopped yet"},
+		{"waited for a minute", func(f *RetireFacts) { f.Refused, f.Waited = 0, 75*time.Second }, KeepRecord, "within 1m0s"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := stopping()
 			tc.change(&f)
-			if got, why := Leave(f); got != tc.want || !strings.Contains(why, tc.why) || (why == "") != (tc.why == "") {
+			if got, why := Retire(f); got != tc.want || !strings.Contains(why, tc.why) || (why == "") != (tc.why == "") {
 				t.Errorf("got %s (%q), want %s (%q)", got, why, tc.want, tc.why)
 			}
 		})

@@ -13,8 +13,8 @@ type Status struct {
 	Roles      Roles         `json:"roles"`
 	Services   List[Service] `json:"services"`
 
-	Turns             Turns     `json:"turns"`
-	KubernetesService Endpoints `json:"kubernetesService"`
+	Turns     Turns     `json:"turns"`
+	Endpoints Endpoints `json:"kubernetesService"`
 
 	Certificates List[Certificate] `json:"certificates"`
 	UpgradeReady bool              `json:"upgradeReady"`

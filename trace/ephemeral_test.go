@@ -34,7 +34,7 @@ func leaves() []Event {
 		}
 	}
 	closed.Verdict = protocol.Judge(closed.Facts)
-	facts := protocol.LeaveFacts{Ephemeral: true, Roles: protocol.Roles{Controller: true}, Present: true, GateClosed: true, Refused: time.Second}
+	facts := protocol.RetireFacts{Ephemeral: true, Roles: protocol.Roles{Controller: true}, Present: true, GateClosed: true, Refused: time.Second}
 	return append(node, Event{Gate: &closed}, Event{Left: &Left{Facts: facts}})
 }
 
@@ -63,7 +63,7 @@ func TestValidate_ephemeral(t *testing.T) {
 			r.Input.Fleet.Records[1] = &expired
 			r.Step = protocol.Next(r.Input)
 		}), "not due"},
-		{"its own record while its kube-apiserver runs", nth(leaving, 1, lefts, func(l *Left) { l.Facts.Refused = 0 }), "WaitToLeave"},
+		{"its own record while its kube-apiserver runs", nth(leaving, 1, lefts, func(l *Left) { l.Facts.Refused = 0 }), "WaitToRetire"},
 		{"its own record with an open gate", slices.Delete(slices.Clone(leaving), len(leaving)-2, len(leaving)-1), "gate is open"},
 		{"a record after it has deleted it", append(slices.Clip(leaving), wrote), "after it has deleted it"},
 	} {

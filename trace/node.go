@@ -156,9 +156,9 @@ func (n *Node) Published(p *Published) error {
 
 // Left checks the deletion of the record by its own sidecar.
 func (n *Node) Left(l *Left) error {
-	switch leaving, why := protocol.Leave(l.Facts); {
-	case leaving != protocol.DeleteRecord:
-		return fmt.Errorf("it deletes its record, and the protocol says %s: %s", leaving, why)
+	switch decision, why := protocol.Retire(l.Facts); {
+	case decision != protocol.DeleteRecord:
+		return fmt.Errorf("it deletes its record, and the protocol says %s: %s", decision, why)
 	case n.gate.Verdict.Ready:
 		return errors.New("it deletes its record, and its gate is open")
 	}

@@ -124,5 +124,5 @@ type (
 	// Published is a registration that the gate learns.
 	Published struct{ Registration protocol.Registration }
 	// Left is the transaction in which a sidecar that stops deletes its record.
-	Left struct{ Facts protocol.LeaveFacts }
+	Left struct{ Facts protocol.RetireFacts }
 )

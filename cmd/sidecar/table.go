@@ -80,7 +80,7 @@ func (t table) summary(r report.Status) [][]string {
 		rows = append(rows, []string{"", "last error: " + r.Reconcile.LastError})
 	}
 	rows = append(rows, titled("UPGRADE", upgradeText(r))...)
-	rows = append(rows, titled("ENDPOINTS", t.kubernetesService(r.KubernetesService))...)
+	rows = append(rows, titled("ENDPOINTS", t.endpoints(r.Endpoints))...)
 	rows = append(rows, []string{"ETCD", t.etcd(r.Etcd)})
 	rows = append(rows, titled("CLUSTER", t.cluster(r.Cluster))...)
 	return rows

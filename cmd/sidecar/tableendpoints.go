@@ -7,9 +7,9 @@ import (
 	"github.com/lockstep-dev/lockstep/report"
 )
 
-// kubernetesService shows the addresses in the Service kubernetes, and why a node is not among them: a line for
+// endpoints shows the addresses in the Service kubernetes, and why a node is not among them: a line for
 // each.
-func (t table) kubernetesService(s report.Endpoints) []string {
+func (t table) endpoints(s report.Endpoints) []string {
 	if !s.Enabled {
 		return nil
 	}

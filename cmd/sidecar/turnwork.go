@@ -220,21 +220,21 @@ func (w *turnWork) giveBack(ctx context.Context) error {
 
 // drain returns when clients had enough time to leave the node.
 func (w *turnWork) drain(ctx context.Context) error {
-	w.leaveService(ctx)
+	w.leaveEndpoints(ctx)
 	if !backoff.Sleep(ctx, w.flags.drain) {
 		return ctx.Err()
 	}
 	return nil
 }
 
-// leaveService waits until the Service kubernetes no longer contains the node's address, for as long as a sidecar
+// leaveEndpoints waits until the Service kubernetes no longer contains the node's address, for as long as a sidecar
 // that stops does.
-func (w *turnWork) leaveService(ctx context.Context) {
+func (w *turnWork) leaveEndpoints(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, nodeservices.MaxAwaitAddress)
 	defer cancel()
 	_ = w.server.follow(limited, follower{ // if it cannot see the address, the drain suffices
 		each: func(a answer) (bool, error) {
-			k := a.report.KubernetesService
+			k := a.report.Endpoints
 			return !k.Enabled || !slices.ContainsFunc(k.Nodes, func(n report.EndpointsNode) bool {
 				return n.ID == string(w.want.Node) &&
 					slices.ContainsFunc(n.Addresses, func(own string) bool { return slices.Contains(k.Addresses, own) })

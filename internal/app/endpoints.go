@@ -99,5 +99,5 @@ func (p *parts) published() (bool, <-chan struct{}) {
 		return false, nil
 	}
 	state, next := p.publisher.State().Load()
-	return state.MayLeave, next
+	return state.RemovalPending, next
 }

@@ -47,8 +47,8 @@ type Parent struct{ Namespace, Name string }
 type State struct {
 	// Endpoints are what people see. Reason is one of publish.Reasons, and Addresses are sorted by family.
 	report.Endpoints
-	// MayLeave: if the gate of this node is closed, its address may still leave.
-	MayLeave bool
+	// RemovalPending: if the gate of this node is closed, its address may still leave.
+	RemovalPending bool
 }
 
 func (s State) equal(o State) bool {
@@ -84,7 +84,7 @@ func New(cfg Config) *Publisher {
 	unread := report.Endpoints{Enabled: true, Reason: string(protocol.EndpointsUnread), Since: report.At(time.Now())}
 	return &Publisher{
 		cfg: cfg, metrics: newMetrics(cfg.Registerer), seen: event.New(observed{}),
-		state:  event.New(State{Endpoints: unread, MayLeave: true}),
+		state:  event.New(State{Endpoints: unread, RemovalPending: true}),
 		pauses: backoff.Backoff{First: minPause, Max: maxPause, Jitter: 0.2},
 	}
 }

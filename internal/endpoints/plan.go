@@ -119,7 +119,7 @@ func (p *Publisher) show(f protocol.Fleet, seen observed, now plan) {
 			Enabled: true, Reason: string(worst.Reason), Message: worst.Message, Problem: cmp.Or(p.problem, seen.problem()),
 			Revision: seen.slices[serviceName].Revision, Addresses: seen.addresses(), Nodes: controllers(f), Since: report.At(time.Now()),
 		},
-		MayLeave: publish.MayLeave(f, p.cfg.Node, p.cfg.Own, now.parts()),
+		RemovalPending: publish.RemovalPending(f, p.cfg.Node, p.cfg.Own, now.parts()),
 	}
 	was := p.state.Get()
 	if out.equal(was) {

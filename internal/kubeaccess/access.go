@@ -78,8 +78,8 @@ func (a *Access) Get(ctx context.Context, path string, query url.Values) ([]byte
 
 // Needs lists the features for which a sidecar needs rights.
 type Needs struct {
-	Bundles           []*bundle.Bundle // in addition to Lockstep's own objects
-	KubernetesService bool             // it writes the Service kubernetes
+	Bundles   []*bundle.Bundle // in addition to Lockstep's own objects
+	Endpoints bool             // it writes the Service kubernetes
 }
 
 // Missing returns the rights that a sidecar needs and the user does not have, one text for each
@@ -100,8 +100,8 @@ func (a *Access) Missing(ctx context.Context, needs Needs) ([]string, error) {
 			needed = append(needed, kube.Right(r))
 		}
 	}
-	if needs.KubernetesService {
-		needed = append(needed, rightsForService()...)
+	if needs.Endpoints {
+		needed = append(needed, rightsOnEndpoints()...)
 	}
 	missing, err := missingOf(ctx, client, needed)
 	return byObject(missing), err
@@ -226,8 +226,8 @@ func rightsOnEvents() []kube.Right {
 	return out
 }
 
-// rightsForService returns the rights to write the Service kubernetes.
-func rightsForService() []kube.Right {
+// rightsOnEndpoints returns the rights to write the Service kubernetes.
+func rightsOnEndpoints() []kube.Right {
 	var out []kube.Right
 	for _, verb := range []string{"list", "watch", "create"} {
 		out = append(out, kube.Right{Verb: verb, Group: "discovery.k8s.io", Resource: "endpointslices", Namespace: "default"})

@@ -58,7 +58,7 @@ func (s Settings) Files() map[string][]byte {
 	kustomization := ClusterDir + "/kustomization.yaml"
 	out[kustomization] = bytes.Replace(out[kustomization], []byte("[rbac.yaml, "), []byte("[rbac.yaml, "+BundleRights+", "), 1)
 	if s.writesService() {
-		out[PatchesDir+"/"+FlagsPatch] = append(out[PatchesDir+"/"+FlagsPatch], leaveService...)
+		out[PatchesDir+"/"+FlagsPatch] = append(out[PatchesDir+"/"+FlagsPatch], endpointsFlag...)
 	}
 	return out
 }
@@ -68,8 +68,8 @@ func OwnRights(group string) []byte {
 	return bytes.ReplaceAll(embedded(ClusterDir+"/rbac.yaml"), []byte(`"`+Group+`"`), []byte(scalar(group)))
 }
 
-// leaveService is added to FlagsPatch where the sidecar runs with --kubernetes-service.
-const leaveService = `# The sidecars write the addresses of the Service kubernetes.
+// endpointsFlag is added to FlagsPatch where the sidecar runs with --kubernetes-service.
+const endpointsFlag = `# The sidecars write the addresses of the Service kubernetes.
 - {op: add, path: /spec/containers/0/command/-, value: --endpoint-reconciler-type=none}
 `
 

@@ -72,9 +72,9 @@ const (
 	turnTaken
 )
 
-// serviceObject is the content of an object of the Service. The model holds one, since writers keep a
+// endpointsObject is the content of an object of the Service. The model holds one, since writers keep a
 // separate view of each.
-type serviceObject struct {
+type endpointsObject struct {
 	known    bool
 	own      bool // Lockstep wrote it last
 	set      nodeSet
@@ -95,8 +95,8 @@ const (
 // endpointsWriter is a sidecar.
 type endpointsWriter struct {
 	phase writerPhase
-	seen  serviceObject // as it read it last
-	fresh bool          // the object did not change since
+	seen  endpointsObject // as it read it last
+	fresh bool            // the object did not change since
 
 	// Its snapshot, and the addresses that it writes.
 	revision, history uint8
@@ -115,7 +115,7 @@ type endpointsState struct {
 	ready, part       nodeSet // as in the presences
 	gone              nodeSet // that stopped
 	reconciles        bool    // the kube-apiserver of the first node
-	object            serviceObject
+	object            endpointsObject
 	writers           [maxWriters]endpointsWriter
 
 	changes, restores, restarts, pauses, strangers, stops uint8
@@ -128,9 +128,9 @@ func initialEndpoints(cfg *EndpointsConfig) endpointsState {
 		changes: uint8(cfg.Changes), restores: uint8(cfg.Restores), restarts: uint8(cfg.Restarts),
 		pauses: uint8(cfg.Pauses), strangers: uint8(cfg.Strangers), stops: uint8(cfg.Stops),
 	}
-	st.object = serviceObject{known: true, own: true, set: all, revision: 1}
+	st.object = endpointsObject{known: true, own: true, set: all, revision: 1}
 	if cfg.Reconciler || cfg.Outside > 0 {
-		st.object = serviceObject{known: true, set: 1}
+		st.object = endpointsObject{known: true, set: 1}
 	}
 	return st
 }
@@ -139,19 +139,19 @@ func initialEndpoints(cfg *EndpointsConfig) endpointsState {
 type endpointsMove uint8
 
 const (
-	serviceToggle endpointsMove = iota
-	serviceTakePart
-	serviceRestoreStore
-	serviceRead
-	serviceDecide
-	serviceLand
-	serviceRestart
-	servicePauseEnds
-	serviceReconcile
-	serviceReconcilerStops
-	serviceHijack
-	serviceForge
-	serviceStop
+	endpointsToggle endpointsMove = iota
+	endpointsTakePart
+	endpointsRestoreStore
+	endpointsRead
+	endpointsDecide
+	endpointsLand
+	endpointsRestart
+	endpointsPauseEnds
+	endpointsReconcile
+	endpointsReconcilerStops
+	endpointsHijack
+	endpointsForge
+	endpointsStop
 	endpointsMoves = iota
 )
 
@@ -160,36 +160,36 @@ const (
 func (s *endpointsState) apply(cfg *EndpointsConfig, m endpointsMove, i int) (what string, broken [2]string) {
 	w := &s.writers[i]
 	switch m {
-	case serviceToggle:
+	case endpointsToggle:
 		if cfg.Stops > 0 && !s.ready.has(i) {
 			return "", broken // it stays not ready: no sidecar can observe a write that is under way since then
 		}
 		return s.happen(m, i), broken
-	case serviceRead:
+	case endpointsRead:
 		if w.phase == writerIdle && s.part.has(i) && !s.gone.has(i) {
 			return s.begin(cfg, i), broken
 		}
-	case serviceDecide:
+	case endpointsDecide:
 		if w.phase == writerRead && !s.gone.has(i) {
 			return s.decide(cfg, i), broken
 		}
-	case serviceLand:
+	case endpointsLand:
 		if w.phase == writerDecided {
 			return s.landWrite(cfg, i)
 		}
-	case serviceRestart:
+	case endpointsRestart:
 		if s.restarts > 0 && (w.seen.known || w.phase != writerIdle) {
 			s.restarts--
 			*w = endpointsWriter{}
 			return "starts again", broken
 		}
-	case servicePauseEnds:
+	case endpointsPauseEnds:
 		if s.pauses > 0 && w.overwritten > 0 {
 			s.pauses--
 			w.overwritten = 0
 			return "has waited long enough", broken
 		}
-	case serviceStop:
+	case endpointsStop:
 		return s.stop(cfg, i)
 	default:
 		return s.happen(m, i), broken
@@ -200,7 +200,7 @@ func (s *endpointsState) apply(cfg *EndpointsConfig, m endpointsMove, i int) (wh
 // happen makes a move that no sidecar decides.
 func (s *endpointsState) happen(m endpointsMove, i int) string {
 	switch {
-	case m == serviceToggle && s.changes > 0 && !s.gone.has(i):
+	case m == endpointsToggle && s.changes > 0 && !s.gone.has(i):
 		s.changes--
 		s.revision++
 		s.ready ^= 1 << i
@@ -208,23 +208,23 @@ func (s *endpointsState) happen(m endpointsMove, i int) string {
 			return "becomes ready"
 		}
 		return "is not ready any more"
-	case m == serviceTakePart && s.changes > 0 && !s.part.has(i):
+	case m == endpointsTakePart && s.changes > 0 && !s.part.has(i):
 		s.changes--
 		s.revision++
 		s.part |= 1 << i
 		return "takes part from now on"
-	case m == serviceRestoreStore && s.restores > 0 && i == 0 && s.revision > 1:
+	case m == endpointsRestoreStore && s.restores > 0 && i == 0 && s.revision > 1:
 		s.restores--
 		s.history++
 		s.revision = 1
 		s.ready |= s.part // as at the beginning
 		return "and the others lose their etcd, which is restored from the backup of the beginning"
-	case m == serviceReconcile && i == 0 && s.reconciles && (s.object.own || s.object.set != 1):
-		s.replace(serviceObject{known: true, set: 1})
+	case m == endpointsReconcile && i == 0 && s.reconciles && (s.object.own || s.object.set != 1):
+		s.replace(endpointsObject{known: true, set: 1})
 		return "has a kube-apiserver that writes its own address alone"
-	case m == serviceReconcilerStops && i == 0 && s.reconciles:
+	case m == endpointsReconcilerStops && i == 0 && s.reconciles:
 		s.reconciles = false
-		s.replace(serviceObject{known: true})
+		s.replace(endpointsObject{known: true})
 		return "stops that kube-apiserver, which empties the Service"
 	case s.strangers > 0 && i == 0:
 		return s.stranger(m)
@@ -233,7 +233,7 @@ func (s *endpointsState) happen(m endpointsMove, i int) string {
 }
 
 // replace changes the object. After that, no writer knows its newest form.
-func (s *endpointsState) replace(with serviceObject) {
+func (s *endpointsState) replace(with endpointsObject) {
 	s.object = with
 	for i := range s.writers {
 		s.writers[i].fresh = false
@@ -297,7 +297,7 @@ func (s *endpointsState) landWrite(cfg *EndpointsConfig, i int) (what string, br
 		return "is refused: the Service has changed", broken
 	}
 	broken = s.judgeWrite(cfg, w)
-	s.replace(serviceObject{known: true, own: true, set: w.writes, revision: w.revision, history: w.history})
+	s.replace(endpointsObject{known: true, own: true, set: w.writes, revision: w.revision, history: w.history})
 	w.seen, w.fresh = s.object, true
 	return "has written " + w.writes.String(), broken
 }
@@ -327,7 +327,7 @@ func (s *endpointsState) judgeWrite(cfg *EndpointsConfig, w *endpointsWriter) [2
 func (c *EndpointsConfig) asks(name string) bool { return c.Only == "" || c.Only == name }
 
 // published translates an object for the protocol.
-func (o serviceObject) published() publish.Object {
+func (o endpointsObject) published() publish.Object {
 	out := publish.Object{Known: true, Port: modelPort, Revision: int64(o.revision), Own: o.own, Complete: true, Store: "store"}
 	if !o.own {
 		out.Manager, out.Store = publish.KubeAPIServer, ""

@@ -2,7 +2,7 @@ package model
 
 import "testing"
 
-func serviceOf(nodes, changes int) EndpointsConfig {
+func endpointsOf(nodes, changes int) EndpointsConfig {
 	return EndpointsConfig{Nodes: nodes, Changes: changes}
 }
 
@@ -20,12 +20,12 @@ func (c EndpointsConfig) asking(name string) EndpointsConfig             { c.Onl
 
 func TestEndpoints(t *testing.T) {
 	worlds := []EndpointsConfig{
-		serviceOf(2, 3).restored(1), serviceOf(3, 2), serviceOf(2, 3).outside(1), serviceOf(2, 1).reconciled(1),
-		serviceOf(2, 1).strangers(2).restarted(1), serviceOf(2, 3).stopped(1).restarted(1),
+		endpointsOf(2, 3).restored(1), endpointsOf(3, 2), endpointsOf(2, 3).outside(1), endpointsOf(2, 1).reconciled(1),
+		endpointsOf(2, 1).strangers(2).restarted(1), endpointsOf(2, 3).stopped(1).restarted(1),
 	}
 	if *full {
-		worlds = append(worlds, serviceOf(2, 4).restored(1).restarted(1), serviceOf(2, 1).reconciled(2).restarted(1), serviceOf(2, 2).outside(1).reconciled(1),
-			serviceOf(2, 1).strangers(3), serviceOf(2, 1).strangers(2).restored(1).restarted(1), serviceOf(3, 0).strangers(1), serviceOf(2, 0).strangers(1).reconciled(1))
+		worlds = append(worlds, endpointsOf(2, 4).restored(1).restarted(1), endpointsOf(2, 1).reconciled(2).restarted(1), endpointsOf(2, 2).outside(1).reconciled(1),
+			endpointsOf(2, 1).strangers(3), endpointsOf(2, 1).strangers(2).restored(1).restarted(1), endpointsOf(3, 0).strangers(1), endpointsOf(2, 0).strangers(1).reconciled(1))
 	}
 	for _, cfg := range worlds {
 		t.Run(cfg.String(), func(t *testing.T) {
@@ -52,47 +52,47 @@ func endpointsMutations() []endpointsMutation {
 	return []endpointsMutation{
 		{
 			"object-first", "A snapshot that is older than what the Service has by now must not replace it.",
-			serviceOf(2, 2).without(objectFirst).asking("NotOlder"),
+			endpointsOf(2, 2).without(objectFirst).asking("NotOlder"),
 		},
 		{
 			"object-unchanged", "A request of a sidecar that was paused may land after that of another one.",
-			serviceOf(2, 2).without(objectUnchanged).asking("NotOlder"),
+			endpointsOf(2, 2).without(objectUnchanged).asking("NotOlder"),
 		},
 		{
 			"last-stays", "If all gates close, or all presences end, clients would get no answer at all.",
-			serviceOf(2, 2).without(lastStays),
+			endpointsOf(2, 2).without(lastStays),
 		},
 		{
 			"back-counts", "After a restore, the annotation has a revision that the store reaches late or never.",
-			serviceOf(2, 2).restored(1).without(backCounts),
+			endpointsOf(2, 2).restored(1).without(backCounts),
 		},
 		{
 			"ready-only", "A node whose gate is closed must get no requests.",
-			serviceOf(2, 2).outside(1).without(readyOnly).asking("Published"),
+			endpointsOf(2, 2).outside(1).without(readyOnly).asking("Published"),
 		},
 		{
 			"all-take-part", "While the Service is turned on node by node, a kube-apiserver may still write it.",
-			serviceOf(2, 1).outside(1).without(allTakePart).asking("Yields"),
+			endpointsOf(2, 1).outside(1).without(allTakePart).asking("Yields"),
 		},
 		{
 			"pause-after-overwrite", "A kube-apiserver that was not turned off would be fought for ever.",
-			serviceOf(2, 0).reconciled(0).without(pauseAfterOverwrite).asking("Yields"),
+			endpointsOf(2, 0).reconciled(0).without(pauseAfterOverwrite).asking("Yields"),
 		},
 		{
 			"first-repairs", "A client that writes once, and claims to be a kube-apiserver, would have the Service for a minute.",
-			serviceOf(2, 0).strangers(1).without(firstRepairs).asking("Follows"),
+			endpointsOf(2, 0).strangers(1).without(firstRepairs).asking("Follows"),
 		},
 		{
 			"parent-decides", "Any client that may write the Service can set the annotation, and would freeze it for ever.",
-			serviceOf(2, 1).strangers(1).without(parentDecides).asking("Follows"),
+			endpointsOf(2, 1).strangers(1).without(parentDecides).asking("Follows"),
 		},
 		{
 			"leaves-first", "Clients of the Service get refused connections from a kube-apiserver that stops before its address has left.",
-			serviceOf(2, 1).stopped(1).without(leavesFirst).asking("Leaves"),
+			endpointsOf(2, 1).stopped(1).without(leavesFirst).asking("Leaves"),
 		},
 		{
 			"turn-taken", "If it were the turn of a node that has stopped, every change would wait for it.",
-			serviceOf(3, 2).stopped(1).without(turnTaken).asking("Follows"),
+			endpointsOf(3, 2).stopped(1).without(turnTaken).asking("Follows"),
 		},
 	}
 }

@@ -17,7 +17,7 @@ func (s *endpointsState) stop(cfg *EndpointsConfig, i int) (what string, broken 
 	f := w.facts(cfg)
 	own := protocol.Endpoint{Address: addressOf(i), Port: modelPort}
 	part := publish.Part{Known: w.seen.known, Addresses: f.Current.Addresses, Kind: publish.Next(f).Kind}
-	if publish.MayLeave(f.Fleet, protocol.NodeID(addressOf(i)), own, []publish.Part{part}) && cfg.Off&leavesFirst == 0 {
+	if publish.RemovalPending(f.Fleet, protocol.NodeID(addressOf(i)), own, []publish.Part{part}) && cfg.Off&leavesFirst == 0 {
 		return "", broken
 	}
 	s.stops--

@@ -43,7 +43,7 @@ func follows(cfg *EndpointsConfig, st endpointsState) string {
 				continue // it sees the write of another one
 			}
 			st.pauses = pauses
-			for _, m := range []endpointsMove{serviceLand, servicePauseEnds, serviceRead, serviceDecide, serviceLand} {
+			for _, m := range []endpointsMove{endpointsLand, endpointsPauseEnds, endpointsRead, endpointsDecide, endpointsLand} {
 				st.apply(cfg, m, i)
 			}
 		}

@@ -6,9 +6,9 @@ func (s *endpointsState) stranger(m endpointsMove) string {
 	with := s.object
 	with.foreign = true
 	switch m {
-	case serviceHijack:
+	case endpointsHijack:
 		with.own, with.set = false, 1
-	case serviceForge:
+	case endpointsForge:
 	default:
 		return ""
 	}

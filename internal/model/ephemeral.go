@@ -60,7 +60,7 @@ func (t *transition) leave(i int) bool {
 	if n.run == 0 || n.leaving == notLeaving || n.record == 0 {
 		return false
 	}
-	facts := protocol.LeaveFacts{
+	facts := protocol.RetireFacts{
 		Ephemeral: true, Roles: protocol.Roles{Controller: !n.roleless}, Present: n.alive,
 		GateClosed: !n.ready, Leads: t.leadership(i) >= 0,
 	}
@@ -70,7 +70,7 @@ func (t *transition) leave(i int) bool {
 	if n.leaving == servesNoMore || !t.cfg.holds(leavesLast) {
 		facts.Refused = protocol.StoppedAfter
 	}
-	if decision, _ := protocol.Leave(facts); decision != protocol.DeleteRecord {
+	if decision, _ := protocol.Retire(facts); decision != protocol.DeleteRecord {
 		return false
 	}
 	t.say("%s deletes its record and its presence, and ends", t.name(i))
@@ -83,10 +83,10 @@ func (t *transition) leave(i int) bool {
 // giveUp lets a sidecar that stops end, and leave its record.
 func (t *transition) giveUp(i int) bool {
 	n := &t.state.nodes[i]
-	facts := protocol.LeaveFacts{
+	facts := protocol.RetireFacts{
 		Ephemeral: true, Roles: protocol.Roles{Controller: true}, Present: true, GateClosed: true, Waited: time.Hour,
 	}
-	if decision, _ := protocol.Leave(facts); n.run == 0 || n.leaving == notLeaving || decision != protocol.LeaveRecord {
+	if decision, _ := protocol.Retire(facts); n.run == 0 || n.leaving == notLeaving || decision != protocol.KeepRecord {
 		return false
 	}
 	if t.cfg.Services && n.leaving != servesNoMore && t.cfg.holds(servicesEnd) {

@@ -19,7 +19,7 @@
 //	RegistrarConfig.Fleet    caller      Fetcher
 //	RegistrarConfig.Presence caller      Kubernetes
 //	ServicesConfig.Variables caller      Supervised, roles
-//	ElectionConfig.Leads     caller      Kubernetes, Leaver
+//	ElectionConfig.Leads     caller      Kubernetes, Retirer
 //	APIServerConfig.Published caller     Kubernetes, Server
 //	ServerConfig.Cluster     caller      ControlPlane, roles
 //
@@ -35,7 +35,7 @@
 // Fetcher reads the roles from the node's record and keeps them on disk: they are used while etcd
 // does not answer. First returns the roles for a new record. Kubernetes starts and stops the
 // services of the controller role, and a follower the services of another role. Supervised runs the
-// processes of both; Of follows whether the services of a role run. Registrar and Leaver are types of
+// processes of both; Of follows whether the services of a role run. Registrar and Retirer are types of
 // package fleet, and Gate is one of package status. The package does not decide the order of steps:
 // nodeservices.Next and membership.NextStep do.
 //

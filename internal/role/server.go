@@ -23,7 +23,7 @@ import (
 // same path.
 type Server struct {
 	cfg        ServerConfig
-	leaver     *fleet.Leaver
+	retirer    *fleet.Retirer
 	disk       *Disk
 	fetcher    *Fetcher
 	supervised *Supervised
@@ -87,7 +87,7 @@ func NewServer(cfg ServerConfig) *Server {
 	cfg.Gate.Registration, cfg.Gate.Withheld = s.registrar.Registration(), s.kubernetes.Withheld()
 	s.gate = status.NewGate(cfg.Gate)
 	s.kubernetes.cfg.Shown = s.gate.Shown() // last, since the gate and the services follow each other
-	s.leaver = fleet.NewLeaver(fleet.LeaverConfig{
+	s.retirer = fleet.NewRetirer(fleet.RetirerConfig{
 		Registrar: s.registrar, Rest: cfg.Presence.Rest, GateClosed: func() bool { return !s.gate.Shown().Get().Ready },
 		Leads: cfg.Election.Leads, Refuses: cfg.APIServer.Refuses, ShutdownDelay: cfg.ShutdownDelay, Log: cfg.Log,
 	})
@@ -185,9 +185,9 @@ func (s *Server) Run(ctx context.Context, others ...*supervise.Group) error {
 	supervise.Wait(ctx, append(groups, others...)...)
 	stopped := time.Now()
 	s.stop(ctx, supervise.Err(append(groups, others...)...), leading)
-	facts := s.leaver.Await(ctx, stopped)
+	facts := s.retirer.Await(ctx, stopped)
 	registered.End()
-	s.leaver.Leave(ctx, facts)
+	s.retirer.Retire(ctx, facts)
 	present.End()
 	node.End()
 	return supervise.Err(groups...)

@@ -216,7 +216,7 @@ func (b *broken) missing(kubeconfig, dir string) []string {
 	b.must(err)
 	release, err := bundle.Load(dir)
 	b.must(err)
-	out, err := access.Missing(b.Context(), kubeaccess.Needs{Bundles: []*bundle.Bundle{release}, KubernetesService: true})
+	out, err := access.Missing(b.Context(), kubeaccess.Needs{Bundles: []*bundle.Bundle{release}, Endpoints: true})
 	b.must(err)
 	return out
 }

@@ -56,14 +56,14 @@ func (e *ephemeral) until(worker func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// leave lets the registrar decide, as after a graceful stop.
-func (e *ephemeral) leave() (protocol.Leaving, string, error) {
+// retire lets the registrar decide, as after a graceful stop.
+func (e *ephemeral) retire() (protocol.Retirement, string, error) {
 	e.Helper()
 	e.stop()
 	e.presence.Rest()
 	ctx, cancel := context.WithTimeout(e.Context(), 2*time.Second)
 	defer cancel()
-	return e.registrar.Leave(ctx, protocol.LeaveFacts{Ephemeral: true, GateClosed: true, Refused: protocol.StoppedAfter})
+	return e.registrar.Retire(ctx, protocol.RetireFacts{Ephemeral: true, GateClosed: true, Refused: protocol.StoppedAfter})
 }
 
 // has reports which of record and presence exist.
@@ -77,14 +77,14 @@ func (e *ephemeral) has() (kept, alive bool) {
 }
 
 // Both keys are deleted at one revision, and neither comes back.
-func TestRegistrar_leaves(t *testing.T) {
+func TestRegistrar_retires(t *testing.T) {
 	e := newEphemeral(t)
 	if !record(t, e.raw).Node.Ephemeral {
 		t.Error("the record is not ephemeral")
 	}
 	before := record(t, e.raw).Revision
-	if leaving, why, err := e.leave(); leaving != protocol.DeleteRecord || err != nil {
-		t.Fatalf("got %s (%q), %v", leaving, why, err)
+	if decision, why, err := e.retire(); decision != protocol.DeleteRecord || err != nil {
+		t.Fatalf("got %s (%q), %v", decision, why, err)
 	}
 	e.end()
 	if kept, alive := e.has(); kept || alive {
@@ -108,14 +108,14 @@ func TestRegistrar_leaves(t *testing.T) {
 
 // A record that people changed meanwhile is read again. A role that they took away
 // makes it stay.
-func TestRegistrar_leavesWhatPeopleDecided(t *testing.T) {
+func TestRegistrar_retiresWhatPeopleDecided(t *testing.T) {
 	e := newEphemeral(t)
 	e.stop()
 	n := record(t, e.raw).Node
 	n.Roles.Controller = false
 	putNode(t, e.raw, n)
-	if leaving, why, err := e.leave(); leaving != protocol.LeaveRecord || why == "" || err != nil {
-		t.Errorf("got %s (%q), %v", leaving, why, err)
+	if decision, why, err := e.retire(); decision != protocol.KeepRecord || why == "" || err != nil {
+		t.Errorf("got %s (%q), %v", decision, why, err)
 	}
 	if kept, _ := e.has(); !kept {
 		t.Error("the record was deleted")
@@ -124,7 +124,7 @@ func TestRegistrar_leavesWhatPeopleDecided(t *testing.T) {
 
 // A record that was written since the sidecar read it may have other roles: it stays, and is read
 // again.
-func TestRegistrar_leavesUnchangedRecord(t *testing.T) {
+func TestRegistrar_retiresUnchangedRecord(t *testing.T) {
 	e := newEphemeral(t)
 	e.stop()
 	e.presence.Rest()
@@ -148,12 +148,12 @@ func TestRegistrar_leavesUnchangedRecord(t *testing.T) {
 
 // A corrupt record would block for ever. Its sidecar deletes it by the roles that it
 // knows.
-func TestRegistrar_leavesCorruptRecord(t *testing.T) {
+func TestRegistrar_retiresCorruptRecord(t *testing.T) {
 	e := newEphemeral(t)
 	e.stop()
 	put(t, e.raw, keys.Node("me"), []byte("garbage"))
-	if leaving, why, err := e.leave(); leaving != protocol.DeleteRecord || err != nil {
-		t.Errorf("got %s (%q), %v", leaving, why, err)
+	if decision, why, err := e.retire(); decision != protocol.DeleteRecord || err != nil {
+		t.Errorf("got %s (%q), %v", decision, why, err)
 	}
 	if kept, _ := e.has(); kept {
 		t.Error("the record is still there")
@@ -161,7 +161,7 @@ func TestRegistrar_leavesCorruptRecord(t *testing.T) {
 }
 
 // Another sidecar has taken the node ID over, and registered: its record stays.
-func TestRegistrar_leavesRecordOfAnother(t *testing.T) {
+func TestRegistrar_retiresRecordOfAnother(t *testing.T) {
 	e := newEphemeral(t)
 	e.stop()
 	e.presence.Rest()
@@ -173,8 +173,8 @@ func TestRegistrar_leavesRecordOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	putNode(t, e.raw, node(t, "me", "1.2.0"))
-	if leaving, _, err := e.leave(); leaving != protocol.LeaveRecord || err == nil {
-		t.Errorf("got %s, %v, want an error", leaving, err)
+	if decision, _, err := e.retire(); decision != protocol.KeepRecord || err == nil {
+		t.Errorf("got %s, %v, want an error", decision, err)
 	}
 	if kept, alive := e.has(); !kept || !alive {
 		t.Errorf("record=%t presence=%t, want both", kept, alive)

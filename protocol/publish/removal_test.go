@@ -41,7 +41,7 @@ func TestNext_second(t *testing.T) {
 	}
 }
 
-func TestMayLeave(t *testing.T) {
+func TestRemovalPending(t *testing.T) {
 	a, b := cp("a").at("10.0.0.1", "fd00::1"), cp("b").at("10.0.0.2", "")
 	part := func(kind Kind, addresses ...string) Part { return Part{true, addresses, kind} }
 	both := []string{"10.0.0.1", "10.0.0.2"}
@@ -68,14 +68,14 @@ func TestMayLeave(t *testing.T) {
 		if tc.own != nil {
 			f = fleetOf(100, tc.own, b)
 		}
-		if got := MayLeave(f, "a", a.Presence.Endpoint, tc.parts); got != tc.want {
+		if got := RemovalPending(f, "a", a.Presence.Endpoint, tc.parts); got != tc.want {
 			t.Errorf("%s: got %t", tc.name, got)
 		}
 	}
-	if !MayLeave(protocol.Fleet{}, "a", a.Presence.Endpoint, nil) {
+	if !RemovalPending(protocol.Fleet{}, "a", a.Presence.Endpoint, nil) {
 		t.Error("the fleet was not observed yet, and it has left")
 	}
-	if MayLeave(protocol.Fleet{Revision: 1}, "a", protocol.Endpoint{Address: "10.0.0.1"}, []Part{part(Write, "")}) {
+	if RemovalPending(protocol.Fleet{Revision: 1}, "a", protocol.Endpoint{Address: "10.0.0.1"}, []Part{part(Write, "")}) {
 		t.Error("a missing second address counts as one")
 	}
 }

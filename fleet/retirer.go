@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// leavePause is the time between two checks whether the kube-apiserver has stopped.
-	leavePause = 200 * time.Millisecond
-	// leaveTimeout bounds the deletion of the record.
-	leaveTimeout = 5 * time.Second
+	// retirePause is the time between two checks whether the kube-apiserver has stopped.
+	retirePause = 200 * time.Millisecond
+	// retireTimeout bounds the deletion of the record.
+	retireTimeout = 5 * time.Second
 )
 
-// LeaverConfig configures a Leaver. All fields are required.
-type LeaverConfig struct {
+// RetirerConfig configures a Retirer. All fields are required.
+type RetirerConfig struct {
 	Registrar *Registrar
 	// Rest ends the writes of the presence.
 	Rest func()
@@ -35,25 +35,25 @@ type LeaverConfig struct {
 	Log           *slog.Logger
 }
 
-// Leaver deletes the ephemeral record of a node whose sidecar stops
+// Retirer deletes the ephemeral record of a node whose sidecar stops
 // (docs/protocol-nodes.md#ephemeral).
-type Leaver struct{ cfg LeaverConfig }
+type Retirer struct{ cfg RetirerConfig }
 
-// NewLeaver returns a Leaver.
-func NewLeaver(cfg LeaverConfig) *Leaver { return &Leaver{cfg: cfg} }
+// NewRetirer returns a Retirer.
+func NewRetirer(cfg RetirerConfig) *Retirer { return &Retirer{cfg: cfg} }
 
-// Await waits until protocol.Leave decides whether the record is deleted or stays, and returns the
+// Await waits until protocol.Retire decides whether the record is deleted or stays, and returns the
 // facts for that. The caller has closed the gate, and the node does not lead. stopped is when the
 // sidecar began to stop. If ctx has not ended, it stops because of an error.
-func (l *Leaver) Await(ctx context.Context, stopped time.Time) protocol.LeaveFacts {
+func (l *Retirer) Await(ctx context.Context, stopped time.Time) protocol.RetireFacts {
 	var api refusals
 	failed := ctx.Err() == nil
-	clean := context.WithoutCancel(ctx) // protocol.Leave bounds the wait
+	clean := context.WithoutCancel(ctx) // protocol.Retire bounds the wait
 	for said := false; ; said = true {
 		facts := l.facts(time.Since(stopped), api.lasted())
 		facts.Failed = failed
-		leaving, why := protocol.Leave(facts)
-		if leaving != protocol.WaitToLeave {
+		decision, why := protocol.Retire(facts)
+		if decision != protocol.WaitToRetire {
 			return facts
 		}
 		if !said {
@@ -61,14 +61,14 @@ func (l *Leaver) Await(ctx context.Context, stopped time.Time) protocol.LeaveFac
 		}
 		sent := time.Now()
 		api.learn(l.cfg.Refuses(clean), sent, time.Now())
-		backoff.Sleep(clean, leavePause)
+		backoff.Sleep(clean, retirePause)
 	}
 }
 
-func (l *Leaver) facts(waited, refused time.Duration) protocol.LeaveFacts {
+func (l *Retirer) facts(waited, refused time.Duration) protocol.RetireFacts {
 	r := l.cfg.Registrar
 	local := r.cfg.Local.Get()
-	facts := protocol.LeaveFacts{
+	facts := protocol.RetireFacts{
 		Ephemeral: local.Ephemeral, Roles: protocol.Roles{Controller: true},
 		Present:    r.cfg.Presence.Get() != clientv3.NoLease,
 		GateClosed: l.cfg.GateClosed(), Leads: l.cfg.Leads.Get(),
@@ -80,18 +80,18 @@ func (l *Leaver) facts(waited, refused time.Duration) protocol.LeaveFacts {
 	return facts
 }
 
-// Leave deletes the record if the facts allow it. The caller has ended Registrar.Run.
-func (l *Leaver) Leave(ctx context.Context, facts protocol.LeaveFacts) {
-	leaving, why := protocol.Leave(facts)
+// Retire deletes the record if the facts allow it. The caller has ended Registrar.Run.
+func (l *Retirer) Retire(ctx context.Context, facts protocol.RetireFacts) {
+	decision, why := protocol.Retire(facts)
 	var err error
-	if leaving == protocol.DeleteRecord {
+	if decision == protocol.DeleteRecord {
 		l.cfg.Rest()
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), retireTimeout)
 		defer cancel()
-		leaving, why, err = l.cfg.Registrar.Leave(limited, facts)
+		decision, why, err = l.cfg.Registrar.Retire(limited, facts)
 	}
 	switch {
-	case leaving == protocol.DeleteRecord:
+	case decision == protocol.DeleteRecord:
 		l.cfg.Log.Info("record deleted")
 	case facts.Ephemeral:
 		l.cfg.Log.Warn("record not deleted, leaders wait until it expires",

@@ -13,11 +13,11 @@ type Part struct {
 	Kind      Kind
 }
 
-// MayLeave reports whether the address of a node whose gate is closed may still be about
+// RemovalPending reports whether the address of a node whose gate is closed may still be about
 // to leave the Service (docs/protocol-endpoints.md#kubernetes-service). f and parts are the last
 // observed ones: f may not contain the presence with the closed gate yet. An unread part
 // may contain the address; without parts nothing was read.
-func MayLeave(f protocol.Fleet, id protocol.NodeID, own protocol.Endpoint, parts []Part) bool {
+func RemovalPending(f protocol.Fleet, id protocol.NodeID, own protocol.Endpoint, parts []Part) bool {
 	serves := func(n Node) bool { return n.ID == id && n.Serves }
 	if f.Revision == 0 || slices.ContainsFunc(Nodes(f), serves) {
 		return true

@@ -12,49 +12,49 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Leave deletes this node's record and presence in one transaction, if these facts allow it, or
+// Retire deletes this node's record and presence in one transaction, if these facts allow it, or
 // returns another decision and its reason (docs/protocol-nodes.md#ephemeral). It completes the facts
 // from etcd. The caller ends Run first, and lets the presence rest: both would write their keys
-// again. Leave tries until ctx ends.
-func (r *Registrar) Leave(ctx context.Context, facts protocol.LeaveFacts) (protocol.Leaving, string, error) {
+// again. Retire tries until ctx ends.
+func (r *Registrar) Retire(ctx context.Context, facts protocol.RetireFacts) (protocol.Retirement, string, error) {
 	pauses := registerPauses()
 	for {
-		leaving, why, err := r.tryLeave(ctx, facts)
+		decision, why, err := r.tryRetire(ctx, facts)
 		if err == nil {
-			return leaving, why, nil
+			return decision, why, nil
 		}
 		if !errors.Is(err, etcd.ErrChanged) || !pauses.Sleep(ctx) {
-			return protocol.LeaveRecord, "", fmt.Errorf("delete node record: %w", err)
+			return protocol.KeepRecord, "", fmt.Errorf("delete node record: %w", err)
 		}
 	}
 }
 
-// tryLeave returns etcd.ErrChanged if the record was written after it was read, or if
+// tryRetire returns etcd.ErrChanged if the record was written after it was read, or if
 // the presence is another sidecar's.
-func (r *Registrar) tryLeave(ctx context.Context, facts protocol.LeaveFacts) (protocol.Leaving, string, error) {
+func (r *Registrar) tryRetire(ctx context.Context, facts protocol.RetireFacts) (protocol.Retirement, string, error) {
 	id, lease := r.cfg.Local.Get().ID, r.cfg.Presence.Get()
 	resp, err := r.cfg.Client.Get(ctx, r.keys.Node(id))
 	if err != nil {
-		return protocol.LeaveRecord, "", err
+		return protocol.KeepRecord, "", err
 	}
 	if len(resp.Kvs) == 0 {
-		return protocol.LeaveRecord, "it does not exist", nil
+		return protocol.KeepRecord, "it does not exist", nil
 	}
 	record := decodeRecord(id, etcd.NewKV(resp.Kvs[0]))
 	roles, known := r.rolesOf(record)
 	if !known {
-		return protocol.LeaveRecord, errRoles.Error(), nil
+		return protocol.KeepRecord, errRoles.Error(), nil
 	}
 	facts.Roles, facts.Present = roles, lease != clientv3.NoLease
-	leaving, why := protocol.Leave(facts)
-	if leaving != protocol.DeleteRecord {
-		return leaving, why, nil
+	decision, why := protocol.Retire(facts)
+	if decision != protocol.DeleteRecord {
+		return decision, why, nil
 	}
 	if err := r.deleteOwn(ctx, record, lease); err != nil {
-		return protocol.LeaveRecord, "", err
+		return protocol.KeepRecord, "", err
 	}
 	r.traceLeft(facts)
-	return leaving, "", nil
+	return decision, "", nil
 }
 
 // deleteOwn deletes this node's record as it was read, and its presence.
