@@ -60,6 +60,9 @@ func blockerMessage(next Status, r *Record, reason Reason, remedy string) string
 	if !r.Node.Roles.Controller {
 		why += "; its controller role was taken away, but its sidecar has not confirmed that its gate is closed"
 	}
+	if r.Alive && reason == ReleaseTooOld && r.Presence.Reason == ServicesNotReady {
+		why += " (its services are not ready: if it was upgraded, it is registered when they are; see sidecar status on that node)"
+	}
 	if !r.Alive {
 		why += fmt.Sprintf(" (it is not alive%s; if it has stopped for good: %s)", r.expiryNote(), r.RemovalCommand())
 	}
