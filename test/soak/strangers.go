@@ -75,15 +75,15 @@ func (w *world) attack(ctx context.Context) {
 				continue
 			}
 			limited, cancel := context.WithTimeout(ctx, attackTime)
-			if a.Run(limited, target) > 0 {
-				w.addCount(strangerCount + a.Name)
+			if n := a.Run(limited, target); n > 0 {
+				w.addCounts(strangerCount+a.Name, n)
 			}
 			cancel()
 		}
 	}
 }
 
-// attacks counts the attacks with an effect.
+// attacks counts what came through of all attacks.
 func (r Result) attacks() (n int) {
 	for kind, count := range r.Done {
 		if strings.HasPrefix(kind, strangerCount) {

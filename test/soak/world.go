@@ -224,10 +224,12 @@ func (w *world) close() error {
 }
 
 // addCount counts a step, a fault or another event.
-func (w *world) addCount(kind string) {
+func (w *world) addCount(kind string) { w.addCounts(kind, 1) }
+
+func (w *world) addCounts(kind string, n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.count[kind]++
+	w.count[kind] += n
 }
 
 func (w *world) bundles() string { return filepath.Join(w.dir, "bundles") }
