@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/backup"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/role"
+	"github.com/lockstep-dev/lockstep/internal/trusted"
 )
 
 // Longer than a store of the largest size needs on a slow disk.
@@ -136,6 +137,9 @@ func (p program) restore(ctx context.Context, opts lockstep.Options, file string
 			return usagef("--node-id %s", problem.Problem)
 		}
 		first = &backup.First{Node: opts.NodeID, PeerPort: opts.PeerPort, ClientPort: opts.ClientPort, JoinPort: opts.JoinPort}
+	}
+	if problem := trusted.Problem(file); problem != "" {
+		fmt.Fprintf(p.stderr, "Others can change the snapshot, and with it everything in the cluster: %s\n", problem)
 	}
 	fmt.Fprintf(p.stderr, "Restoring %s in %s. This takes some seconds, and minutes with a large database.\n", file, opts.DataDir)
 	restored, err := backup.Restore(ctx, backup.Config{

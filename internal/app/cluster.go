@@ -9,6 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/internal/cluster/backup"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/internal/trusted"
 )
 
 // This file schedules the snapshots that this node saves by itself (docs/clusters.md#scheduled).
@@ -25,6 +26,9 @@ func (p *parts) keepSnapshots(ctx context.Context) error {
 	if p.cfg.Snapshots.Every == 0 {
 		<-ctx.Done()
 		return ctx.Err()
+	}
+	if problem := trusted.NewFileProblem(filepath.Join(p.cfg.Snapshots.Dir, "snapshot")); problem != "" {
+		p.log.Warn("others can replace the snapshots, and with them what a restore brings back", "problem", problem)
 	}
 	for {
 		_, membersChanged := p.cluster.Members().Load()

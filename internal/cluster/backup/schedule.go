@@ -17,6 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/durable"
+	"github.com/lockstep-dev/lockstep/internal/trusted"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
@@ -201,8 +202,9 @@ func newestUntil(all []Scheduled, now time.Time) (Scheduled, bool) {
 	return all[i], true
 }
 
-// Latest returns the newest snapshot of a directory that is not damaged. damaged contains an error
-// for each newer one that it passes over.
+// Latest returns the newest snapshot of a directory that is not damaged, and that no other user could
+// make or change: its content becomes the cluster's. damaged contains an error for each newer one that
+// it passes over.
 func Latest(dir string, now time.Time) (newest Scheduled, damaged []error, err error) {
 	all, err := List(dir)
 	if err != nil {
@@ -211,6 +213,10 @@ func Latest(dir string, now time.Time) (newest Scheduled, damaged []error, err e
 	for _, s := range all {
 		if s.Time.After(now) {
 			damaged = append(damaged, fmt.Errorf("%q is of the future: a clock is, or was, wrong", s.File))
+			continue
+		}
+		if problem := trusted.NewFileProblem(s.File); problem != "" {
+			damaged = append(damaged, fmt.Errorf("%q cannot be trusted: %s; to restore it all the same, name the file in place of --latest", s.File, problem))
 			continue
 		}
 		if _, err := Verify(s.File); err != nil {
