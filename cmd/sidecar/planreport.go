@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/rollout"
+	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/report"
@@ -73,6 +74,13 @@ type stepReport struct {
 	Events  []string      `json:"events"`
 	Changed bool          `json:"objectsChanged"` // the objects of the bundle are applied
 	Removed bool          `json:"objectsRemoved"` // objects missing from the bundle are removed
+}
+
+// goesBack reports whether a node gets an older release.
+func (s stepReport) goesBack() bool {
+	from, before := semver.ParseRelease(s.From)
+	to, after := semver.ParseRelease(s.To)
+	return s.Kind == "upgrade" && before == nil && after == nil && to.Compare(from) < 0
 }
 
 type obstacleReport struct {

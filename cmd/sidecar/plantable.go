@@ -214,6 +214,8 @@ func conclusion(r planReport) string {
 		return "A new cluster: the first node creates the objects, and is ready when they exist."
 	case r.begin != "":
 		return "The rollback is clean. Type " + r.begin + " first. Then stop one node at a time, start it with this bundle, and wait until it is ready before the next."
+	case slices.ContainsFunc(r.Steps, stepReport.goesBack):
+		return "The rollback is clean. Stop one node at a time, start it with this bundle, and wait until it is ready before the next."
 	case slices.ContainsFunc(r.Steps, func(s stepReport) bool { return s.Kind == "upgrade" }):
 		return "The rollout is clean. Upgrade one node at a time, and wait until it is ready before the next."
 	}

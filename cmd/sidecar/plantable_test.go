@@ -91,4 +91,8 @@ func TestConclusion_rollback(t *testing.T) {
 	if got, want := conclusion(r), "The rollout is clean. "; !strings.HasPrefix(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	r.Steps = []stepReport{{Kind: "upgrade", Node: "cp-1", From: "1.2.0", To: "1.1.0"}}
+	if got, want := conclusion(r), "The rollback is clean. Stop one node at a time, start it with this bundle, "; !strings.HasPrefix(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }

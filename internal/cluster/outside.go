@@ -77,7 +77,7 @@ func (f *flow) didNotBegin(now member.State) error {
 	if now.LastExit == "" || f.disk.EtcdBegun() {
 		return nil
 	}
-	return transient(fmt.Errorf("the etcd member did not begin, asking for the members again: %s", strings.TrimSpace(now.LastExit)))
+	return transient(fmt.Errorf("the etcd member did not begin, and the members are asked for again: %s", strings.TrimSpace(now.LastExit)))
 }
 
 // votePatience is how long one step waits for the vote. Then the members are asked again:

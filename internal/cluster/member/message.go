@@ -24,6 +24,10 @@ const (
 	Measured Event = "measured"
 )
 
+// MembersChanged is the Problem of a child that finds other members in the cluster than in its spec. The node that
+// joins asks for them again.
+const MembersChanged = "the members of the cluster changed while it started: another node joins or leaves; they are asked for again"
+
 // Message is a message of a child on its standard output, one line of JSON each.
 type Message struct {
 	Event     Event  `json:"event"`

@@ -94,7 +94,11 @@ func (s *Supervisor) Run(ctx context.Context) error {
 			pauses.Reset()
 		}
 		pause := pauses.Next()
-		s.log.Error("etcd member ended", "reason", ended.reason, "output", ended.output, "pause", pause)
+		level := slog.LevelError
+		if strings.Contains(ended.reason, MembersChanged) {
+			level = slog.LevelInfo
+		}
+		s.log.Log(ctx, level, "etcd member ended", "reason", ended.reason, "output", ended.output, "pause", pause)
 		if !backoff.Sleep(ctx, pause) {
 			return ctx.Err()
 		}

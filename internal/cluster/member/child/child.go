@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -105,6 +106,15 @@ func (c *child) failed(err error) int {
 	return member.ExitFailed
 }
 
+// startError replaces etcd's sentence about members that it finds in the cluster and not in its spec: it prints all of
+// them.
+func startError(err error) error {
+	if strings.Contains(err.Error(), "member count is unequal") {
+		return errors.New(member.MembersChanged)
+	}
+	return fmt.Errorf("start etcd: %w", err)
+}
+
 func (c *child) run(ctx context.Context, spec member.Spec, stderr io.Writer) int {
 	level := zapcore.WarnLevel
 	if spec.Verbose {
@@ -124,7 +134,7 @@ func (c *child) run(ctx context.Context, spec member.Spec, stderr io.Writer) int
 	defer abandon()
 	etcd, err := embed.StartEtcd(cfg)
 	if err != nil {
-		return c.failed(fmt.Errorf("start etcd: %w", err))
+		return c.failed(startError(err))
 	}
 	guard.Watch(etcd.Server)
 	c.memberID, c.cluster = uint64(etcd.Server.MemberID()), uint64(etcd.Server.Cluster().ID())
