@@ -27,6 +27,7 @@ func onMember(t *testing.T, n *members.Node, args ...string) (code int, stdout, 
 	args = append(args, "--etcd-servers="+n.ClientURL,
 		"--etcd-cafile="+n.Dir+"/"+pki.CACertFile, "--etcd-certfile="+n.Dir+"/"+pki.NodeCertFile, "--etcd-keyfile="+n.Dir+"/"+pki.NodeKeyFile)
 	code = p.main(context.WithoutCancel(t.Context()), args)
+	checkPrinted(t, args, out.String()+errs.String())
 	return code, out.String(), errs.String()
 }
 

@@ -28,6 +28,7 @@ func call(t *testing.T, p program, args ...string) (code int, stdout, stderr str
 	p.lookupEnv = func(string) (string, bool) { return "", false }
 	p.now = func() time.Time { return noon }
 	code = p.main(t.Context(), args)
+	checkPrinted(t, args, out.String()+errs.String())
 	return code, out.String(), errs.String()
 }
 

@@ -34,6 +34,7 @@ func (c command) run(args ...string) (code int, stdout, stderr string) {
 		},
 	}
 	code = p.main(context.WithoutCancel(c.Context()), args)
+	checkPrinted(c.T, args, out.String()+errs.String())
 	return code, out.String(), errs.String()
 }
 

@@ -45,6 +45,20 @@ func (c printed) wrong() error {
 	return parses(c.args)
 }
 
+// checkPrinted requires of each command that the program prints, in any test, that a person can type it. Help
+// has places for arguments, and is tested by TestExamplesParse.
+func checkPrinted(t *testing.T, args []string, output string) {
+	t.Helper()
+	if slices.Contains(args, "help") || slices.Contains(args, "--help") || strings.Contains(output, "Usage:\n") {
+		return
+	}
+	for _, c := range printedIn(program{}.root(), output) {
+		if err := c.wrong(); err != nil && c.rest != "--help" {
+			t.Errorf("sidecar %s prints sidecar %s: %v", strings.Join(args, " "), strings.Join(c.args, " "), err)
+		}
+	}
+}
+
 // needsEtcd reports whether a command needs the flags that lead to etcd, and is without.
 func (c printed) needsEtcd(root *cobra.Command) bool {
 	cmd := commandAt(root, c.args)

@@ -41,7 +41,7 @@ func (s supportSources) parts() []support.Part {
 		{Name: "flags.txt", About: "its flags", Collect: s.shown("/flagz", text)},
 		{Name: "metrics.txt", About: "its metrics", Collect: s.shown("/metrics", text)},
 		{Name: "etcd-metrics.txt", About: "metrics of its etcd member", Collect: s.shown("/metrics/etcd", text)},
-		{Name: "recording.gz", About: "its flight recorder, for sidecar replay", Collect: s.shown("/debug/recording", "application/gzip")},
+		{Name: "recording.gz", About: "its flight recorder; to read it: sidecar replay FILE", Collect: s.shown("/debug/recording", "application/gzip")},
 		{Name: "last-recording.gz", About: "recording of the last end by an error", Collect: s.lastRecording},
 		{Name: "history.json", About: "what happened", Collect: s.history},
 		{Name: "store.json", About: "keys of the store, without secrets", Collect: s.storeKeys},

@@ -20,7 +20,7 @@ func (t table) sections(r report.Status) []tableSection {
 		{"NOT READY  why these services are not ready, and the last lines of those that ended", t.notReady(r)},
 		{"BLOCKERS  the leader waits for these nodes", t.blockers(r)},
 		{"FAILURES  objects that the last pass could not apply", t.failures(r)},
-		{"FIGHTS  another client keeps changing these objects; kubectl get --show-managed-fields shows its field manager", t.fights(r)},
+		{"FIGHTS  another client keeps changing these objects", t.fights(r)},
 	}
 	if n := r.Reconcile.TotalStrangers; n > 0 {
 		out = append(out, tableSection{fmt.Sprintf("STRANGERS  %s with the set's label that Lockstep did not create; it leaves them alone", count(n, "object")), t.strangers(r)})

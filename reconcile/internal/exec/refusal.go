@@ -106,7 +106,7 @@ func Describe(k applyset.Key, err error) string {
 	}
 	switch {
 	case apierrors.HasStatusCause(err, namespaceTerminating):
-		message += fmt.Sprintf(" (the leader tries again; kubectl get namespace %s -o yaml shows what the deletion waits for)", k.Namespace)
+		message += fmt.Sprintf(" (the leader tries again; to see what the deletion waits for: kubectl get namespace %s -o yaml)", k.Namespace)
 	case apierrors.IsForbidden(err) && slices.Contains([]string{"", "rbac.authorization.k8s.io"}, k.Group):
 		message += " (an API server that has just started refuses some requests until it has created its own RBAC roles)"
 	}
