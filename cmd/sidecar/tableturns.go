@@ -2,9 +2,10 @@ package main
 
 import (
 	"cmp"
-	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -12,11 +13,7 @@ import (
 func (t table) turns(r report.Turns) []string {
 	var out []string
 	for _, h := range r.Held {
-		line := h.Node + " has the turn" + t.since(h.Since)
-		if what := forWhat(h.Command, h.Message); what != "" {
-			line += " for " + what
-		}
-		line += byWhom(h.By)
+		line := h.Node + " has the turn" + t.since(h.Since) + byWhom(h.By) + inBrackets(h.Command, h.Message)
 		switch {
 		case h.Work == "Failed":
 			line += "; ITS WORK HAS FAILED: "
@@ -32,26 +29,18 @@ func (t table) turns(r report.Turns) []string {
 		out = append(out, line)
 	}
 	for _, w := range r.Waiting {
-		line := w.Node + " waits for a turn" + t.since(w.Since)
-		if w.Message != "" {
-			line += " for " + w.Message
-		}
-		out = append(out, line+byWhom(w.By)+": "+cmp.Or(w.Reason, "it is about to get it"))
+		line := w.Node + " waits for a turn" + t.since(w.Since) + byWhom(w.By) + inBrackets(w.Message)
+		out = append(out, line+": "+cmp.Or(w.Reason, "it is about to get it"))
 	}
 	return out
 }
 
-func forWhat(parts ...string) string {
-	var out []string
-	for _, p := range parts {
-		if p != "" {
-			out = append(out, p)
-		}
+func inBrackets(parts ...string) string {
+	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
+	if len(parts) == 0 {
+		return ""
 	}
-	if len(out) == 2 {
-		return fmt.Sprintf("%s (%s)", out[0], out[1])
-	}
-	return strings.Join(out, "")
+	return " (" + strings.Join(parts, ": ") + ")"
 }
 
 func byWhom(who string) string {
@@ -59,4 +48,10 @@ func byWhom(who string) string {
 		return ""
 	}
 	return ", by " + who
+}
+
+// isTurn reports whether a warning repeats the row TURN.
+func isTurn(w report.Warning, turns report.Turns) bool {
+	return (w.Reason == string(protocol.TurnFailed) || w.Reason == string(protocol.TurnOverdue)) &&
+		slices.ContainsFunc(turns.Held, func(h report.Turn) bool { return h.Node == w.Subject })
 }

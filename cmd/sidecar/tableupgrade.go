@@ -15,6 +15,9 @@ func upgradeText(r report.Status) []string {
 	var out []string
 	for i, o := range r.UpgradeObstacles {
 		line := obstacleText(o)
+		if o.Node == r.Node.ID {
+			line = onThisNode.Replace(line)
+		}
 		if o.Node != "" {
 			line = o.Node + ": " + line
 		}
@@ -61,6 +64,15 @@ func upgradeMayStart(r report.Status) []string {
 	return out
 }
 
+// onThisNode replaces what messages about a node say for readers on the others: on that node itself, another row of the
+// same screen has it.
+var onThisNode = strings.NewReplacer(
+	": the sidecar status of that node says why; repair that first", " (see LEADER); repair that first",
+	"; the sidecar status of that node has its last lines", "; NOT READY has its last lines",
+	": see GATE in the sidecar status of that node", ": see GATE",
+	": see the sidecar status of that node", ": see GATE",
+)
+
 // obstacleText is short if WARNINGS shows the rest.
 func obstacleText(o report.Obstacle) string {
 	short := map[string]string{
@@ -80,6 +92,8 @@ func obstacleText(o report.Obstacle) string {
 		return "it runs another bundle than that of the objects"
 	case string(protocol.RollingBack):
 		return "a rollback is under way (see ROLLBACK)"
+	case string(protocol.TurnUnderWay):
+		return "it has the turn (see TURN)"
 	case string(protocol.MemberDown):
 		if trouble, cost, found := strings.Cut(o.Message, "; an upgrade stops "); found && len(trouble) > longSentence {
 			return "its etcd member does not serve (see WARNINGS); an upgrade stops " + cost

@@ -37,7 +37,7 @@ func (t table) warnings(r report.Status) [][]string {
 			continue
 		}
 		for _, w := range n.Warnings {
-			if slices.ContainsFunc(all, func(k warned) bool { return k.isAbout(w) }) {
+			if isTurn(w, r.Turns) || slices.ContainsFunc(all, func(k warned) bool { return k.isAbout(w) }) {
 				continue
 			}
 			message := w.Message
@@ -58,12 +58,12 @@ func (t table) warnings(r report.Status) [][]string {
 func knownHere(r report.Status) []warned {
 	var out []warned
 	own := func(since report.Timestamp, message string) {
-		out = append(out, warned{nodes: []string{r.Node.ID}, since: since, message: message})
+		out = append(out, warned{nodes: []string{r.Node.ID}, since: since, message: onThisNode.Replace(message)})
 	}
 	for _, w := range r.Warnings {
 		switch {
 		case w.Message == r.Election.Message && w.Subject == "": // LEADER shows it
-		case isOtherBundle(w), isRollback(w, r.Reconciler.Rollback): // the first row shows it, or ROLLBACK
+		case isOtherBundle(w), isRollback(w, r.Reconciler.Rollback), isTurn(w, r.Turns): // the first row shows it, or ROLLBACK, or TURN
 		case w.Subject == "":
 			own(w.Since, w.Message)
 		default:
