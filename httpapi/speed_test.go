@@ -3,8 +3,13 @@
 package httpapi
 
 import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/go-chi/chi/v5"
@@ -27,13 +32,7 @@ func (d *discarded) WriteHeader(code int) { d.code = code }
 
 // TestReadyz_allocatesNothing: a health check that passes allocates no more than a router with a handler that does nothing.
 func TestReadyz_allocatesNothing(t *testing.T) {
-	open := Snapshot{}
-	for _, st := range states(t) {
-		if now := NewStatus(st.snap); now.Ready.Ready && now.Ready.Serves {
-			open = st.snap
-		}
-	}
-	f := newFixture(t, open, func(c *Config) { c.Registerer = prometheus.NewRegistry() })
+	f := newFixture(t, passingSnapshot(t), func(c *Config) { c.Registerer = prometheus.NewRegistry() })
 	bare := chi.NewRouter()
 	bare.Get("/readyz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(okBody) })
 	allocations := func(h http.Handler, path string) float64 {
@@ -49,6 +48,46 @@ func TestReadyz_allocatesNothing(t *testing.T) {
 	if got := allocations(f.Handler(), "/readyz?verbose"); got < 10 {
 		t.Errorf("/readyz?verbose allocates %v times: the test counts nothing", got)
 	}
+}
+
+// TestReadyz_headers: a client that sends header fields gets the headers for browsers and caches; to one that sends none, they
+// are not worth their time. All else is the same.
+func TestReadyz_headers(t *testing.T) {
+	f := newFixture(t, passingSnapshot(t))
+	server := httptest.NewServer(f.Handler())
+	t.Cleanup(server.Close)
+	for _, test := range []struct{ field, want string }{{"", ""}, {"User-Agent: kube-probe/1.36\r\n", "no-cache, private nosniff"}} {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Fprintf(conn, "GET /readyz HTTP/1.1\r\nHost: a\r\n%s\r\n", test.field); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		_ = conn.Close()
+		got := strings.TrimSpace(resp.Header.Get("Cache-Control") + " " + resp.Header.Get("X-Content-Type-Options"))
+		if err != nil || resp.StatusCode != http.StatusOK || string(body) != "ok" || resp.ContentLength != 2 ||
+			resp.Header.Get("Content-Type") != plainText[0] || got != test.want {
+			t.Errorf("%q: got %d %q %v, want the headers %q", test.field, resp.StatusCode, body, resp.Header, test.want)
+		}
+	}
+}
+
+// passingSnapshot returns a snapshot with which all checks pass.
+func passingSnapshot(t *testing.T) Snapshot {
+	t.Helper()
+	for _, st := range states(t) {
+		if now := NewStatus(st.snap); now.Ready.Ready && now.Ready.Serves {
+			return st.snap
+		}
+	}
+	t.Fatal("no snapshot passes")
+	return Snapshot{}
 }
 
 // TestRendering_allocatesNothing: of one snapshot, all streams get the same text.
