@@ -9,7 +9,8 @@ import (
 	"testing/synctest"
 )
 
-// TestStepNames: tests of test/quorum end the sidecar after each of these.
+// TestStepNames: tests of test/quorum and test/join end the sidecar after each step of a creation, a
+// restart and a join. The steps of a return change nothing on the disk.
 func TestStepNames(t *testing.T) {
 	for _, tc := range []struct {
 		steps []step
@@ -17,6 +18,8 @@ func TestStepNames(t *testing.T) {
 	}{
 		{createSteps(), []string{"directory", "marker", "ca", "certificate", "etcd", "member", "ready", "record", "announce", "phase"}},
 		{restartSteps(), []string{"directory", "certificate", "member", "ready", "identity", "record", "announce"}},
+		{joinSteps(), []string{"directory", "marker", "key", "enrol", "etcd", "member", "ready", "voter", "authority", "announce", "phase"}},
+		{returnSteps(), []string{"directory", "certificate", "member", "answer", "cluster"}},
 	} {
 		var got []string
 		for _, s := range tc.steps {
