@@ -10,11 +10,12 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
+// idLetters describes a DNS subdomain.
+const idLetters = "lower-case letters, digits, hyphens and dots only, a letter or a digit at both ends of each part, and at most 253 characters"
+
 func (o Options) checkNode(p *problems) {
-	if o.NodeID != "" {
-		for _, problem := range validation.IsDNS1123Subdomain(o.NodeID) {
-			p.add("NodeID", "node-id", "%q: %s", o.NodeID, problem)
-		}
+	if o.NodeID != "" && len(validation.IsDNS1123Subdomain(o.NodeID)) > 0 {
+		p.add("NodeID", "node-id", "%.100q: must be like a host name, such as cp-1: %s", o.NodeID, idLetters)
 	}
 	if o.AdvertiseURL != "" && !isWebURL(o.AdvertiseURL) {
 		p.add("AdvertiseURL", "advertise-url", "%q: must be http://HOST:PORT or https://HOST:PORT", o.AdvertiseURL)

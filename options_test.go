@@ -143,7 +143,7 @@ func TestOptions_Validate(t *testing.T) {
 		"nothing set":             {func(*Options) {}, ""},
 		"no bundle":               {func(o *Options) { o.Bundle = "" }, "Options.Bundle (--bundle): required: the directory with bundle.yaml"},
 		"no kubeconfig":           {func(o *Options) { o.Kubeconfig = "" }, "Options.Kubeconfig (--kubeconfig): required: a kubeconfig file for this node's kube-apiserver"},
-		"a bad node ID":           {func(o *Options) { o.NodeID = "Not_a_subdomain" }, `Options.NodeID (--node-id): "Not_a_subdomain": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters`},
+		"a bad node ID":           {func(o *Options) { o.NodeID = "Not_a_subdomain" }, `Options.NodeID (--node-id): "Not_a_subdomain": must be like a host name, such as cp-1: lower-case letters, digits`},
 		"a bad URL":               {func(o *Options) { o.AdvertiseURL = "host:1" }, `Options.AdvertiseURL (--advertise-url): "host:1": must be http://HOST:PORT or https://HOST:PORT`},
 		"an etcd without scheme":  {func(o *Options) { o.EtcdServers = []string{"h:1"} }, `Options.EtcdServers (--etcd-servers): "h:1": must be`},
 		"an etcd with a password": {func(o *Options) { o.EtcdServers = []string{"https://u:secret@h:1"} }, `Options.EtcdServers (--etcd-servers): ...@h:1: must not have a user or a password; use a client certificate`},
