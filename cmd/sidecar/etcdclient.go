@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -22,6 +23,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
@@ -98,10 +100,16 @@ func whenFull(err error, dataDir string) error {
 	return fmt.Errorf("%w: the database of etcd is full; %s", err, membership.FreeSpace)
 }
 
+// kubeadmEnv is the file of variables that sidecar kubeadm writes by default.
+var kubeadmEnv = filepath.Join(kubeadm.DefaultDir, kubeadm.EnvFile)
+
 // elsewhere explains how to name another etcd, if none was named.
 func elsewhere(opts lockstep.Options) string {
 	if !slices.Equal(opts.EtcdServers, lockstep.Defaults().EtcdServers) {
 		return ""
+	}
+	if _, err := os.Stat(kubeadmEnv); err == nil {
+		return "; this node is one of kubeadm: type this before, for the servers and the certificates: . " + kubeadmEnv
 	}
 	return "; if etcd is at another address, set --etcd-servers or LOCKSTEP_ETCD_SERVERS (on a node of kubeadm: . /etc/lockstep/env); if the sidecars run etcd themselves, set --data-dir"
 }

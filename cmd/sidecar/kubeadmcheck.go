@@ -197,6 +197,7 @@ func (p program) kubeconfigFacts(ctx context.Context, out *kubeadm.Facts, bundle
 	out.Certificates = append(out.Certificates, certificate(k.Path, "the CA of the kubeconfig",
 		"# renew the CA of the cluster, then:\n"+out.Write, access.CA))
 	out.Missing, out.RightsErr = access.Missing(ctx, kubeaccess.Needs{Bundles: bundles, Endpoints: out.Sidecar.KubernetesService})
+	out.AskRefused = errors.Is(out.RightsErr, kubeaccess.ErrMayNotAsk)
 }
 
 func certificate(file, name, renew string, content []byte) kubeadm.Certificate {

@@ -3,9 +3,11 @@ package kube
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -54,6 +56,9 @@ func (c *Client) Allows(ctx context.Context, r Right) (bool, error) {
 	if err == nil {
 		err = json.Unmarshal(text, &review)
 	}
+	if apierrors.IsForbidden(err) {
+		return false, fmt.Errorf("ask for the right to %s: %w (%w)", r, err, ErrMayNotAsk)
+	}
 	if err != nil {
 		return false, fmt.Errorf("ask for the right to %s: %w", r, err)
 	}
@@ -70,3 +75,6 @@ func (c *Client) ResourceOf(ctx context.Context, apiVersion, kind string) (Resou
 	r, found := served[kind]
 	return r, found, err
 }
+
+// ErrMayNotAsk means that the API server does not let the user ask what it may do, as every user may.
+var ErrMayNotAsk = errors.New("an API server that has just started refuses everyone until it has created its own RBAC roles")

@@ -107,6 +107,9 @@ func (a *Access) Missing(ctx context.Context, needs Needs) ([]string, error) {
 	return byObject(missing), err
 }
 
+// ErrMayNotAsk is returned by Missing if the API server does not let the user ask.
+var ErrMayNotAsk = kube.ErrMayNotAsk
+
 const userAgent = "lockstep-rights"
 
 // Resolver returns a function that asks the server for the resource of a kind. It works until ctx

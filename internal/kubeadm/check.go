@@ -102,6 +102,7 @@ type Facts struct {
 	BundleDir    string      // a path on the node, or the name of the built-in bundle
 	BundleErr    error
 	RightsErr    error
+	AskRefused   bool     // RightsErr is that this user may not ask what it may do, as every user may
 	Missing      []string // rights
 }
 
@@ -362,6 +363,8 @@ func (c *checker) bundle() {
 
 func (c *checker) rights() {
 	switch {
+	case c.AskRefused:
+		c.add(APIUnreachable, c.Kubeconfig.Server, c.Write+" --check", "the rights of the sidecar are unknown; ask again in some seconds: %v", c.RightsErr)
 	case c.RightsErr != nil && c.Kubeconfig.Err == nil:
 		c.add(APIUnreachable, c.Kubeconfig.Server, "crictl ps -a --name kube-apiserver", "the rights of the sidecar are unknown: %v", c.RightsErr)
 	case len(c.Missing) > 0:

@@ -275,6 +275,7 @@ func TestCheck(t *testing.T) {
 		{"no bundle", facts(func(f *Facts) { f.BundleErr = gone }), []Reason{BundleInvalid}, "--bundle DIR"},
 		{"no rights", facts(func(f *Facts) { f.Missing = []string{"list x", "create y"} }), []Reason{RightsMissing}, "may not: list x; create y"},
 		{"no rights, and what to type", facts(func(f *Facts) { f.Missing = []string{"list x"} }), []Reason{RightsMissing}, "kubectl --kubeconfig /k/admin.conf --server https://10.0.0.1:6443 apply -k /etc/lockstep/cluster"},
+		{"the API has just started", facts(func(f *Facts) { f.RightsErr, f.AskRefused = gone, true }), []Reason{APIUnreachable}, "ask again in some seconds: no such file"},
 		{"the API does not answer", facts(func(f *Facts) { f.RightsErr = gone }), []Reason{APIUnreachable}, "unknown"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
