@@ -45,6 +45,9 @@ type broken struct {
 	dir      string
 	name     string
 	sidecars map[string]*cluster.Sidecar
+
+	printed map[string]string // commands in tables, and a node that showed each
+	typed   map[string]bool
 }
 
 // TestSituations causes broken situations on real parts. In each, `sidecar status` on
@@ -66,7 +69,12 @@ func TestSituations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.cause(&broken{T: t, c: c, api: api, dir: t.TempDir(), name: s.name, sidecars: map[string]*cluster.Sidecar{}})
+			b := &broken{
+				T: t, c: c, api: api, dir: t.TempDir(), name: s.name, sidecars: map[string]*cluster.Sidecar{},
+				printed: map[string]string{}, typed: map[string]bool{},
+			}
+			s.cause(b)
+			b.typesRest()
 		})
 	}
 }
@@ -190,6 +198,7 @@ func (b *broken) says(node string, texts ...string) {
 		return nil
 	})
 	b.Logf("%s shows\n%s", node, last)
+	b.prints(node, last)
 	b.capture(node)
 }
 

@@ -26,12 +26,42 @@ func (b *broken) types(node, begin string) {
 		}
 		return nil
 	})
+	b.shell(node, command)
+}
+
+// shell gives a printed command to a shell.
+func (b *broken) shell(node, command string) {
+	b.Helper()
+	b.typed[command] = true
 	programs := cluster.Assets(b.T, "sidecar")
 	cmd := exec.CommandContext(b.Context(), "/bin/sh", "-c", command)
-	cmd.Env = append(os.Environ(), "PATH="+programs+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "PATH="+programs+":"+os.Getenv("PATH"), "KUBECONFIG="+b.api.Kubeconfig())
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		b.Fatalf("%s prints %q; typed: %v\n%s", node, command, err, out)
 	}
 	b.Logf("$ %s\n%s", command, strings.TrimSpace(string(out)))
+}
+
+// printedCommand is a command in a table. "sidecar status of that node" is none.
+var printedCommand = regexp.MustCompile(`(sidecar (bundle|cluster|cordon|explain|history|kubeadm|node|override|plan|rollback|service|store|support|turn|uncordon|wait-ready) |etcdctl |kubectl |systemctl )[^;,)\n]*`)
+
+// prints remembers the commands in the table of a node.
+func (b *broken) prints(node, table string) {
+	for _, command := range printedCommand.FindAllString(table, -1) {
+		if command = strings.TrimSpace(command); b.printed[command] == "" {
+			b.printed[command] = node
+		}
+	}
+}
+
+// typesRest types each command that a table showed and the situation did not type: people may
+// type any of them, and late. With -situations, all commands of all situations were typed.
+func (b *broken) typesRest() {
+	b.Helper()
+	for command, node := range b.printed {
+		if !b.typed[command] {
+			b.shell(node, command)
+		}
+	}
 }

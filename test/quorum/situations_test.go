@@ -32,6 +32,7 @@ type situations struct {
 	a, b, c *Node
 	flags   map[*Node][]string // of a start
 	disk    string             // of c
+	printed map[string]bool    // commands in tables, without flags: whether each was typed
 }
 
 // TestSituations causes broken situations of an etcd that the sidecars run. In each,
@@ -44,7 +45,7 @@ func TestSituations(t *testing.T) {
 	}
 	disk := smalldisk.Mount(t, 400<<20)
 	p := newPlane(t)
-	s := &situations{plane: p, flags: map[*Node][]string{}, disk: disk}
+	s := &situations{plane: p, flags: map[*Node][]string{}, disk: disk, printed: map[string]bool{}}
 	s.a, s.b, s.c = p.rig.Node("a"), p.rig.Node("b"), p.rig.Node("c")
 	s.c.Dir = filepath.Join(disk, "data")
 	s.nodes = []*Node{s.a, s.b, s.c}
@@ -66,6 +67,24 @@ func TestSituations(t *testing.T) {
 	s.authorityReplaced()
 	s.oldCopy()
 	s.twoVoters()
+	for command, typed := range s.printed {
+		if !typed {
+			s.Errorf("a table shows %q, and no situation types it", command)
+		}
+	}
+}
+
+// printedCommand is a command in a table, without its flags.
+var printedCommand = regexp.MustCompile(`sidecar (bundle|cluster|cordon|node|override|rollback|store|turn|uncordon)( [a-z0-9-]+)*`)
+
+// prints remembers the commands in a table.
+func (s *situations) prints(table string) {
+	for _, command := range printedCommand.FindAllString(table, -1) {
+		command, _, _ = strings.Cut(command, " --")
+		if _, known := s.printed[command]; !known {
+			s.printed[command] = false
+		}
+	}
 }
 
 // says waits until the table of a node contains all texts, each in one line; "|" is anything
@@ -88,6 +107,7 @@ func (s *situations) says(n *Node, texts ...string) {
 		return nil
 	})
 	s.Logf("%s: %s shows\n%s", s.name, n.ID, last)
+	s.prints(last)
 	s.capture(n)
 }
 
@@ -129,6 +149,8 @@ func (s *situations) types(n *Node, begin string) string {
 	if typed == "" {
 		s.Fatalf("no %q in\n%s", begin, table)
 	}
+	command, _, _ := strings.Cut(typed, " --")
+	s.printed[command] = true
 	cmd := exec.CommandContext(s.Context(), "/bin/sh", "-c", typed)
 	cmd.Env = append(os.Environ(), "PATH="+cluster.Assets(s.T, "sidecar")+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
