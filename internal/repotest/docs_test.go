@@ -217,7 +217,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 		t.Fatalf("got %d reasons: this test no longer understands reason.go", len(reasons))
 	}
 	for _, reason := range reasons {
-		if !strings.Contains(operations, "\n- **`"+reason+"`**: ") {
+		if !strings.Contains(operations, "**`"+reason+"`**") {
 			t.Errorf("docs/operations.md does not explain %s", reason)
 		}
 	}
