@@ -18,6 +18,8 @@ func DecodeTurns(keys keyspace.Keys, l etcd.Listing) protocol.Turns {
 			out.Held = append(out.Held, decodeTurn(protocol.NodeID(id), kv))
 		} else if id, waits := strings.CutPrefix(kv.Key, keys.TurnsWaiting()); waits {
 			out.Waiting = append(out.Waiting, decodeTurnRequest(protocol.NodeID(id), kv))
+		} else if id, runs := strings.CutPrefix(kv.Key, keys.TurnsRunning()); runs {
+			out.Running = append(out.Running, protocol.NodeID(id))
 		} else if kv.Key == keys.TurnLimit() {
 			out.Limit = decodeTurnLimit(kv.Value)
 		}
@@ -28,6 +30,7 @@ func DecodeTurns(keys keyspace.Keys, l etcd.Listing) protocol.Turns {
 // turnWorks are the words for how far the work of a turn is.
 var turnWorks = map[protocol.TurnWork]string{
 	protocol.TurnWorkUnderWay: "under way", protocol.TurnWorkFailed: "failed", protocol.TurnWorkDone: "done",
+	protocol.TurnWorkInterrupted: "interrupted",
 }
 
 func decodeTurn(id protocol.NodeID, kv *etcd.KV) protocol.Turn {
@@ -38,6 +41,7 @@ func decodeTurn(id protocol.NodeID, kv *etcd.KV) protocol.Turn {
 	}
 	out.Since, out.Until = lockstepv1.ToTime(m.GetSince()), lockstepv1.ToTime(m.GetUntil())
 	out.Message, out.By, out.Command = shortened(m.GetMessage()), shortened(m.GetBy()), shortened(m.GetCommand())
+	out.Problem = shortened(m.GetProblem())
 	out.Kind, out.BootID = protocol.TurnKind(shortened(m.GetKind())), shortened(m.GetBootId())
 	for work, text := range turnWorks {
 		if text == m.GetWork() {
@@ -52,6 +56,7 @@ func encodeTurn(t protocol.Turn) []byte {
 		Node: string(t.Node), Since: lockstepv1.FromTime(t.Since), Until: lockstepv1.FromTime(t.Until),
 		Message: shortened(t.Message), By: shortened(t.By),
 		Kind: string(t.Kind), Command: shortened(t.Command), Work: turnWorks[t.Work], BootId: t.BootID,
+		Problem: shortened(t.Problem),
 	})
 }
 

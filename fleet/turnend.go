@@ -46,14 +46,39 @@ func changeTurn(
 // SetTurnWork writes how far the work of a node's turn is. It returns ErrNoTurn if the node has
 // none.
 func SetTurnWork(ctx context.Context, client *etcd.Client, id protocol.NodeID, work protocol.TurnWork) error {
+	return endTurnWork(ctx, client, id, work, "")
+}
+
+// FailTurnWork writes that the work of a node's turn failed, and why, for people. It returns ErrNoTurn
+// if the node has none.
+func FailTurnWork(ctx context.Context, client *etcd.Client, id protocol.NodeID, problem string) error {
+	return endTurnWork(ctx, client, id, protocol.TurnWorkFailed, problem)
+}
+
+func endTurnWork(ctx context.Context, client *etcd.Client, id protocol.NodeID, work protocol.TurnWork, problem string) error {
 	_, err := changeTurn(ctx, client, id, func(s turnSnapshot, t protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error) {
 		if t.Work == work {
 			return nil, nil, nil
 		}
-		t.Work = work
+		t.Work, t.Problem = work, problem
 		return nil, []clientv3.Op{clientv3.OpPut(s.keys.Turn(id), string(encodeTurn(t)))}, nil
 	})
 	return err
+}
+
+// SetCommandWork writes the decision of protocol.JudgeCommand about a turn, with its problem. It
+// returns etcd.ErrChanged if the turn changed since, or its command runs and the decision was that
+// it does not.
+func SetCommandWork(ctx context.Context, client *etcd.Client, t protocol.Turn) error {
+	keys := keyspace.Under(client.Prefix())
+	conds := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(keys.Turn(t.Node)), "=", t.Revision)}
+	if t.Work == protocol.TurnWorkInterrupted {
+		conds = append(conds, clientv3.Compare(clientv3.CreateRevision(keys.TurnRunning(t.Node)), "=", 0))
+	}
+	if _, err := client.Write(ctx, conds, clientv3.OpPut(keys.Turn(t.Node), string(encodeTurn(t)))); err != nil {
+		return fmt.Errorf("change the turn of node %q: %w", t.Node, err)
+	}
+	return nil
 }
 
 // AdvanceTurn carries out the next action of the node with the turn, as protocol.NextTurnAction

@@ -98,17 +98,23 @@ func Lasting(f Facts) []Happening {
 	return append(out, underWay(f)...)
 }
 
+// maxWhat bounds the command of a turn in a message: who typed it, and how it ended, follow.
+const maxWhat = MaxMessage / 2
+
 // turnOf returns the happening of a node that takes a turn. Work that fails is another entry.
 func turnOf(t protocol.Turn) Happening {
 	out := Happening{Kind: Turn, Node: t.Node, Reason: protocol.TurnUnderWay, Message: "planned work", Fleet: true, Mark: t.Revision}
-	if t.Work == protocol.TurnWorkFailed {
+	if t.Work.HasFailed() {
 		out.Reason, out.Message = protocol.TurnFailed, "planned work, which failed"
 	}
-	if what := t.What(); what != "" {
+	if what := clipTo(t.What(), maxWhat); what != "" {
 		out.Message += ": " + what
 	}
 	if t.By != "" {
 		out.Message += ", by " + t.By
+	}
+	if t.Work.HasFailed() && t.Problem != "" {
+		out.Message += ": " + t.Problem
 	}
 	return out
 }

@@ -150,11 +150,13 @@ const (
 )
 
 // clip cuts a message, at a character.
-func clip(text string) string {
-	if len(text) <= MaxMessage {
+func clip(text string) string { return clipTo(text, MaxMessage) }
+
+func clipTo(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	cut := MaxMessage - len("…")
+	cut := limit - len("…")
 	for cut > 0 && text[cut]&0xC0 == 0x80 {
 		cut--
 	}

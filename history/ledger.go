@@ -141,6 +141,7 @@ func (l *Ledger) last(ok func(*Held) bool) *Held {
 func (l *Ledger) begin(at time.Time, h Happening) {
 	if again := l.recent(at, h); again != nil && h.Kind != Upgrade && h.Kind != Rollback && h.Kind != Sidecar {
 		again.Count++
+		again.Message = clip(h.Message) // of a turn, how its work failed this time
 		if again.Lasted == 0 {
 			again.Lasted = again.Until.Sub(again.Time)
 		}

@@ -73,9 +73,12 @@ func (k Keys) TurnsWaiting() string { return k.Turns() + "waiting/" }
 // TurnWaiting returns the key of a node that waits for a turn, on the lease of who waits.
 func (k Keys) TurnWaiting(id protocol.NodeID) string { return k.TurnsWaiting() + string(id) }
 
+// TurnsRunning returns the prefix of the commands that run in turns.
+func (k Keys) TurnsRunning() string { return k.Turns() + "running/" }
+
 // TurnRunning returns the key of a command that runs in the turn of a node, or waits for it, on
 // the lease of that command.
-func (k Keys) TurnRunning(id protocol.NodeID) string { return k.Turns() + "running/" + string(id) }
+func (k Keys) TurnRunning(id protocol.NodeID) string { return k.TurnsRunning() + string(id) }
 
 // Store returns the key of the store ID. There is only one.
 func (k Keys) Store() string { return k.prefix + "store" }

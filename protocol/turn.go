@@ -182,13 +182,19 @@ const (
 	_ TurnWork = iota
 	TurnWorkUnderWay
 	TurnWorkFailed
+	// TurnWorkInterrupted: the command of the turn does not run any more, and reported no end. It
+	// was killed, or its machine stopped.
+	TurnWorkInterrupted
 	TurnWorkDone
 )
+
+// HasFailed reports whether people have to begin the work again, or to give the turn up.
+func (w TurnWork) HasFailed() bool { return w == TurnWorkFailed || w == TurnWorkInterrupted }
 
 // String returns the word for /status.
 func (w TurnWork) String() string {
 	switch w {
-	case TurnWorkFailed:
+	case TurnWorkFailed, TurnWorkInterrupted:
 		return "Failed"
 	case TurnWorkDone:
 		return "Done"

@@ -20,6 +20,7 @@ type Turn struct {
 	Kind     TurnKind
 	Command  string   // of a TurnOfCommand and a TurnOfReboot, as a shell reads it
 	Work     TurnWork // how far it is
+	Problem  string   // why the work failed, as its command or its sidecar saw it; empty: not known
 	BootID   string   // of the machine when it was taken; empty: not known
 	Revision int64    // of its key
 }
@@ -77,7 +78,7 @@ func cut(text string, limit int) string {
 // Rebooted reports whether a turn of a reboot did its work: the machine runs with another boot
 // ID than when the turn was taken.
 func (t Turn) Rebooted(bootID string) bool {
-	return t.Kind == TurnOfReboot && t.BootID != "" && bootID != "" && t.BootID != bootID
+	return t.Kind == TurnOfReboot && t.restarted(bootID)
 }
 
 // Remedy says how to end a turn.
@@ -98,18 +99,21 @@ func (t Turn) String() string {
 	if what := t.What(); what != "" {
 		text += ": " + what
 	}
-	if t.Work == TurnWorkFailed {
+	if t.Work.HasFailed() {
 		text += "; its work has failed"
 	}
 	return text
 }
 
-// TurnProblem says why the work of a turn failed, as far as its node reports that; empty: it is not
-// known, or the work did not fail.
+// TurnProblem says why the work of a turn failed, as far as its node or its command reports that;
+// empty: it is not known, or the work did not fail.
 func (f Fleet) TurnProblem(t Turn) string {
 	own, found := f.Record(t.Node)
-	if t.Kind != TurnOfServices || t.Work != TurnWorkFailed || !found {
+	switch {
+	case !t.Work.HasFailed():
 		return ""
+	case t.Kind != TurnOfServices || !found:
+		return t.Problem
 	}
 	for _, w := range own.Presence.Warnings {
 		if w.Reason == ServiceFailing || w.Reason == ServiceNotReady {
@@ -132,6 +136,7 @@ type Turns struct {
 	Limit   int           // how many nodes may hold one; 0: it was not set, and is 1
 	Held    []Turn        // sorted by node
 	Waiting []TurnRequest // in any order
+	Running []NodeID      // the nodes on which the command of a turn runs, or waits for one
 }
 
 // Of returns the turn of a node, if it holds one.
@@ -141,6 +146,51 @@ func (t Turns) Of(id NodeID) (Turn, bool) {
 		return Turn{}, false
 	}
 	return t.Held[i], true
+}
+
+// TurnSilence is how long there is no sign of the command of a turn until it counts as ended: its
+// work may restart the etcd that it uses.
+const TurnSilence = 30 * time.Second
+
+// CommandFacts are the input of decisions about the command of a turn.
+type CommandFacts struct {
+	Turn   Turn
+	Runs   bool          // its key is in the store
+	Silent time.Duration // for how long its sidecar has not seen that key
+	BootID string        // of the machine now; empty: not known
+}
+
+// JudgeCommand decides the work of a turn whose command ended without a word. It returns the work
+// of the turn unless that has to change (docs/protocol.md#turns).
+func JudgeCommand(f CommandFacts) TurnWork {
+	t := f.Turn
+	switch {
+	case t.Work == TurnWorkInterrupted && f.Runs:
+		return TurnWorkUnderWay // it did not reach etcd, or people have typed it again
+	case t.Work != TurnWorkUnderWay || !t.OfCommand() || f.Runs || t.Rebooted(f.BootID):
+		return t.Work
+	case f.Silent >= TurnSilence || t.restarted(f.BootID):
+		return TurnWorkInterrupted
+	default:
+		return t.Work
+	}
+}
+
+// OfCommand reports whether sidecar turn -- COMMAND holds the turn.
+func (t Turn) OfCommand() bool { return t.Kind == TurnOfCommand || t.Kind == TurnOfReboot }
+
+// restarted reports whether the machine runs with another boot ID than when the turn was taken.
+func (t Turn) restarted(bootID string) bool {
+	return t.BootID != "" && bootID != "" && t.BootID != bootID
+}
+
+// Interrupted says why the command of a turn ended without a word, for people. since is when it
+// last showed itself.
+func (t Turn) Interrupted(bootID string, since time.Time) string {
+	if t.restarted(bootID) {
+		return "the machine stopped in the middle of it, and runs again"
+	}
+	return fmt.Sprintf("sidecar turn, which ran it, was killed, or does not reach etcd: there is no sign of it since %s", since.UTC().Format(time.RFC3339))
 }
 
 // TurnFacts returns the input of decisions about the fleet's turns. voters are the voters of the
@@ -200,7 +250,7 @@ func TurnWarnings(f Fleet, now time.Time) []Warning {
 		case t.Overdue(now):
 			out = append(out, Warning{Reason: TurnOverdue, Subject: string(t.Node), Since: t.Until, Message: fmt.Sprintf(
 				"%s; it is over its limit since %s, and no other node gets a turn; %s", f.turnText(t), t.Until.UTC().Format(time.RFC3339), t.Remedy())})
-		case t.Work == TurnWorkFailed:
+		case t.Work.HasFailed():
 			out = append(out, Warning{Reason: TurnFailed, Subject: string(t.Node), Message: fmt.Sprintf(
 				"%s, and no other node gets a turn; %s", f.turnText(t), t.Remedy())})
 		}

@@ -126,7 +126,7 @@ func TestTurn(t *testing.T) {
 
 	// Work that fails keeps the turn; the same command goes on, another one does not.
 	w.turn(5, "node cp-1 keeps the turn", script("exit 5")...)
-	w.want(exitOK, "ITS WORK HAS FAILED: start the same command again on that node, or give the turn up: sidecar turn end cp-1 --etcd-servers=", "turn", "status")
+	w.want(exitOK, "ITS WORK HAS FAILED: it ended with exit code 5; start the same command again on that node, or give the turn up: sidecar turn end cp-1 --etcd-servers=", "turn", "status")
 	w.turn(exitFailed, "give the turn up: sidecar turn end cp-1", "--", "true")
 	w.turn(5, "continues its turn", script("exit 5")...)
 	if times() != 3 {

@@ -72,7 +72,7 @@ func (w *turnWork) isDone() bool {
 
 // execute runs the command. If it fails, the node keeps the turn.
 func (w *turnWork) execute(ctx context.Context, command []string) error {
-	if w.want.Work == protocol.TurnWorkFailed { // it is tried again
+	if w.want.Work.HasFailed() { // it is tried again
 		if err := fleet.SetTurnWork(ctx, w.client.Client, w.want.Node, protocol.TurnWorkUnderWay); err != nil {
 			return err
 		}
@@ -81,9 +81,20 @@ func (w *turnWork) execute(ctx context.Context, command []string) error {
 	if err == nil {
 		return nil
 	}
-	kept := fleet.SetTurnWork(ctx, w.client.Client, w.want.Node, protocol.TurnWorkFailed)
+	kept := fleet.FailTurnWork(ctx, w.client.Client, w.want.Node, endOf(err))
 	return exitError{code: code, err: errors.Join(fmt.Errorf("%s: %w; node %s keeps the turn, and no other node gets one; %s",
 		w.want.Command, err, w.want.Node, httpapi.Pasteable(w.want.Remedy(), w.client.flags)), kept)}
+}
+
+// endOf describes how a command ended that has failed, for people.
+func endOf(err error) string {
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+		if how, ok := failed.Sys().(syscall.WaitStatus); ok && how.Signaled() {
+			return fmt.Sprintf("it was killed by signal %d (%s)", how.Signal(), how.Signal())
+		}
+		return fmt.Sprintf("it ended with exit code %d", failed.ExitCode())
+	}
+	return err.Error()
 }
 
 // execCommand runs a command with the files of this one, and passes signals on. It returns the exit

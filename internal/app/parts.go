@@ -251,7 +251,7 @@ func (p *parts) addWorkers() {
 		p.keep("member-health", p.cluster.RunHealth)
 		p.keep("snapshots", p.cluster.InCluster(p.keepSnapshots))
 	}
-	p.keep("turns", p.cluster.InCluster(p.turns.KeepReboots))
+	p.keep("turns", p.cluster.InCluster(p.turns.KeepCommands))
 	if p.publisher != nil {
 		p.keep("endpoints", p.publisher.Run)
 	}

@@ -469,8 +469,9 @@ type Turn struct {
 	// What takes the turn: command, people, services, fleetlock or reboot.
 	Kind          string `protobuf:"bytes,6,opt,name=kind,proto3" json:"kind,omitempty"`
 	Command       string `protobuf:"bytes,7,opt,name=command,proto3" json:"command,omitempty"`             // of a command
-	Work          string `protobuf:"bytes,8,opt,name=work,proto3" json:"work,omitempty"`                   // under way, failed or done
+	Work          string `protobuf:"bytes,8,opt,name=work,proto3" json:"work,omitempty"`                   // under way, failed, interrupted or done
 	BootId        string `protobuf:"bytes,9,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"` // of the machine when it was taken
+	Problem       string `protobuf:"bytes,10,opt,name=problem,proto3" json:"problem,omitempty"`            // why its work failed, for people; empty: it did not, or that is not known
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -564,6 +565,13 @@ func (x *Turn) GetWork() string {
 func (x *Turn) GetBootId() string {
 	if x != nil {
 		return x.BootId
+	}
+	return ""
+}
+
+func (x *Turn) GetProblem() string {
+	if x != nil {
+		return x.Problem
 	}
 	return ""
 }
@@ -1969,7 +1977,7 @@ const file_lockstep_proto_rawDesc = "" +
 	"\x02to\x18\x01 \x01(\v2\x14.lockstep.v1.ReleaseR\x02to\x12\x0e\n" +
 	"\x02by\x18\x02 \x01(\tR\x02by\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
-	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\x83\x02\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\x9d\x02\n" +
 	"\x04Turn\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x120\n" +
 	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
@@ -1979,7 +1987,9 @@ const file_lockstep_proto_rawDesc = "" +
 	"\x04kind\x18\x06 \x01(\tR\x04kind\x12\x18\n" +
 	"\acommand\x18\a \x01(\tR\acommand\x12\x12\n" +
 	"\x04work\x18\b \x01(\tR\x04work\x12\x17\n" +
-	"\aboot_id\x18\t \x01(\tR\x06bootId\"}\n" +
+	"\aboot_id\x18\t \x01(\tR\x06bootId\x12\x18\n" +
+	"\aproblem\x18\n" +
+	" \x01(\tR\aproblem\"}\n" +
 	"\vTurnRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x120\n" +
 	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x18\n" +

@@ -1,6 +1,6 @@
 // Package turns takes and ends the turns of this node (docs/protocol-nodes.md#turns): for an agent that
 // reboots the machine, and for changed services. Package fleet writes them into etcd,
-// and package protocol decides who gets one. Only KeepReboots blocks until its context ends; no
+// and package protocol decides who gets one. Only KeepCommands blocks until its context ends; no
 // goroutine outlives a call.
 package turns
 
@@ -42,18 +42,24 @@ func New(cfg Config) *Node { return &Node{cfg: cfg} }
 // retry is the pause before a turn that does not end is checked again without a change.
 const retry = 5 * time.Second
 
-// KeepReboots ends the turn of a reboot when this machine runs again and the node serves, until ctx
-// ends. The command that took the turn ended with the machine, and an agent that rebooted it only
-// reports that.
-func (n *Node) KeepReboots(ctx context.Context) error {
+// KeepCommands ends the turn of a reboot when this machine runs again and the node serves, until ctx
+// ends: the command that took the turn ended with the machine, and an agent that rebooted it only
+// reports that. It also marks the turn of a command that ended without a word.
+func (n *Node) KeepCommands(ctx context.Context) error {
+	var quiet silence
 	for {
 		now, fleetChanged := n.cfg.Fleet.Load()
 		_, votersChanged := n.cfg.Voters()
 		var again <-chan time.Time
 		t, found := now.Turns.Of(n.cfg.Node)
 		reported := t.Kind == protocol.TurnOfAgent && t.Work == protocol.TurnWorkDone
-		if found && (reported || t.Rebooted(n.cfg.BootID)) {
+		silent := quiet.observe(now.Turns, n.cfg.Node)
+		switch {
+		case !found:
+		case reported || t.Rebooted(n.cfg.BootID):
 			n.report(ctx, n.advance(ctx, t), "reboot")
+			again = time.After(retry)
+		case n.judgeCommand(ctx, t, now.Turns, silent):
 			again = time.After(retry)
 		}
 		select {
@@ -64,6 +70,41 @@ func (n *Node) KeepReboots(ctx context.Context) error {
 		case <-again:
 		}
 	}
+}
+
+// silence is how long there is no sign of the command of this node's turn.
+type silence struct{ since time.Time } // zero: it runs, or there is none
+
+func (s *silence) observe(turns protocol.Turns, node protocol.NodeID) time.Duration {
+	t, found := turns.Of(node)
+	switch {
+	case !found || !t.OfCommand() || slices.Contains(turns.Running, node):
+		s.since = time.Time{}
+		return 0
+	case s.since.IsZero():
+		s.since = time.Now()
+	}
+	return time.Since(s.since)
+}
+
+// judgeCommand marks the turn of a command that ended without a word, or that runs again. It reports
+// whether the turn has to be checked again without a change.
+func (n *Node) judgeCommand(ctx context.Context, t protocol.Turn, turns protocol.Turns, silent time.Duration) (again bool) {
+	runs := slices.Contains(turns.Running, n.cfg.Node)
+	work := protocol.JudgeCommand(protocol.CommandFacts{Turn: t, Runs: runs, Silent: silent, BootID: n.cfg.BootID})
+	if work == t.Work {
+		return work == protocol.TurnWorkUnderWay && silent > 0
+	}
+	t.Work, t.Problem = work, ""
+	if work == protocol.TurnWorkInterrupted {
+		t.Problem = t.Interrupted(n.cfg.BootID, time.Now().Add(-silent))
+	}
+	err := fleet.SetCommandWork(ctx, n.cfg.Client, t)
+	if err == nil && work == protocol.TurnWorkInterrupted {
+		n.cfg.Log.Error("the command of this node's turn has ended without a word: this node keeps its turn, and no other node gets one", "command", t.Command, "problem", t.Problem)
+	}
+	n.report(ctx, err, "command")
+	return true
 }
 
 // StepOfServices carries out an action for the turn t of services. It can be called again.
@@ -88,7 +129,7 @@ func (n *Node) StepOfServices(ctx context.Context, action nodeservices.TurnActio
 
 // report logs a failure, unless the turn ended meanwhile.
 func (n *Node) report(ctx context.Context, err error, kind string) {
-	if err != nil && !errors.Is(err, fleet.ErrNoTurn) && ctx.Err() == nil {
+	if err != nil && !errors.Is(err, fleet.ErrNoTurn) && !errors.Is(err, etcd.ErrChanged) && ctx.Err() == nil {
 		n.cfg.Log.Warn("the turn of this node is not changed yet, trying again", "kind", kind, "err", err)
 	}
 }

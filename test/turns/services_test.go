@@ -139,15 +139,7 @@ func (s *serving) clients() (stop func()) {
 
 func (s *serving) awaitStatus(parts ...string) {
 	s.Helper()
-	cluster.Await(s, "turn status to have "+strings.Join(parts, ", "), func(context.Context) error {
-		_, out := s.sidecar("turn", "status").end()
-		for _, part := range parts {
-			if !strings.Contains(out, part) {
-				return errors.New(out)
-			}
-		}
-		return nil
-	})
+	s.awaitPrinted([]string{"turn", "status"}, parts...)
 }
 
 // The file of the service changes on all nodes at the same time, under clients: one after another, and

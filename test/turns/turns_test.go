@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
@@ -63,6 +64,26 @@ func TestTurns_killed(t *testing.T) {
 	w.want(again, 0, "continues its turn")
 	w.want(waits, 0, "")
 	w.wantInTurn(w.log()[1:], 2)
+}
+
+// The program that runs in a turn is killed, and nothing else: status, history and explain of every node
+// name it, its end and its node.
+func TestTurns_commandKilled(t *testing.T) {
+	w := newWorld(t, nil)
+	first := w.nodes[0]
+	j := w.job(first)
+	j.Until = filepath.Join(w.dir, "never")
+	killed := w.work(first, j)
+	child := w.awaitLog(1)[0].PID
+	if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	const how = "it was killed by signal 9 (killed)"
+	w.want(killed, 1, "node cp-1 keeps the turn")
+	w.awaitPrinted([]string{"turn", "status"}, "cp-1 has the turn", workWord, how)
+	w.awaitPrinted([]string{"history", "--kind=turn", "--node=cp-1"}, "TurnFailed", workWord, how)
+	w.awaitPrinted([]string{"explain", "--node=cp-1", "--at=" + time.Now().UTC().Format(time.RFC3339)}, "TurnFailed", workWord, how)
+	w.want(w.turn(first, "end"), 0, "serves, and its turn has ended")
 }
 
 // Two same commands on one node at the same time run one after another.

@@ -198,6 +198,20 @@ func (w *world) want(c *typed, code int, part string) {
 	}
 }
 
+// awaitPrinted types a command again and again until it prints all parts.
+func (w *world) awaitPrinted(args []string, parts ...string) {
+	w.Helper()
+	cluster.Await(w, fmt.Sprintf("%v to have %q", args, parts), func(context.Context) error {
+		_, out := w.sidecar(args...).end()
+		for _, part := range parts {
+			if !strings.Contains(out, part) {
+				return errors.New(out)
+			}
+		}
+		return nil
+	})
+}
+
 func (w *world) log() (out []line) {
 	w.Helper()
 	text, err := os.ReadFile(filepath.Join(w.dir, "log"))
