@@ -236,7 +236,8 @@ func NextTurnAction(p TurnProgress) TurnAction {
 		// Before the gate is asked: it is closed because of the cordon. A cordon of people is
 		// theirs to end.
 		return ReturnToService
-	case !p.Own.Serves() || !p.Votes:
+	case !p.Own.Serves() || p.Own.Presence.Reason == Overridden || !p.Votes:
+		// An override ends, and the node would be out again, in the turn of the next one.
 		return AwaitService
 	default:
 		return EndTurn

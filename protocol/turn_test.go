@@ -91,6 +91,8 @@ func TestNextTurnAction(t *testing.T) {
 		{"its kube-apiserver is down", TurnProgress{TurnWorkDone, false, *down, true}, AwaitService},
 		{"it is dead", TurnProgress{TurnWorkDone, false, *serves.dead(), true}, AwaitService},
 		{"its member does not answer", TurnProgress{TurnWorkDone, false, *serves, false}, AwaitService},
+		{"it serves by an override alone", TurnProgress{TurnWorkDone, false, *controller("a", "1.0.0").overridden(), true}, AwaitService},
+		{"it is cordoned, and serves by an override", TurnProgress{TurnWorkDone, true, *closed.cordoned().overridden(), true}, ReturnToService},
 		{"it serves", TurnProgress{TurnWorkDone, false, *serves, true}, EndTurn},
 	} {
 		if got := NextTurnAction(tc.of); got != tc.want {

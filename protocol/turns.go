@@ -161,7 +161,7 @@ type CommandFacts struct {
 }
 
 // JudgeCommand decides the work of a turn whose command ended without a word. It returns the work
-// of the turn unless that has to change (docs/protocol.md#turns).
+// of the turn unless that has to change (docs/protocol-nodes.md#turns).
 func JudgeCommand(f CommandFacts) TurnWork {
 	t := f.Turn
 	switch {

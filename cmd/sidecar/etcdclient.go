@@ -74,23 +74,28 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string)
 		to := etcd.CommandFlags(reach, dataDir)
 		if dataDir == "" {
 			if problem := unusable(cmd.Context(), client); problem != "" {
-				return errors.Join(fmt.Errorf("%s%s", problem, elsewhere(opts)), client.Close())
+				return errors.Join(awayError{fmt.Errorf("%s%s", problem, elsewhere(opts))}, client.Close())
 			}
 		}
 		err = pasteable(whenFull(do(cmd.Context(), etcdClient{client, to, reach, dataDir}, args), dataDir), to)
 		switch {
 		case err == nil || client.Contact().Get().Connected || client.Contact().Get().Problem == "": // it was not asked
 		case errors.Is(err, etcd.ErrNoLeader) && dataDir != "":
-			err = fmt.Errorf("%w; sidecar cluster members%s shows which members answer; %s", err, to, noMajority)
+			err = awayError{fmt.Errorf("%w; sidecar cluster members%s shows which members answer; %s", err, to, noMajority)}
 		case dataDir != "":
-			err = fmt.Errorf("%w; is the sidecar of data directory %q running?", err, dataDir)
+			err = awayError{fmt.Errorf("%w; is the sidecar of data directory %q running?", err, dataDir)}
 		default:
-			err = fmt.Errorf("%w%s", err, elsewhere(opts))
+			err = awayError{fmt.Errorf("%w%s", err, elsewhere(opts))}
 		}
 		return errors.Join(err, client.Close())
 	}
 	return cmd
 }
+
+// awayError is the error of a command that etcd did not answer.
+type awayError struct{ error }
+
+func (e awayError) Unwrap() error { return e.error }
 
 // whenFull adds the remedy to an error of a full etcd that the sidecars run themselves.
 func whenFull(err error, dataDir string) error {

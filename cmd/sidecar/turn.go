@@ -50,9 +50,22 @@ func (f *turnFlags) validate() error {
 	return err
 }
 
+// withoutEtcd adds to the error of a command that etcd does not answer how the work can be done all the same.
+func withoutEtcd(cmd *cobra.Command, work string) *cobra.Command {
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		err := run(cmd, args)
+		if _, away := errors.AsType[awayError](err); away {
+			return fmt.Errorf("%w; while etcd does not answer, no node gets a turn: repair etcd first, or %s without a turn, on one node after another", err, work)
+		}
+		return err
+	}
+	return cmd
+}
+
 func (p program) turnCommand() *cobra.Command {
 	var f turnFlags
-	cmd := withEtcd(&cobra.Command{
+	cmd := withoutEtcd(withEtcd(&cobra.Command{
 		Use:   "turn [flags] -- COMMAND [ARG...]",
 		Short: "Run a command while this node is out of service and all others serve",
 		Long: `Run a command on this node in its turn: one node after another. The command waits until
@@ -87,7 +100,7 @@ node does not serve afterwards; 1 the turn was not taken, 2 wrong usage.`,
 			return err
 		}
 		return w.run(ctx, args)
-	})
+	}), "run the command")
 	f.bind(cmd.Flags())
 	cmd.AddCommand(p.turnBeginCommand(), p.turnEndCommand(), p.turnStatusCommand(), p.turnSetCommand())
 	return cmd
@@ -95,7 +108,7 @@ node does not serve afterwards; 1 the turn was not taken, 2 wrong usage.`,
 
 func (p program) turnBeginCommand() *cobra.Command {
 	var f turnFlags
-	cmd := withEtcd(&cobra.Command{
+	cmd := withoutEtcd(withEtcd(&cobra.Command{
 		Use:   "begin",
 		Short: "Wait for a turn of this node, and keep it until sidecar turn end",
 		Long: `Wait for a turn of this node, take it out of service, and return when --drain has passed.
@@ -117,7 +130,7 @@ turn was not taken, 2 wrong usage.`,
 		fmt.Fprintf(p.stdout, "node %s has the turn, and is out of service; when the work is done: %s\n",
 			w.want.Node, httpapi.Pasteable("sidecar turn end "+string(w.want.Node), client.flags))
 		return nil
-	})
+	}), "do the work")
 	f.bind(cmd.Flags())
 	return cmd
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/protobuf/proto"
@@ -184,4 +185,34 @@ func TestTurn_rebooted(t *testing.T) {
 	if done := (protocol.Turn{Kind: protocol.TurnOfReboot, BootID: "now"}).Rebooted("now"); done {
 		t.Error("the machine has not stopped yet")
 	}
+}
+
+// If all nodes are broken, the one that has not served for a minute gets its turn, to be repaired. Its sidecar
+// has seen how long that is.
+func TestTurn_allBroken(t *testing.T) {
+	w := newTurnWorld(t, "cp-1", "cp-2")
+	w.setBroken("cp-1", true)
+	w.setBroken("cp-2", true)
+	shown := func(since time.Duration) {
+		own := &protocol.Record{ID: "cp-1", Alive: true, Node: protocol.Node{ID: "cp-1", Roles: protocol.Roles{Controller: true}}}
+		w.server.snapshot.Set(httpapi.Snapshot{
+			Local: protocol.Local{ID: "cp-1"}, Fleet: protocol.Fleet{Revision: 1, Records: []*protocol.Record{own}},
+			Sightings: map[protocol.NodeID]httpapi.Sighting{"cp-1": {Alive: time.Now(), Serves: time.Now().Add(-since)}},
+		})
+	}
+	shown(time.Second)
+	w.turn(exitNoTurn, `no turn in time (--wait 1s): node "cp-2" is not ready (Cordoned)`, "--wait", "1s", "begin")
+	shown(2 * protocol.TurnPatience)
+	w.turn(exitOK, "has the turn", "begin")
+}
+
+// While etcd does not answer there are no turns, and the command says what else to do.
+func TestTurn_withoutEtcd(t *testing.T) {
+	addr, err := etcdtest.FreeAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := command{T: t, endpoint: "http://" + addr}
+	c.want(exitFailed, "no node gets a turn: repair etcd first, or run the command without a turn, on one node after another", "turn", "--", "true")
+	c.want(exitFailed, "or do the work without a turn", "turn", "begin")
 }

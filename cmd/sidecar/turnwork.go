@@ -94,6 +94,16 @@ func (w *turnWork) voters(ctx context.Context) []protocol.TurnVoter {
 	return out
 }
 
+// out returns how long the node has not served, as its sidecar has seen; 0: it serves, or that is not known.
+func (w *turnWork) out() time.Duration {
+	for _, n := range w.shown.Fleet.Nodes {
+		if since := n.ServesSince.Time; n.ID == string(w.want.Node) && n.Alive && !n.Serves && !since.IsZero() {
+			return max(0, time.Since(since))
+		}
+	}
+	return 0
+}
+
 // votes reports whether the node's member of etcd answers, or the node runs none.
 func (w *turnWork) votes(ctx context.Context) bool {
 	return !slices.ContainsFunc(w.voters(ctx), func(v protocol.TurnVoter) bool { return v.Node == w.want.Node && !v.Answers })
@@ -133,7 +143,8 @@ func (w *turnWork) limited(ctx context.Context) (context.Context, context.Cancel
 
 // inTime is the error of a wait: if its limit is over, it names the last obstacle.
 func (w *turnWork) inTime(limited context.Context, err error) error {
-	if !errors.Is(limited.Err(), context.DeadlineExceeded) && !errors.Is(err, context.DeadlineExceeded) {
+	until, has := limited.Deadline()
+	if !has || time.Until(until) > 0 { // one request took too long, or the wait was given up
 		return err
 	}
 	why := cmp.Or(w.causes.last, err.Error())
@@ -161,7 +172,7 @@ func (w *turnWork) awaitNode(ctx context.Context) (protocol.NodeID, error) {
 func (w *turnWork) await(ctx context.Context) (resumed bool, err error) {
 	for {
 		verdict, err := fleet.AwaitTurn(ctx, w.client.Client, fleet.TurnWait{
-			Want: w.want, Voters: func() []protocol.TurnVoter { return w.voters(ctx) },
+			Want: w.want, Voters: func() []protocol.TurnVoter { return w.voters(ctx) }, Out: w.out,
 			Told: func(a protocol.TurnAnswer, turns protocol.Turns) { w.causes.print(w.cause(a, turns)) },
 		})
 		switch {
@@ -276,6 +287,9 @@ func (w *turnWork) finish(ctx context.Context, limit time.Duration) error {
 		if limited.Err() != nil && ctx.Err() == nil {
 			r, _ := now.Record(w.want.Node)
 			reason, _ := r.WhyServes()
+			if reason == protocol.Overridden {
+				reason = "it serves by an override alone, which ends; repair its gate, and type there: sidecar override end"
+			}
 			return exitError{code: exitNoService, err: fmt.Errorf("the work is done, and node %s does not serve: %s; it keeps the turn, and no other node gets one; when it serves: %s", w.want.Node,
 				cmp.Or(string(reason), "its sidecar reports nothing"),
 				httpapi.Pasteable("sidecar turn end "+string(w.want.Node), w.client.flags))}

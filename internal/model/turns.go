@@ -20,7 +20,9 @@ type TurnsConfig struct {
 	Faults  int  // how often a node is powered off, breaks, or loses its member
 	Cordons int  // how often people cordon a node
 	Forces  int  // how often people end the turn of a node that is dead
-	Off     turnSafeguard
+	// Overrides is how often people let a node serve in spite of its closed gate.
+	Overrides int
+	Off       turnSafeguard
 }
 
 func (c *TurnsConfig) String() string {
@@ -28,11 +30,15 @@ func (c *TurnsConfig) String() string {
 	if c.Members {
 		members = "members"
 	}
-	return fmt.Sprintf("%d nodes, %d turns, %s, %d faults, %d cordons, %d forces", c.Nodes, c.Limit, members, c.Faults, c.Cordons, c.Forces)
+	text := fmt.Sprintf("%d nodes, %d turns, %s, %d faults, %d cordons, %d forces", c.Nodes, c.Limit, members, c.Faults, c.Cordons, c.Forces)
+	if c.Overrides > 0 {
+		text += fmt.Sprintf(", %d overrides", c.Overrides)
+	}
+	return text
 }
 
 // turnSafeguard is a part of the rules that a search can turn off.
-type turnSafeguard uint8
+type turnSafeguard uint16
 
 const (
 	// A turn is taken only if the store did not change since it was read.
@@ -49,6 +55,12 @@ const (
 	passedOver
 	// The node that waited for longest is the next.
 	queueOrdered
+	// A node that was out of service for long waits for no other one that is out.
+	turnPatienceEnds
+	// Only a node that does not serve is out of service.
+	turnPatienceOfBroken
+	// A node that serves by an override alone does not serve again.
+	overrideEnds
 )
 
 // turnCordon is who took a node out of service.
@@ -67,6 +79,8 @@ type turningNode struct {
 	member  bool // its member of etcd answers
 	alive   bool // it has a presence
 	ready   bool // as in the presence
+	forced  bool // its presence shows that it serves by an override alone
+	open    bool // people override its gate
 	cordon  turnCordon
 	place   uint8 // in the queue; 0: it does not wait
 	held    bool  // it has a turn
@@ -79,10 +93,11 @@ type turningNode struct {
 type turnsState struct {
 	nodes                   [maxTurning]turningNode
 	faults, cordons, forces uint8
+	overrides               uint8
 }
 
 func initialTurns(cfg *TurnsConfig) turnsState {
-	s := turnsState{faults: uint8(cfg.Faults), cordons: uint8(cfg.Cordons), forces: uint8(cfg.Forces)}
+	s := turnsState{faults: uint8(cfg.Faults), cordons: uint8(cfg.Cordons), forces: uint8(cfg.Forces), overrides: uint8(cfg.Overrides)}
 	for i := range cfg.Nodes {
 		s.nodes[i] = turningNode{up: true, member: cfg.Members, alive: true, ready: true}
 	}
@@ -95,8 +110,11 @@ func turningID(i int) protocol.NodeID { return protocol.NodeID(fmt.Sprintf("n%d"
 func (s *turnsState) record(i int) *protocol.Record {
 	n := &s.nodes[i]
 	r := &protocol.Record{ID: turningID(i), Alive: n.alive, Node: protocol.Node{ID: turningID(i), Roles: protocol.Roles{Controller: true}}}
-	if r.Presence.Ready = n.alive && n.ready; r.Presence.Ready {
-		r.Presence.Reason = protocol.Ready
+	switch {
+	case n.alive && n.ready:
+		r.Presence.Ready, r.Presence.Reason = true, protocol.Ready
+	case n.alive && n.forced:
+		r.Presence.Ready, r.Presence.Reason = true, protocol.Overridden
 	}
 	if n.cordon != turnCordonNone {
 		r.Node.Cordon.Message = "work"
@@ -111,16 +129,23 @@ func (s *turnsState) fleet(cfg *TurnsConfig) (f protocol.Fleet) {
 	return f
 }
 
-// facts returns the facts that a waiting node reads.
-func (s *turnsState) facts(cfg *TurnsConfig, reader int) protocol.TurnFacts {
+// facts returns the facts that a waiting node reads. patient: it was out of service for long.
+//
+//revive:disable-next-line:flag-parameter it is a fact
+func (s *turnsState) facts(cfg *TurnsConfig, reader int, patient bool) protocol.TurnFacts {
 	f := protocol.TurnFacts{Limit: cfg.Limit}
+	if patient {
+		f.Out = protocol.TurnPatience
+	}
 	for i := range cfg.Nodes {
-		n := &s.nodes[i]
-		if cfg.Off&othersServe == 0 || i == reader {
-			f.Fleet.Records = append(f.Fleet.Records, s.record(i))
-		} else {
-			f.Fleet.Records = append(f.Fleet.Records, initialRecord(i))
+		n, r := &s.nodes[i], s.record(i)
+		switch {
+		case cfg.Off&othersServe != 0 && i != reader:
+			r = initialRecord(i)
+		case cfg.Off&turnPatienceOfBroken != 0 && patient && i == reader && s.othersServing(cfg, i) == 0:
+			r.Presence.APIServerDown = true
 		}
+		f.Fleet.Records = append(f.Fleet.Records, r)
 		if n.held && (n.alive || cfg.Off&deadKeeps == 0) {
 			f.Held = append(f.Held, turningID(i))
 		}
@@ -150,6 +175,7 @@ type turnMove int
 const (
 	turnAsk turnMove = iota
 	turnDecide
+	turnDecidePatiently
 	turnWrite
 	turnWork
 	turnAct
@@ -163,6 +189,8 @@ const (
 	turnCordonWrite
 	turnUncordon
 	turnForce
+	turnOverride
+	turnOverrideEnd
 	turnMoves
 )
 
@@ -181,14 +209,14 @@ func (s *turnsState) apply(cfg *TurnsConfig, m turnMove, i int) string {
 // stored is the part of the state in the store, which the transactions of turns compare.
 func (s *turnsState) stored() (out [maxTurning]turningNode) {
 	for i, n := range s.nodes {
-		out[i] = turningNode{alive: n.alive, ready: n.ready, cordon: n.cordon, place: n.place, held: n.held}
+		out[i] = turningNode{alive: n.alive, ready: n.ready, forced: n.forced, cordon: n.cordon, place: n.place, held: n.held}
 	}
 	return out
 }
 
 func (s *turnsState) move(cfg *TurnsConfig, m turnMove, i int) string {
 	switch m {
-	case turnAsk, turnDecide, turnWrite, turnWork, turnAct:
+	case turnAsk, turnDecide, turnDecidePatiently, turnWrite, turnWork, turnAct:
 		return s.turn(cfg, m, i)
 	case turnReport, turnStart, turnMemberStart:
 		return s.recover(cfg, m, i)
@@ -210,7 +238,7 @@ func (s *turnsState) turn(cfg *TurnsConfig, m turnMove, i int) string {
 		}
 		n.place++
 		return "waits for a turn"
-	case m == turnDecide && n.place > 0 && !n.granted && s.grants(cfg, i):
+	case (m == turnDecide || m == turnDecidePatiently) && n.place > 0 && !n.granted && s.grants(cfg, m, i):
 		n.granted, n.stale = true, false
 		return "may have the turn"
 	case m == turnWrite && n.granted:
@@ -224,8 +252,12 @@ func (s *turnsState) turn(cfg *TurnsConfig, m turnMove, i int) string {
 	return ""
 }
 
-func (s *turnsState) grants(cfg *TurnsConfig, i int) bool {
-	f := s.facts(cfg, i)
+func (s *turnsState) grants(cfg *TurnsConfig, m turnMove, i int) bool {
+	patient := m == turnDecidePatiently
+	if patient && cfg.Off&turnPatienceEnds != 0 {
+		return false
+	}
+	f := s.facts(cfg, i, patient)
 	if cfg.Off&passedOver != 0 {
 		for j := range s.nodes {
 			if p := s.nodes[j].place; p > 0 && p < s.nodes[i].place {
@@ -268,6 +300,9 @@ func (s *turnsState) act(cfg *TurnsConfig, i int) string {
 	if cfg.Off&serviceAwaited != 0 {
 		p.Own, p.Votes = *initialRecord(i), true
 	}
+	if cfg.Off&overrideEnds != 0 && p.Own.Presence.Reason == protocol.Overridden {
+		p.Own.Presence.Reason = protocol.Ready
+	}
 	switch protocol.NextTurnAction(p) {
 	case protocol.ReturnToService:
 		n.cordon = turnCordonNone
@@ -283,9 +318,13 @@ func (s *turnsState) act(cfg *TurnsConfig, i int) string {
 func (s *turnsState) recover(cfg *TurnsConfig, m turnMove, i int) string {
 	n := &s.nodes[i]
 	ready := !n.broken && n.cordon == turnCordonNone
+	forced := n.open && !ready
 	switch {
-	case m == turnReport && n.up && n.alive && n.ready != ready:
-		n.ready = ready
+	case m == turnReport && n.up && n.alive && (n.ready != ready || n.forced != forced):
+		n.ready, n.forced = ready, forced
+		if forced {
+			return "reports that it serves by an override"
+		}
 		return fmt.Sprintf("reports ready=%t", ready)
 	case m == turnStart && (!n.up || !n.alive):
 		n.up, n.alive = true, true
@@ -300,7 +339,7 @@ func (s *turnsState) recover(cfg *TurnsConfig, m turnMove, i int) string {
 func (s *turnsState) fail(m turnMove, i int) string {
 	n := &s.nodes[i]
 	if m == turnExpire && !n.up && n.alive {
-		n.alive, n.ready = false, false
+		n.alive, n.ready, n.forced = false, false, false
 		return "is dead"
 	}
 	if m == turnExpire || s.faults == 0 || !n.up {
@@ -335,6 +374,13 @@ func (s *turnsState) people(cfg *TurnsConfig, m turnMove, i int) string {
 	case m == turnUncordon && n.cordon == turnCordonPeople:
 		n.cordon = turnCordonNone
 		return "is uncordoned"
+	case m == turnOverride && s.overrides > 0 && n.up && !n.open:
+		s.overrides--
+		n.open = true
+		return "is to serve in spite of its gate"
+	case m == turnOverrideEnd && n.open:
+		n.open = false
+		return "has no override any more"
 	case m == turnForce && s.forces > 0 && n.held && !n.alive:
 		s.forces--
 		n.held, n.done, n.cordon = false, false, turnCordonNone

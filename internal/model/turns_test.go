@@ -5,10 +5,12 @@ import "testing"
 func TestTurns(t *testing.T) {
 	worlds := []TurnsConfig{
 		{Nodes: 2, Limit: 1, Faults: 2, Cordons: 1, Forces: 1},
+		{Nodes: 2, Limit: 1, Faults: 1, Cordons: 1, Overrides: 1},
 		{Nodes: 3, Limit: 1, Faults: 1, Cordons: 1},
 	}
 	if *full {
 		worlds = append(worlds,
+			TurnsConfig{Nodes: 3, Limit: 1, Faults: 1, Overrides: 1},
 			TurnsConfig{Nodes: 3, Limit: 1, Members: true, Faults: 1, Cordons: 1, Forces: 1},
 			TurnsConfig{Nodes: 3, Limit: 2, Faults: 1, Cordons: 1, Forces: 1})
 	}
@@ -62,6 +64,18 @@ func TestTurnsMutations(t *testing.T) {
 		{
 			"queue-ordered", "A node would get the turn again and again while another one waits.",
 			"FirstComes", TurnsConfig{Nodes: 2, Limit: 1, Off: queueOrdered},
+		},
+		{
+			"override-ends", "A turn would end while its node serves by an override alone, and the next one would leave service as well.",
+			"ServesAgain", TurnsConfig{Nodes: 2, Limit: 1, Faults: 1, Overrides: 1, Off: overrideEnds},
+		},
+		{
+			"patience-ends", "Nodes that are broken would wait for each other, and people could repair none in a turn.",
+			"EachInTurn", TurnsConfig{Nodes: 2, Limit: 1, Faults: 2, Off: turnPatienceEnds},
+		},
+		{
+			"patience-of-broken", "A node that serves would not wait for one that is broken.",
+			"LeavesOne", TurnsConfig{Nodes: 2, Limit: 1, Faults: 1, Off: turnPatienceOfBroken},
 		},
 	} {
 		t.Run(m.name, func(t *testing.T) {

@@ -45,7 +45,7 @@ func (s *turnsState) brokenBy(cfg *TurnsConfig, before *turnsState, i int) (name
 		return "LeavesMajority", fmt.Sprintf("without %s, etcd has no majority", turningID(i))
 	case now.granted && !was.granted && before.allServe(cfg) && before.isBehind(i):
 		return "FirstComes", fmt.Sprintf("%s gets the turn before a node that has waited for longer", turningID(i))
-	case was.held && !now.held && was.alive && !s.record(i).Serves():
+	case was.held && !now.held && was.alive && !s.servesByItself(i):
 		return "ServesAgain", fmt.Sprintf("the turn of %s ends, and it does not serve", turningID(i))
 	}
 	return "", ""
@@ -63,11 +63,17 @@ func (s *turnsState) count(is func(*turningNode) bool) (n int) {
 // othersServing counts other nodes that serve, according to the store.
 func (s *turnsState) othersServing(cfg *TurnsConfig, i int) (n int) {
 	for j := range cfg.Nodes {
-		if j != i && !s.nodes[j].held && s.record(j).Serves() {
+		if j != i && !s.nodes[j].held && s.servesByItself(j) {
 			n++
 		}
 	}
 	return n
+}
+
+// servesByItself reports whether a node serves, according to the store, and not by an override alone.
+func (s *turnsState) servesByItself(i int) bool {
+	r := s.record(i)
+	return r.Serves() && r.Presence.Reason != protocol.Overridden
 }
 
 func (s *turnsState) allServe(cfg *TurnsConfig) bool {
@@ -94,14 +100,13 @@ func (s *turnsState) losesMajority(cfg *TurnsConfig, i int) bool {
 const turnRounds = 30
 
 // stuck says that a node that waits does not get its turn, or does not end it, when faults stop,
-// all nodes run, and people uncordoned the nodes. One that is broken waits for a
-// turn too, to be repaired in it. If more than one is broken, or one after its work, people repair it.
+// all nodes run, and people ended their cordons and overrides. Those that are broken wait for a
+// turn too, to be repaired in it. One that breaks after its work is repaired by people.
 func (s *turnsState) stuck(cfg *TurnsConfig) (name, why string) {
 	st := *s
-	st.faults, st.cordons, st.forces = 0, 0, 0
-	several := st.count(func(n *turningNode) bool { return n.broken }) > 1
+	st.faults, st.cordons, st.forces, st.overrides = 0, 0, 0, 0
 	for i := range st.nodes {
-		st.nodes[i].broken = st.nodes[i].broken && !several && !st.nodes[i].done
+		st.nodes[i].broken = st.nodes[i].broken && !st.nodes[i].done
 	}
 	for i := range cfg.Nodes {
 		if st.nodes[i].broken {
@@ -110,7 +115,7 @@ func (s *turnsState) stuck(cfg *TurnsConfig) (name, why string) {
 		}
 	}
 	for range turnRounds {
-		for _, m := range []turnMove{turnStart, turnMemberStart, turnUncordon, turnReport, turnDecide, turnWrite, turnWork, turnAct} {
+		for _, m := range []turnMove{turnStart, turnMemberStart, turnUncordon, turnOverrideEnd, turnReport, turnDecide, turnDecidePatiently, turnWrite, turnWork, turnAct} {
 			for i := range cfg.Nodes {
 				st.apply(cfg, m, i)
 			}
