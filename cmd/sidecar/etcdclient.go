@@ -73,8 +73,8 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string)
 		}
 		to := etcd.CommandFlags(reach, dataDir)
 		if dataDir == "" {
-			if problem := unusable(cmd.Context(), client); problem != "" {
-				return errors.Join(awayError{fmt.Errorf("%s%s", problem, elsewhere(opts))}, client.Close())
+			if err := unusable(cmd.Context(), client); err != nil {
+				return errors.Join(fmt.Errorf("%w%s", err, elsewhere(opts)), client.Close())
 			}
 		}
 		err = pasteable(whenFull(do(cmd.Context(), etcdClient{client, to, reach, dataDir}, args), dataDir), to)
@@ -119,18 +119,18 @@ func elsewhere(opts lockstep.Options) string {
 	return "; if etcd is at another address, set --etcd-servers or LOCKSTEP_ETCD_SERVERS (on a node of kubeadm: . /etc/lockstep/env); if the sidecars run etcd themselves, set --data-dir"
 }
 
-// unusable returns why no server of etcd can be used, if that will not change while a command waits; empty: one
+// unusable returns why no server of etcd can be used, if that will not change while a command waits; nil: one
 // may be usable. Otherwise the command would say at its end only that its time was over.
-func unusable(ctx context.Context, client *etcd.Client) string {
+func unusable(ctx context.Context, client *etcd.Client) error {
 	if servers := client.Endpoints(); nothingListens(ctx, servers) {
-		return fmt.Sprintf("no answer from etcd at %s: connection refused", strings.Join(servers, ", "))
+		return awayError{fmt.Errorf("no answer from etcd at %s: connection refused", strings.Join(servers, ", "))}
 	}
 	limited, cancel := context.WithTimeout(ctx, refusedFor)
 	defer cancel()
 	if faults := client.Unusable(limited); len(faults) > 0 {
-		return "etcd cannot be used: " + strings.Join(faults, "; ")
+		return fmt.Errorf("etcd cannot be used: %s", strings.Join(faults, "; "))
 	}
-	return ""
+	return nil
 }
 
 // refusedFor is how long all servers must refuse connections: one may be about to start.

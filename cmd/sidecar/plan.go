@@ -85,6 +85,7 @@ func (p program) plan(ctx context.Context, client etcdClient, opts planOptions) 
 	}
 	report := newPlanReport(b, in, objects)
 	report.complete(client.flags)
+	report.turn = "sidecar turn" + client.flags + " -- COMMAND"
 	if opts.back && !in.Fleet.Rollback.On() {
 		report.begin = "sidecar rollback begin --to " + b.Version.Release.String() + client.flags
 	}

@@ -21,6 +21,7 @@ type planReport struct {
 	Objects   *objectsReport   `json:"objects"` // null: the API was not read
 
 	begin string // the command that begins the simulated rollback; empty: none was simulated, or it is under way
+	turn  string // the command that takes the turn of a node
 }
 
 type bundleReport struct {

@@ -202,6 +202,12 @@ func noteRows(r planReport) [][]string {
 	return rows
 }
 
+// oneByOne describes how nodes change, and the command for all of them at once.
+func oneByOne(r planReport) string {
+	return " one node at a time, start it with this bundle, and wait until it is ready before the next. To do that on all nodes at once, type on each one: " +
+		r.turn + ", where COMMAND stops and starts it."
+}
+
 func conclusion(r planReport) string {
 	switch {
 	case !r.Clean:
@@ -213,9 +219,9 @@ func conclusion(r planReport) string {
 	case r.Steps[0].Kind == "start":
 		return "A new cluster: the first node creates the objects, and is ready when they exist."
 	case r.begin != "":
-		return "The rollback is clean. Type " + r.begin + " first. Then stop one node at a time, start it with this bundle, and wait until it is ready before the next."
+		return "The rollback is clean. Type " + r.begin + " first. Then stop" + oneByOne(r)
 	case slices.ContainsFunc(r.Steps, stepReport.goesBack):
-		return "The rollback is clean. Stop one node at a time, start it with this bundle, and wait until it is ready before the next."
+		return "The rollback is clean. Stop" + oneByOne(r)
 	case slices.ContainsFunc(r.Steps, func(s stepReport) bool { return s.Kind == "upgrade" }):
 		return "The rollout is clean. Upgrade one node at a time, and wait until it is ready before the next."
 	}

@@ -83,8 +83,8 @@ func TestPlanTable(t *testing.T) {
 
 // The plan of a rollback names the command that begins it: without that, the same steps are an outage.
 func TestConclusion_rollback(t *testing.T) {
-	r := planReport{Clean: true, Steps: []stepReport{{Kind: "upgrade"}}, begin: "sidecar rollback begin --to 1.0.0 --etcd-servers=E"}
-	if got, want := conclusion(r), "The rollback is clean. Type sidecar rollback begin --to 1.0.0 --etcd-servers=E first. "; !strings.HasPrefix(got, want) {
+	r := planReport{Clean: true, Steps: []stepReport{{Kind: "upgrade"}}, begin: "sidecar rollback begin --to 1.0.0 --etcd-servers=E", turn: "sidecar turn --etcd-servers=E -- COMMAND"}
+	if got, want := conclusion(r), "The rollback is clean. Type sidecar rollback begin --to 1.0.0 --etcd-servers=E first. "; !strings.HasPrefix(got, want) || !strings.Contains(got, "type on each one: "+r.turn) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	r.begin = ""

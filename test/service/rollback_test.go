@@ -174,8 +174,7 @@ func upgradeAndRollBack(r *clientsRig) {
 	}
 	before := r.traffic.Begin()
 	first, rest := r.fleet.Nodes[0], r.fleet.Nodes[1:]
-	_, err = balancers.Roll(r.Context(), "1.0.0", first)
-	r.must(err)
+	r.rollBackInTurn(first)
 	r.wantGoneBack(rest[1])
 	if r.uid("immutable") == uid {
 		r.Error("the immutable object was not recreated")
@@ -188,6 +187,21 @@ func upgradeAndRollBack(r *clientsRig) {
 			r.Errorf("got %d requests of clients of %s in the rollback: too few to show anything", n.Requests, balancers.Ways[way])
 		}
 	}
+}
+
+// rollBackInTurn takes a node back in its turn, which ends when the node serves: so it has led before.
+func (r *clientsRig) rollBackInTurn(n *balancers.Node) {
+	r.Helper()
+	turn := func(args ...string) {
+		args = append(append([]string{"turn"}, args...), "--etcd-servers="+r.etcd.Endpoints()[0], "--server="+n.Sidecar.URL())
+		if out, err := exec.CommandContext(r.Context(), r.c.SidecarBinary(), args...).CombinedOutput(); err != nil {
+			r.must(fmt.Errorf("sidecar %s: %w: %s", strings.Join(args, " "), err, out))
+		}
+	}
+	turn("begin", "--drain=1ms") // it stops with a delay of its own
+	r.must(balancers.RollBack("1.0.0", n))
+	turn("end", "--wait=1m")
+	r.must(n.Sidecar.Readyz(r.Context()))
 }
 
 func (r *clientsRig) get(n *balancers.Node, resource, name string) (*unstructured.Unstructured, error) {
