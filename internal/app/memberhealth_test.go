@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
 	"github.com/lockstep-dev/lockstep/report"
@@ -34,6 +36,14 @@ func TestWatchMember(t *testing.T) {
 	s.awaitFleet("the leaders", func(r report.Status) bool {
 		return slices.ContainsFunc(r.Warnings, func(w report.Warning) bool {
 			return w.Reason == "EtcdLeaderChanges" && w.Subject == "" && strings.Contains(w.Message, "changed 5 times within the last 10 minutes")
+		})
+	})
+
+	leaving := cluster.Observed{Member: report.Member{ID: "1", Node: "gone", Healthy: true}, LeavingSince: report.At(time.Now().Add(-time.Hour))}
+	s.app.cluster.Members().Set([]cluster.Observed{leaving})
+	s.awaitFleet("the removal that was interrupted", func(r report.Status) bool {
+		return slices.ContainsFunc(r.Warnings, func(w report.Warning) bool {
+			return w.Reason == "RemovalInterrupted" && w.Subject == "gone" && strings.Contains(w.Message, "type: sidecar cluster remove gone")
 		})
 	})
 }
