@@ -71,6 +71,7 @@ side_by_side = trap 'kill -TERM 0' INT; $(MAKE) --no-print-directory $(1) & firs
 # the tests of real processes mostly wait, and what only computes fills that time at a lower priority.
 .PHONY: check quick
 check: quick programs ## everything that a change has to pass, with make model
+	$(STATIC) go list -trimpath -export -deps -test ./... >/dev/null
 	@$(call side_by_side,test-raced,lint vet test-plain)
 
 quick: format-check tidy-check docs
@@ -85,15 +86,18 @@ unit: ## the tests that need no kube-apiserver (two minutes on a fresh clone, th
 COMPUTES := nice -n 19
 
 .PHONY: test
-test: docs vet test-plain test-raced ## every test, the end-to-end ones too, with the race detector
+test: export RACE := yes
+test: docs vet test-plain test-raced ## every test, the end-to-end ones too, with the race detector also in what starts processes
 
 .PHONY: programs
 programs: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/kubelet-probe bin/etcdutl bin/etcdctl ## build what tests run
 
-# Two lists run side by side, and each begins with what takes longest: packages with many processes in each test, of
-# which two run at once with three tests each, and all others. With more, members of etcd miss their elections.
-CLUSTERS := $(addprefix ./test/,quorum e2e service soak)
-LONG := $(addprefix ./,reconcile test/roles etcd election test/turns test/balancers internal/app cmd/sidecar test/local/run)
+# Two lists run side by side, and each begins with what takes longest. In the first one, clusters of etcd members in each
+# test: two packages at once, and two tests of each. With more, members would miss their elections. The second one has
+# other tests of processes, two packages at once, and then those of one process, four at once: most of these only wait.
+CLUSTERS := $(addprefix ./test/,quorum e2e soak)
+PROCESSES := $(addprefix ./test/,service roles balancers turns local/run join attack)
+LONG := $(addprefix ./,reconcile etcd election internal/app cmd/sidecar)
 # Without the race detector: what counts allocations or decodes many megabytes, what only reads the repository
 # (make docs), and the model, where only tests have goroutines. Their heaps are large, so that twice the heap saves a tenth.
 PLAIN := ./internal/model ./internal/repotest
@@ -101,23 +105,28 @@ MODEL_TEST := $(STATIC) GOGC=200 $(COMPUTES) go test -trimpath ./internal/model
 
 # GOGC: tests, and the programs that they start, collect their garbage less often. A kube-apiserver that starts
 # computes a third less. What measures a program sets the usual value for it.
-RACED := CGO_ENABLED=1 GOGC=400 LOCKSTEP_E2E_ASSETS=$(BIN) go test -race -trimpath -vet=off -timeout=40m $(if $(SHARES),-exec=$(CURDIR)/test/share.sh)
+TESTED = GOGC=400 LOCKSTEP_E2E_ASSETS=$(BIN) go test $(1) -trimpath -vet=off -timeout=40m $(if $(SHARES),-exec=$(CURDIR)/test/share.sh)
+RACED := CGO_ENABLED=1 $(call TESTED,-race)
+# Of CLUSTERS and PROCESSES only the tests themselves run in the process that the race detector would see; the programs
+# that they start are built without it. So only `make test` has it there: it would compute as much as these programs.
+SEEN := $(if $(RACE),$(RACED),$(STATIC) $(call TESTED))
+OTHERS := $$(go list ./... | grep -vxF -f <(go list $(CLUSTERS) $(PROCESSES) $(PLAIN)))
 
 # SHARES=FILE prints how much each package took and computed at the end; then no result comes from Go's cache.
-# go list compiles, so that the two lists do not compile the same packages at the same moment.
+# go list compiles, so that what runs side by side does not compile the same packages at the same moment.
 .PHONY: test-raced test-clusters test-others test-plain
 test-raced: export ROOT := $(CURDIR)
 test-raced: programs
 	@rm -f $(SHARES)
-	CGO_ENABLED=1 go list -race -trimpath -export -deps -test ./... >/dev/null
+	CGO_ENABLED=1 go list -race -trimpath -export -deps -test $(if $(RACE),./...,$(OTHERS)) >/dev/null
 	@$(call side_by_side,test-clusters,test-others)
 	$(if $(SHARES),@test/share.sh --print)
 
 test-clusters:
-	$(RACED) -p=2 -parallel=2 $(CLUSTERS)
+	$(SEEN) -p=2 -parallel=2 $(CLUSTERS)
 
 test-others:
-	$(RACED) -p=2 $(LONG) $$(go list ./... | grep -vxF -f <(go list $(CLUSTERS) $(PLAIN)))
+	failed=0; $(SEEN) -p=2 $(PROCESSES) || failed=1; $(RACED) -p=4 $(LONG) $(OTHERS) || failed=1; exit $$failed
 
 # MODEL=whole leaves out the searches that make model repeats in larger worlds: for a run of both.
 test-plain: programs
