@@ -53,7 +53,7 @@ func lives(t *testing.T, n int) []Event {
 
 // TestRecorder: a recording is valid from wherever it begins, within a term too.
 func TestRecorder(t *testing.T) {
-	events := lives(t, 150)
+	events := lives(t, 60)
 	whole, err := replayed(t, recorded(t, 64<<20, events))
 	if err != nil || len(whole) != len(events) {
 		t.Errorf("got %d of %d events, %v", len(whole), len(events), err)
@@ -75,7 +75,7 @@ func TestRecorder(t *testing.T) {
 
 // TestRecorder_forged: a step that the protocol does not allow is named, also one that was dropped.
 func TestRecorder_forged(t *testing.T) {
-	forged := nth(lives(t, 150), 1, writes, func(w *Write) { w.Status.State = protocol.Working })
+	forged := nth(lives(t, 60), 1, writes, func(w *Write) { w.Status.State = protocol.Working })
 	for _, limit := range []int{64 << 20, 1} {
 		if _, err := replayed(t, recorded(t, limit, forged)); err == nil || !strings.Contains(err.Error(), "it writes") {
 			t.Errorf("limit %d: got %v, want the forged write", limit, err)
