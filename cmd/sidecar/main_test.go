@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -28,14 +31,23 @@ var rewrite = flag.Bool("rewrite", false, "write the golden files and docs/flags
 // noon is the time in all tests.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
+// exitUntyped is the exit code in scripts of a command that prints another one that cannot be typed.
+const exitUntyped = 99
+
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"sidecar": func() {
+		var out, errs bytes.Buffer
 		p := program{
-			stdout: os.Stdout, stderr: os.Stderr, lookupEnv: os.LookupEnv, environ: os.Environ,
+			stdout: io.MultiWriter(os.Stdout, &out), stderr: io.MultiWriter(os.Stderr, &errs), lookupEnv: os.LookupEnv, environ: os.Environ,
 			now: func() time.Time { return noon },
 			run: fakeRun,
 		}
-		os.Exit(p.main(context.Background(), os.Args[1:]))
+		code := p.main(context.Background(), os.Args[1:])
+		for _, problem := range printedProblems(os.Args[1:], out.String()+errs.String()) {
+			fmt.Fprintln(os.Stderr, problem)
+			code = exitUntyped
+		}
+		os.Exit(code)
 	}})
 }
 

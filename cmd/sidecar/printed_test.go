@@ -45,18 +45,26 @@ func (c printed) wrong() error {
 	return parses(c.args)
 }
 
-// checkPrinted requires of each command that the program prints, in any test, that a person can type it. Help
-// has places for arguments, and is tested by TestExamplesParse.
+// checkPrinted requires of each command that the program prints, in any test, that a person can type it.
 func checkPrinted(t *testing.T, args []string, output string) {
 	t.Helper()
+	for _, problem := range printedProblems(args, output) {
+		t.Error(problem)
+	}
+}
+
+// printedProblems names the commands in the output of a command that cannot be typed. Help has places for
+// arguments, and is tested by TestExamplesParse.
+func printedProblems(args []string, output string) (out []string) {
 	if slices.Contains(args, "help") || slices.Contains(args, "--help") || strings.Contains(output, "Usage:\n") {
-		return
+		return nil
 	}
 	for _, c := range printedIn(program{}.root(), output) {
 		if err := c.wrong(); err != nil && c.rest != "--help" {
-			t.Errorf("sidecar %s prints sidecar %s: %v", strings.Join(args, " "), strings.Join(c.args, " "), err)
+			out = append(out, fmt.Sprintf("sidecar %s prints sidecar %s: %v", strings.Join(args, " "), strings.Join(c.args, " "), err))
 		}
 	}
+	return out
 }
 
 // needsEtcd reports whether a command needs the flags that lead to etcd, and is without.
