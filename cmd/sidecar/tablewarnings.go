@@ -23,8 +23,15 @@ func (w warned) includes(other warned) bool {
 		(w.reason == other.reason && other.reason != "" || strings.Contains(w.message, other.message))
 }
 
-// isAbout reports whether this node itself knows a problem that another node reports about a third one.
+// noNode is in the place of the node in a warning about the fleet.
+const noNode = "-"
+
+// isAbout reports whether this node itself knows a problem that another node reports about a third one, or about the
+// fleet.
 func (w warned) isAbout(other report.Warning) bool {
+	if isOfFleet(other) {
+		return w.reason == other.Reason && slices.Equal(w.nodes, []string{noNode})
+	}
 	return w.local && other.Subject != "" && w.reason == other.Reason && slices.Equal(w.nodes, []string{other.Subject})
 }
 
@@ -40,11 +47,14 @@ func (t table) warnings(r report.Status) [][]string {
 			if isTurn(w, r.Turns) || slices.ContainsFunc(all, func(k warned) bool { return k.isAbout(w) }) {
 				continue
 			}
-			message := w.Message
-			if w.Subject != "" {
-				message = w.Subject + ": " + message
+			one := warned{nodes: []string{n.ID}, reason: w.Reason, since: w.Since, message: w.Message}
+			if isOfFleet(w) {
+				one.nodes, one.local = []string{noNode}, true
 			}
-			all = merged(all, warned{nodes: []string{n.ID}, reason: w.Reason, since: w.Since, message: message})
+			if w.Subject != "" {
+				one.message = w.Subject + ": " + one.message
+			}
+			all = merged(all, one)
 		}
 	}
 	rows := [][]string{{"NODE", "FOR", "WHAT TO DO"}}
@@ -64,6 +74,8 @@ func knownHere(r report.Status) []warned {
 		switch {
 		case w.Message == r.Election.Message && w.Subject == "": // LEADER shows it
 		case isOtherBundle(w), isRollback(w, r.Reconciler.Rollback), isTurn(w, r.Turns): // the first row shows it, or ROLLBACK, or TURN
+		case isOfFleet(w):
+			out = append(out, warned{nodes: []string{noNode}, reason: w.Reason, local: true, since: w.Since, message: w.Message})
 		case w.Subject == "":
 			own(w.Since, w.Message)
 		default:
@@ -77,6 +89,13 @@ func knownHere(r report.Status) []warned {
 		own(report.Timestamp{}, w)
 	}
 	return out
+}
+
+// isOfFleet reports whether a warning is about no node: the one that reports it has nothing to do with it.
+func isOfFleet(w report.Warning) bool {
+	return w.Subject == "" && slices.Contains([]protocol.Reason{
+		protocol.NoLeader, protocol.Outage, protocol.BundlesDiffer, protocol.APIServersDiffer, protocol.ServicesDiffer, protocol.EtcdLeaderChanges,
+	}, protocol.Reason(w.Reason))
 }
 
 // isRollback reports whether a warning repeats the row ROLLBACK. It may be some moments older.

@@ -19,6 +19,7 @@ func TestWarnings(t *testing.T) {
 		{Reason: "MemberDown", Subject: "b", Message: "its sidecar runs, its etcd member does not serve: no space left on device", Since: ago(33)},
 		{Reason: "ReconcilerRuns", Message: writes, Since: ago(5)},
 		{Reason: "APIServerNotReady", Subject: "c", Message: "its kube-apiserver answers 401, so it does not serve", Since: ago(9)},
+		{Reason: "NoLeader", Message: "no node leads", Since: ago(3)},
 	}}
 	r.Fleet.Nodes = []report.FleetNode{
 		{Record: report.Record{ID: "a"}, Warnings: []report.Warning{{Message: "shown above"}}},
@@ -29,6 +30,8 @@ func TestWarnings(t *testing.T) {
 		}},
 		{Record: report.Record{ID: "c"}, Warnings: []report.Warning{
 			{Reason: "ReconcilerRuns", Message: writes},
+			{Reason: "NoLeader", Message: "no node leads", Since: ago(2)},
+			{Reason: "EtcdLeaderChanges", Message: "etcd's leader changed 4 times", Since: ago(6)},
 			{Reason: "APIRefused", Message: "its kube-apiserver answers 401"},
 			{Reason: "MemberDown", Subject: "b", Message: "c says so in other words"},
 			{Reason: "ObjectFailed", Subject: `ConfigMap "x"`, Message: "refused", Since: ago(4)},
@@ -39,8 +42,10 @@ func TestWarnings(t *testing.T) {
 		{"b", "33s", "its sidecar runs, its etcd member does not serve: no space left on device"},
 		{"a, b, c", "7s", writes},
 		{"c", "9s", "its kube-apiserver answers 401, so it does not serve"},
+		{"-", "3s", "no node leads"},
 		{"b", "1s", "one"},
 		{"b", "2s", "two"},
+		{"-", "6s", "etcd's leader changed 4 times"},
 		{"c", "4s", `ConfigMap "x": refused`},
 	}
 	if diff := cmp.Diff(want, table{now: now}.warnings(r)); diff != "" {
