@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -53,7 +54,7 @@ func lives(t *testing.T, n int) []Event {
 
 // TestRecorder: a recording is valid from wherever it begins, within a term too.
 func TestRecorder(t *testing.T) {
-	events := lives(t, 60)
+	events := lives(t, 150)
 	whole, err := replayed(t, recorded(t, 64<<20, events))
 	if err != nil || len(whole) != len(events) {
 		t.Errorf("got %d of %d events, %v", len(whole), len(events), err)
@@ -75,7 +76,7 @@ func TestRecorder(t *testing.T) {
 
 // TestRecorder_forged: a step that the protocol does not allow is named, also one that was dropped.
 func TestRecorder_forged(t *testing.T) {
-	forged := nth(lives(t, 60), 1, writes, func(w *Write) { w.Status.State = protocol.Working })
+	forged := nth(lives(t, 150), 1, writes, func(w *Write) { w.Status.State = protocol.Working })
 	for _, limit := range []int{64 << 20, 1} {
 		if _, err := replayed(t, recorded(t, limit, forged)); err == nil || !strings.Contains(err.Error(), "it writes") {
 			t.Errorf("limit %d: got %v, want the forged write", limit, err)
@@ -91,6 +92,33 @@ func TestReadRecording_damaged(t *testing.T) {
 	if _, err := ReadRecording(strings.NewReader("no recording\nat all\n")); err == nil || !strings.Contains(err.Error(), "line 1") {
 		t.Errorf("got %v, want an error of line 1", err)
 	}
+}
+
+// TestRecorder_memory: besides its ring, a recorder that has dropped much takes less than a megabyte.
+func TestRecorder_memory(t *testing.T) {
+	const limit = 40_000
+	events := lives(t, 150)
+	live := func() int {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC() // what the first one found in pools
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	before := live()
+	r := NewRecorder(limit)
+	hook := r.Hook()
+	for range 2 {
+		for _, e := range events {
+			hook(e)
+		}
+	}
+	takes := live() - before
+	if !r.dropped || takes > limit+1<<20 {
+		t.Errorf("it takes %d bytes, of which the ring %d, dropped: %t", takes, r.size, r.dropped)
+	}
+	t.Logf("%d bytes besides the ring", takes-r.size)
+	runtime.KeepAlive(events)
 }
 
 // TestRecorder_holdsADay: 8 MB hold what an idle fleet of three reports in a day.

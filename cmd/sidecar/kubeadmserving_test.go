@@ -3,9 +3,16 @@ package main
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/yaml"
 
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 )
@@ -35,6 +42,7 @@ func TestKubeadm_serving(t *testing.T) {
 	if !strings.Contains(monitor, "serverName: "+kubeadm.ServerName) || !strings.Contains(monitor, "port: lockstep\n") || strings.Contains(monitor, "insecureSkipVerify") {
 		t.Errorf("got\n%s", monitor)
 	}
+	wantDiscovered(t, patch, monitor)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(n.read(filepath.Join(n.dir, kubeadm.CAFile))))
 	serial := func() string {
@@ -58,6 +66,65 @@ func TestKubeadm_serving(t *testing.T) {
 	n.replaceIn(filepath.Join(n.dir, kubeadm.ServingCert), "-----BEGIN", "mine\n-----BEGIN")
 	if out := n.ok("--apiserver-url=https://10.0.0.1:6443"); !strings.Contains(out, "left alone "+n.dir+"/serving.crt: it was changed since") || !strings.Contains(n.read(filepath.Join(n.dir, kubeadm.ServingCert)), "mine") {
 		t.Errorf("got\n%s", out)
+	}
+}
+
+// wantDiscovered requires that the PodMonitor, and the job for a Prometheus without the operator, find the port that the
+// patch names in the pod of kubeadm's manifest, and speak to it as it serves.
+func wantDiscovered(t *testing.T, patch, podMonitor string) {
+	t.Helper()
+	type container struct {
+		Name           string
+		Ports          []struct{ Name string }
+		ReadinessProbe struct{ HTTPGet struct{ Scheme string } }
+	}
+	var pod struct {
+		Spec struct{ Containers []container }
+	}
+	var monitor struct {
+		Spec struct {
+			Selector            metav1.LabelSelector
+			PodMetricsEndpoints []struct{ Port, Scheme, Path string }
+		}
+	}
+	var file struct {
+		Jobs []struct {
+			Scheme string
+			TLS    struct {
+				Server string `json:"server_name"`
+			} `json:"tls_config"`
+			Discovery []struct {
+				Role       string
+				Namespaces struct{ Names []string }
+			} `json:"kubernetes_sd_configs"`
+			Relabel []struct {
+				Labels []string `json:"source_labels"`
+				Regex  string
+				Action string
+			} `json:"relabel_configs"`
+		} `json:"scrape_configs"`
+	}
+	job, err := os.ReadFile("../../deploy/prometheus/prometheus.yaml")
+	if err := errors.Join(err, yaml.Unmarshal([]byte(patch), &pod), yaml.Unmarshal([]byte(podMonitor), &monitor), yaml.Unmarshal(job, &file)); err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(pod.Spec.Containers, func(c container) bool { return c.Name == "lockstep" })
+	if i < 0 || len(pod.Spec.Containers[i].Ports) != 1 || len(monitor.Spec.PodMetricsEndpoints) != 1 || len(file.Jobs) != 1 {
+		t.Fatalf("got\n%s\n%s\n%s", patch, podMonitor, job)
+	}
+	port, scheme := pod.Spec.Containers[i].Ports[0].Name, strings.ToLower(pod.Spec.Containers[i].ReadinessProbe.HTTPGet.Scheme)
+	if e := monitor.Spec.PodMetricsEndpoints[0]; e.Port != port || e.Scheme != scheme || e.Path != "/metrics" {
+		t.Errorf("the PodMonitor reads %+v; the patch has the port %q, and %s", e, port, scheme)
+	}
+	// kubeadm's manifest has these labels, and the kubelet gives them to the pod in the API.
+	selector, err := metav1.LabelSelectorAsSelector(&monitor.Spec.Selector)
+	if err != nil || !selector.Matches(labels.Set{"component": "kube-apiserver", "tier": "control-plane"}) || selector.Matches(labels.Set{"component": "etcd", "tier": "control-plane"}) {
+		t.Errorf("the PodMonitor selects %v, %v", selector, err)
+	}
+	j := file.Jobs[0]
+	if j.Scheme != scheme || j.TLS.Server != kubeadm.ServerName || len(j.Discovery) != 1 || j.Discovery[0].Role != "pod" || !slices.Contains(j.Discovery[0].Namespaces.Names, "kube-system") ||
+		len(j.Relabel) == 0 || j.Relabel[0].Regex != port || j.Relabel[0].Action != "keep" || !slices.Equal(j.Relabel[0].Labels, []string{"__meta_kubernetes_pod_container_port_name"}) {
+		t.Errorf("the job has %+v", j)
 	}
 }
 

@@ -79,7 +79,7 @@ func benchIdle(ctx context.Context, b *bench) error {
 
 // watchIdle reports the requests, CPU time and memory of idle sidecars.
 func (b *bench) watchIdle(ctx context.Context, nodes trio, requests *requestCounter, calls *callCounter) error {
-	pause(ctx, 2*time.Second) // until the start is over
+	requests.settle(ctx) // until the start is over, and its Events are written
 	before, err := used(ctx, nodes)
 	if err != nil {
 		return err
@@ -173,6 +173,13 @@ func (c *requestCounter) add(path string) {
 	defer c.mu.Unlock()
 	c.byPath[path]++
 	c.n.Add(1)
+}
+
+// settle waits until no request came for longer than a leader waits before it writes Events.
+func (c *requestCounter) settle(ctx context.Context) {
+	for n := int64(-1); n != c.n.Load() && ctx.Err() == nil; pause(ctx, 12*time.Second) {
+		n = c.n.Load()
+	}
 }
 
 // paths returns how often each path was requested since the last reset.
