@@ -80,11 +80,6 @@ func (p program) printHistory(ctx context.Context, client etcdClient, f historyF
 	if output.value == "json" {
 		return p.printJSON(httpapi.NewEntries(entries))
 	}
-	t := table{w: p.stdout, now: now, screen: p.screen()}
-	if len(entries) == 0 {
-		fmt.Fprintln(p.stdout, "nothing happened in that time")
-		return nil
-	}
 	registered, err := fleet.List(ctx, client.Client)
 	if err != nil {
 		return err
@@ -95,10 +90,19 @@ func (p program) printHistory(ctx context.Context, client etcdClient, f historyF
 			nodes = append(nodes, r.ID)
 		}
 	}
-	t.lanes(entries, nodes, filter.Since)
+	table{w: p.stdout, now: now, screen: p.screen()}.history(entries, nodes, filter.Since)
+	return nil
+}
+
+// history prints the picture and the list.
+func (t table) history(entries []history.Entry, nodes []protocol.NodeID, since time.Time) {
+	if len(entries) == 0 {
+		fmt.Fprintln(t.w, "nothing happened in that time")
+		return
+	}
+	t.lanes(entries, nodes, since)
 	fmt.Fprintln(t.w)
 	t.rows(historyRows(entries))
-	return nil
 }
 
 // laneWidth is how many cells a lane takes where the width is not known, and at most.

@@ -23,6 +23,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 	"github.com/lockstep-dev/lockstep/internal/support"
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // etcdLimit is for one part that asks etcd.
@@ -44,6 +45,7 @@ func (s supportSources) parts() []support.Part {
 		{Name: "recording.gz", About: "its flight recorder; to read it: sidecar replay FILE", Collect: s.shown("/debug/recording", "application/gzip")},
 		{Name: "last-recording.gz", About: "recording of the last end by an error", Collect: s.lastRecording},
 		{Name: "history.json", About: "what happened", Collect: s.history},
+		{Name: "history.txt", About: "the same to read, as sidecar history prints it", Collect: s.historyText},
 		{Name: "store.json", About: "keys of the store, without secrets", Collect: s.storeKeys},
 		{Name: "etcd-servers.json", About: "etcd servers and their versions", Collect: s.etcdServers},
 		{Name: "certificates.json", About: "certificates, without keys", Collect: s.certificates},
@@ -131,6 +133,28 @@ func (s supportSources) history(ctx context.Context) ([]byte, error) {
 		return nil, errors.Join(err, fails)
 	}
 	return remembered, nil
+}
+
+// historyText asks etcd.
+func (s supportSources) historyText(ctx context.Context) ([]byte, error) {
+	var out strings.Builder
+	_, err := s.withEtcd(ctx, func(ctx context.Context, client *etcd.Client) (any, error) {
+		entries, err := journal.List(ctx, client)
+		if err != nil {
+			return nil, err
+		}
+		registered, err := fleet.List(ctx, client)
+		if err != nil {
+			return nil, err
+		}
+		var nodes []protocol.NodeID
+		for _, r := range registered.Records {
+			nodes = append(nodes, r.ID)
+		}
+		table{w: &out, now: s.p.now()}.history(entries, nodes, time.Time{})
+		return nil, nil
+	})
+	return []byte(out.String()), err
 }
 
 // keyReport is a key in store.json.
