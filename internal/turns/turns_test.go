@@ -1,0 +1,267 @@
+package turns
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
+	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const prefix = "/lockstep/"
+
+// rig is node a of a fleet of two, in a real etcd.
+type rig struct {
+	*testing.T
+	raw    *clientv3.Client
+	client *etcd.Client
+	fleet  *event.Value[protocol.Fleet]
+	node   *Node
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	server := etcdtest.New(t)
+	client, err := etcd.NewClient(etcd.Config{
+		Endpoints: server.Endpoints(), Prefix: prefix, RequestTimeout: 5 * time.Second, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	r := &rig{T: t, raw: server.Client(t), client: client, fleet: event.New(protocol.Fleet{})}
+	r.node = newNode(r.fleet, false)
+	r.node.cfg.Client = client
+	for _, id := range []protocol.NodeID{"a", "b"} {
+		r.put(keyspace.Under(prefix).Node(id), fleet.Encode(protocol.Node{ID: id, Roles: protocol.Roles{Controller: true}}))
+		r.present(id, true)
+	}
+	return r
+}
+
+// newNode returns node a without etcd.
+func newNode(f *event.Value[protocol.Fleet], published bool) *Node {
+	never := make(chan struct{})
+	return New(Config{
+		Node: "a", BootID: "now", Fleet: f, Log: slog.New(slog.DiscardHandler),
+		Voters:    func() ([]protocol.TurnVoter, <-chan struct{}) { return nil, never },
+		Published: func() (bool, <-chan struct{}) { return published, never },
+	})
+}
+
+func (r *rig) put(key string, value []byte) {
+	r.Helper()
+	if _, err := r.raw.Put(r.Context(), key, string(value)); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// present shows a node's gate as open or closed.
+func (r *rig) present(id protocol.NodeID, ready bool) {
+	r.Helper()
+	reason := protocol.Ready
+	if !ready {
+		reason = protocol.Cordoned
+	}
+	value, err := proto.Marshal(&lockstepv1.Presence{Instance: string(id), Ready: ready, Reason: string(reason)})
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.put(keyspace.Under(prefix).Presence(id), value)
+	r.observe()
+}
+
+// observe shows the node what is in etcd, and returns its turn.
+func (r *rig) observe() (protocol.Turn, bool) {
+	r.Helper()
+	f, err := fleet.ReadTurns(r.Context(), r.client)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.fleet.Set(f)
+	return f.Turns.Of("a")
+}
+
+// take gives a node a turn that began a minute ago.
+func (r *rig) take(id protocol.NodeID, kind protocol.TurnKind, by, boot string) protocol.Turn {
+	r.Helper()
+	began := time.Now().Add(-time.Minute).UTC()
+	answer, _, err := fleet.TakeTurn(r.Context(), r.client, protocol.Turn{
+		Node: id, Kind: kind, By: by, BootID: boot, Since: began, Until: began.Add(time.Hour), Message: "x",
+	}, nil, 0)
+	if err != nil || answer.Verdict != protocol.TurnGranted {
+		r.Fatalf("got %+v, %v", answer, err)
+	}
+	turn, _ := r.observe()
+	return turn
+}
+
+// wantWork checks the work of node a's turn.
+func (r *rig) wantWork(want protocol.TurnWork) {
+	r.Helper()
+	if turn, found := r.observe(); !found || turn.Work != want {
+		r.Errorf("got %+v, %v, want %s", turn, found, want)
+	}
+}
+
+func TestNode_StepOfServices(t *testing.T) {
+	r := newRig(t)
+	turn := r.take("a", protocol.TurnOfServices, "the sidecar", "")
+	step := func(action nodeservices.TurnAction) {
+		turn, _ = r.observe()
+		r.node.StepOfServices(t.Context(), action, turn)
+	}
+	step(nodeservices.FailTurn)
+	r.wantWork(protocol.TurnWorkFailed)
+	step(nodeservices.ContinueTurn)
+	r.wantWork(protocol.TurnWorkUnderWay)
+
+	step(nodeservices.FinishTurn) // its work is done, and its cordon ends
+	r.wantWork(protocol.TurnWorkDone)
+	r.present("a", false)
+	step(nodeservices.FinishTurn) // it does not serve yet
+	r.wantWork(protocol.TurnWorkDone)
+	r.present("a", true)
+	step(nodeservices.FinishTurn)
+	if turn, found := r.observe(); found {
+		t.Errorf("it serves again: got %+v", turn)
+	}
+
+	r.take("a", protocol.TurnOfServices, "the sidecar", "")
+	step(nodeservices.GiveBackTurn)
+	if turn, found := r.observe(); found {
+		t.Errorf("given back: got %+v", turn)
+	}
+}
+
+// The turn of a reboot ends once the machine has another boot, and not before.
+func TestNode_KeepReboots(t *testing.T) {
+	for boot, ends := range map[string]bool{"before": true, "now": false, "": false} {
+		t.Run("taken in the boot "+boot, func(t *testing.T) {
+			r := newRig(t)
+			r.take("a", protocol.TurnOfReboot, "root@a", boot)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- r.node.KeepReboots(ctx) }()
+			found := true
+			// Each observation wakes it. A turn that stays is observed often enough for one that ends.
+			for i := 0; found && (ends && i < 10_000 || i < 100); i++ {
+				_, found = r.observe()
+			}
+			cancel()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v", err)
+			}
+			if found == ends {
+				t.Errorf("the turn is there: %v", found)
+			}
+		})
+	}
+}
+
+func TestNode_PreReboot(t *testing.T) {
+	refused := func(t *testing.T, r *rig, agent, want string) {
+		t.Helper()
+		_, ok := errors.AsType[*Refused](r.node.PreReboot(t.Context(), agent))
+		if err := r.node.PreReboot(t.Context(), agent); !ok || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	r := newRig(t)
+	r.take("a", protocol.TurnOfAgent, "agent zincati", "now")
+	r.present("a", false)
+	if err := r.node.PreReboot(t.Context(), "zincati"); err != nil {
+		t.Errorf("it is out of service: got %v", err)
+	}
+	refused(t, r, "another", `node "a" has the turn`)
+	if err := r.node.SteadyState(t.Context(), "another"); err != nil {
+		t.Error(err)
+	}
+	r.wantWork(protocol.TurnWorkUnderWay) // it is not the other agent's
+	if err := r.node.SteadyState(t.Context(), "zincati"); err != nil {
+		t.Error(err)
+	}
+	r.wantWork(protocol.TurnWorkDone)
+	refused(t, r, "zincati", "has to serve again first")
+}
+
+// A machine may reboot once clients do not use its node any more.
+func TestNode_Out(t *testing.T) {
+	for name, tc := range map[string]struct {
+		presence  protocol.Presence
+		published bool
+		want      bool
+	}{
+		"closed":                   {protocol.Presence{}, false, true},
+		"open":                     {protocol.Presence{Ready: true}, false, false},
+		"it leads":                 {protocol.Presence{Election: protocol.Leading}, false, false},
+		"its address is published": {protocol.Presence{}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(event.New(protocol.Fleet{}), tc.published)
+			f := protocol.Fleet{Revision: 1, Records: []*protocol.Record{{ID: "a", Presence: tc.presence}}}
+			if got, changed := n.Out(f); got != tc.want || changed == nil {
+				t.Errorf("got %v", got)
+			}
+			if got, _ := n.Out(protocol.Fleet{Revision: 1}); got {
+				t.Error("a node without a record is no node that is out")
+			}
+		})
+	}
+}
+
+func TestNode_Alone(t *testing.T) {
+	n := newNode(event.New(protocol.Fleet{}), false)
+	record := func(id protocol.NodeID, controller bool) *protocol.Record {
+		return &protocol.Record{ID: id, Node: protocol.Node{ID: id, Roles: protocol.Roles{Controller: controller}}}
+	}
+	for name, tc := range map[string]struct {
+		fleet protocol.Fleet
+		want  bool
+	}{
+		"nothing was read":   {protocol.Fleet{}, false},
+		"itself":             {protocol.Fleet{Revision: 1, Records: []*protocol.Record{record("a", true)}}, true},
+		"another controller": {protocol.Fleet{Revision: 1, Records: []*protocol.Record{record("a", true), record("b", true)}}, false},
+		"a worker":           {protocol.Fleet{Revision: 1, Records: []*protocol.Record{record("a", true), record("b", false)}}, true},
+	} {
+		if got := n.Alone(tc.fleet); got != tc.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
+// Only this node's own member counts.
+func TestNode_votes(t *testing.T) {
+	n := newNode(event.New(protocol.Fleet{}), false)
+	for name, tc := range map[string]struct {
+		voters []protocol.TurnVoter
+		want   bool
+	}{
+		"no member":        {nil, true},
+		"it answers":       {[]protocol.TurnVoter{{Node: "a", Answers: true}}, true},
+		"it is silent":     {[]protocol.TurnVoter{{Node: "b", Answers: true}, {Node: "a"}}, false},
+		"another is":       {[]protocol.TurnVoter{{Node: "b"}, {Node: "a", Answers: true}}, true},
+		"another's silent": {[]protocol.TurnVoter{{Node: "b"}}, true},
+	} {
+		n.cfg.Voters = func() ([]protocol.TurnVoter, <-chan struct{}) { return tc.voters, nil }
+		if got := n.votes(); got != tc.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
