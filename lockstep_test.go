@@ -46,7 +46,7 @@ func newFixture(t *testing.T) *fixture {
 	}))
 	t.Cleanup(api.Close)
 	return &fixture{T: t, etcd: server, opts: Options{
-		NodeID: "a", EtcdServers: server.Endpoints(), Kubeconfig: writeKubeconfig(t, api.URL), Bundle: BuiltinBundle, LeaseTTL: 3 * time.Second,
+		NodeID: "a", Etcd: External{Servers: server.Endpoints()}, Kubeconfig: writeKubeconfig(t, api.URL), Bundle: BuiltinBundle, LeaseTTL: 3 * time.Second,
 	}}
 }
 
@@ -227,7 +227,7 @@ func TestWaitReady_endsWithItsContext(t *testing.T) {
 
 func TestWaitReady_stoppedBeforeTheGateOpens(t *testing.T) {
 	f := newFixture(t)
-	f.opts.EtcdServers = []string{"http://127.0.0.1:1"} // where nothing answers
+	f.opts.Etcd = External{Servers: []string{"http://127.0.0.1:1"}} // where nothing answers
 	s := f.newSidecar()
 	waiting := make(chan error, 1)
 	go func() { waiting <- s.WaitReady(f.soon()) }()

@@ -3,16 +3,13 @@ package lockstep
 import (
 	"cmp"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/httpapi/reviews"
 	"github.com/lockstep-dev/lockstep/internal/app"
-	"github.com/lockstep-dev/lockstep/internal/cluster/member"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
@@ -29,65 +26,22 @@ type Options struct {
 	// derived from Listen; without Listen, no URL is shown.
 	AdvertiseURL string
 
-	// Etcd is EtcdExternal (etcd runs elsewhere) or EtcdEmbedded (the sidecars run its members).
-	// Empty: EtcdExternal.
-	Etcd string
-
-	// EtcdServers are the URLs of the etcd servers, http or https. Empty:
-	// http://127.0.0.1:2379.
-	EtcdServers []string
-	// EtcdCAFile is a PEM file with the certificate authorities of the etcd servers. Empty: the
-	// system's authorities.
-	EtcdCAFile string
-	// EtcdCertFile is a PEM file with the client certificate for etcd. It needs
-	// EtcdKeyFile. Empty: no client certificate.
-	EtcdCertFile string
-	// EtcdKeyFile is a PEM file with the key of EtcdCertFile.
-	EtcdKeyFile string
+	// Etcd is External (etcd runs elsewhere) or Embedded (the sidecars run its members). Nil: External{}.
+	Etcd Etcd
 	// EtcdPrefix is the prefix of all keys in etcd. All sidecars of one control plane must use the
 	// same prefix, and no other program may write below it. A missing slash at its end is added.
 	// Empty: /lockstep/.
 	EtcdPrefix string
 
-	// DataDir is the directory of this node's etcd member, with its certificates, for EtcdEmbedded.
+	// DataDir is the directory of this node's etcd member, with its certificates, for Embedded.
 	// With Services, the sidecar keeps the node's roles there. It creates a missing directory. Empty:
 	// /var/lib/lockstep.
 	DataDir string
-	// NodeAddress is the IP address at which other nodes reach this one, for EtcdEmbedded and
+	// NodeAddress is the IP address at which other nodes reach this one, for Embedded and
 	// Services. Empty: the address that DataDir was created with, and at first the address of the
 	// default route. If the machine does not have the address yet, the sidecar waits for it. It
 	// rejects a missing NodeAddress only if no sidecar ever ran with it there: that is a mistake.
 	NodeAddress string
-	// PeerPort is the port at NodeAddress for the traffic between members. Zero: 8089.
-	PeerPort int
-	// ClientPort is the port at NodeAddress on which the member serves the sidecars.
-	// Zero: 8088.
-	ClientPort int
-	// JoinPort is the port at NodeAddress on which this sidecar answers nodes that
-	// join. Zero: 8087.
-	JoinPort int
-	// EtcdQuotaBytes is the size of the member's database at which etcd refuses writes. Use the same
-	// size on all nodes. Zero: 8 GiB.
-	EtcdQuotaBytes int64
-	// SnapshotEvery is the time between two snapshots of etcd that this node saves by itself while its
-	// member votes, for EtcdEmbedded; at least 1 s. Zero, the default: it saves none.
-	SnapshotEvery time.Duration
-	// SnapshotKeep is the number of snapshots to keep. Zero: 28.
-	SnapshotKeep int
-	// SnapshotDir is the directory of the snapshots. Empty: the directory snapshots in DataDir.
-	SnapshotDir string
-	// Join is the URL of the join port of any member, for EtcdEmbedded. It is used only while DataDir
-	// contains no member. Empty: the sidecar creates a new cluster there.
-	Join string
-	// Token allows this node to join; `sidecar cluster token create` prints it. Join needs Token or
-	// TokenFile.
-	Token string
-	// TokenFile is a file with the token. It is read only when the node joins.
-	TokenFile string
-	// EtcdMemberCommand starts MemberMain in a program that is not the command sidecar. Empty: this
-	// program with the arguments etcd-member and DIR, where it may unpack a program. There is no flag
-	// for this field.
-	EtcdMemberCommand []string
 
 	// Services is a directory with the services that this node runs for its roles, one file for each
 	// (docs/roles.md#services). A service restarts when its file changes. Empty: another program
@@ -218,17 +172,16 @@ func Defaults() Options {
 
 // withDefaults returns o with the defaults in place of zero fields.
 func (o Options) withDefaults() Options {
-	o.Etcd = cmp.Or(o.Etcd, EtcdExternal)
-	if len(o.EtcdServers) == 0 {
-		o.EtcdServers = []string{defaultEtcdServer}
+	switch e := o.Etcd.(type) {
+	case nil:
+		o.Etcd = External{}.WithDefaults()
+	case External:
+		o.Etcd = e.WithDefaults()
+	case Embedded:
+		o.Etcd = e.WithDefaults()
 	}
 	o.DataDir = cmp.Or(o.DataDir, "/var/lib/lockstep")
-	o.PeerPort = cmp.Or(o.PeerPort, 8089)
-	o.ClientPort = cmp.Or(o.ClientPort, 8088)
-	o.JoinPort = cmp.Or(o.JoinPort, 8087)
-	o.EtcdQuotaBytes = cmp.Or(o.EtcdQuotaBytes, member.DefaultQuotaBytes)
 	o.EtcdPrefix = cmp.Or(o.EtcdPrefix, "/lockstep/")
-	o.SnapshotKeep = cmp.Or(o.SnapshotKeep, 28)
 	o.LeaseTTL = cmp.Or(o.LeaseTTL, 10*time.Second)
 	o.ResyncInterval = cmp.Or(o.ResyncInterval, 10*time.Minute)
 	o.LeaderYieldAfter = cmp.Or(o.LeaderYieldAfter, 30*time.Second)
@@ -247,8 +200,8 @@ func (o Options) Validate() error {
 	o = o.withDefaults()
 	var p problems
 	o.checkNode(&p)
+	o.checkPrefix(&p)
 	o.checkEtcd(&p)
-	o.checkCluster(&p)
 	if o.Kubeconfig == "" {
 		p.add("Kubeconfig", "kubeconfig", "required: a kubeconfig file for this node's kube-apiserver")
 	}
@@ -263,35 +216,6 @@ func (o Options) Validate() error {
 		p.add("ApplyConcurrency", "apply-concurrency", "%d: must be at least 1", o.ApplyConcurrency)
 	}
 	return errors.Join(p...)
-}
-
-// ValidateEtcd does the same only for the fields for reaching etcd.
-func (o Options) ValidateEtcd() error {
-	var p problems
-	o.withDefaults().checkEtcd(&p)
-	return errors.Join(p...)
-}
-
-func (o Options) checkEtcd(p *problems) {
-	for _, s := range o.EtcdServers {
-		switch {
-		case strings.Contains(s, "@"):
-			// Do not repeat the rest of it: it may contain a password.
-			host := s[strings.LastIndex(s, "@"):]
-			p.add("EtcdServers", "etcd-servers", "...%s: must not have a user or a password; use a client certificate: --etcd-certfile and --etcd-keyfile", host)
-		case !isWebURL(s):
-			p.add("EtcdServers", "etcd-servers", "%q: must be http://HOST:PORT or https://HOST:PORT", s)
-		}
-	}
-	switch {
-	case o.EtcdCertFile != "" && o.EtcdKeyFile == "":
-		p.add("EtcdCertFile", "etcd-certfile", "has no key: set --etcd-keyfile too")
-	case o.EtcdCertFile == "" && o.EtcdKeyFile != "":
-		p.add("EtcdKeyFile", "etcd-keyfile", "has no certificate: set --etcd-certfile too")
-	}
-	if !strings.HasPrefix(o.EtcdPrefix, "/") || strings.Trim(o.EtcdPrefix, "/") == "" {
-		p.add("EtcdPrefix", "etcd-prefix", "%q: must begin with a slash and contain more than slashes, like /lockstep/", o.EtcdPrefix)
-	}
 }
 
 // minLeaseTTL leaves time of a lease after the margin of one second and etcd's own minimum of two
@@ -324,20 +248,11 @@ func (o Options) checkTimes(p *problems) {
 	if o.Ephemeral && o.ExpireDeadNodes == 0 {
 		p.add("Ephemeral", "ephemeral", "needs --expire-dead-nodes, for nodes that are killed: set it to more than %s (four times --lease-ttl), like --expire-dead-nodes=2m", minExpireLeases*o.LeaseTTL)
 	}
-	if o.Ephemeral && o.Etcd == EtcdEmbedded {
+	if o.Ephemeral && o.runsEtcd() {
 		p.add("Ephemeral", "ephemeral", "cannot be used with --etcd=embedded: the other members of etcd count on this node to return")
 	}
 	if o.ShutdownDelay < 0 {
 		p.add("ShutdownDelay", "shutdown-delay", "%s: must be 0 or more", o.ShutdownDelay)
-	}
-}
-
-// EtcdConfig returns the configuration of the etcd client for these options. Its Log is not set.
-func (o Options) EtcdConfig() etcd.Config {
-	o = o.withDefaults()
-	return etcd.Config{
-		Endpoints: o.EtcdServers, Prefix: o.EtcdPrefix,
-		CAFile: o.EtcdCAFile, CertFile: o.EtcdCertFile, KeyFile: o.EtcdKeyFile,
 	}
 }
 
@@ -351,22 +266,9 @@ func (o Options) config() (app.Config, error) {
 	if err != nil {
 		return app.Config{}, err
 	}
-	reach := o.EtcdConfig()
-	embedded, err := o.embedded(node)
-	if err != nil {
-		return app.Config{}, err
-	}
-	if embedded != nil {
-		reach = embedded.EtcdConfig(o.EtcdPrefix)
-	}
-	snapshots, err := o.snapshots()
-	if err != nil {
-		return app.Config{}, err
-	}
-	return app.Config{
+	cfg := app.Config{
 		NodeID: node, AdvertiseURL: o.AdvertiseURL,
 		Services: o.Services, DataDir: o.DataDir, NodeAddress: o.NodeAddress,
-		Etcd: reach, Embedded: embedded, Snapshots: snapshots,
 		Kubeconfig: o.Kubeconfig, Bundle: o.Bundle,
 		Listen: o.Listen, AnonymousStatus: o.AnonymousStatus, OpenAPI: openAPI, Flags: o.Flags, Registerer: o.Registerer,
 		TLS:     httpapi.TLS{CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, ClientCAFile: o.ClientCAFile},
@@ -377,5 +279,16 @@ func (o Options) config() (app.Config, error) {
 		ApplyConcurrency: o.ApplyConcurrency, AllowMassPrune: o.AllowMassPrune, APIServerReadyz: o.APIServerReadyz,
 		KubernetesService: o.KubernetesService, APIServerAddress: o.APIServerAddress,
 		OverrideFile: o.OverrideFile,
-	}, nil
+	}
+	switch e := o.Etcd.(type) {
+	case External:
+		cfg.Etcd = e.Config(o.EtcdPrefix)
+	case Embedded:
+		if cfg.Embedded, err = o.member(e, node); err != nil {
+			return app.Config{}, err
+		}
+		cfg.Etcd = cfg.Embedded.EtcdConfig(o.EtcdPrefix)
+		cfg.Snapshots, err = o.snapshots(e)
+	}
+	return cfg, err
 }

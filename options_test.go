@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 )
 
@@ -39,7 +39,7 @@ func TestOptions_zeroMeansDefault(t *testing.T) {
 // change in what the sidecar is wired from.
 func TestOptions_reachTheWiring(t *testing.T) {
 	base := Options{
-		NodeID: "a", Kubeconfig: "k", Bundle: BuiltinBundle, Listen: "127.0.0.1:1", LeaseTTL: 4 * time.Second, ExpireDeadNodes: time.Hour, TLSCertFile: "c", TLSKeyFile: "c", EtcdCertFile: "c", EtcdKeyFile: "c",
+		NodeID: "a", Kubeconfig: "k", Bundle: BuiltinBundle, Listen: "127.0.0.1:1", LeaseTTL: 4 * time.Second, ExpireDeadNodes: time.Hour, TLSCertFile: "c", TLSKeyFile: "c", Etcd: External{CertFile: "c", KeyFile: "c"},
 	}
 	before, err := base.config()
 	if err != nil {
@@ -51,18 +51,14 @@ func TestOptions_reachTheWiring(t *testing.T) {
 			continue // only a permission
 		}
 		changed, before := base, before
-		if slices.Contains(embeddedFields, field) {
-			changed.EtcdCertFile, changed.EtcdKeyFile = "", ""
-			changed.Etcd, changed.NodeAddress, changed.Join, changed.Token = EtcdEmbedded, "127.0.0.1", "https://h:1", "t"
+		switch field {
+		case "Etcd": // TestEtcd_reachesTheWiring
+			continue
+		case "NodeAddress":
+			changed.Etcd, changed.NodeAddress = Embedded{}, "127.0.0.1"
 			if before, err = changed.config(); err != nil {
 				t.Fatal(err)
 			}
-		}
-		if field == "TokenFile" {
-			changed.Token = ""
-		}
-		if field == "Etcd" {
-			changed.EtcdCertFile, changed.EtcdKeyFile, changed.NodeAddress = "", "", "127.0.0.1"
 		}
 		if field == "APIServerAddress" {
 			changed.KubernetesService = true
@@ -90,9 +86,35 @@ func TestOptions_reachTheWiring(t *testing.T) {
 	}
 }
 
-// embeddedFields have an effect only with EtcdEmbedded.
-var embeddedFields = []string{
-	"DataDir", "NodeAddress", "PeerPort", "ClientPort", "JoinPort", "Join", "EtcdQuotaBytes", "SnapshotEvery", "SnapshotKeep", "SnapshotDir", "Token", "TokenFile", "EtcdMemberCommand",
+// TestEtcd_reachesTheWiring does the same with each field of an etcd.
+func TestEtcd_reachesTheWiring(t *testing.T) {
+	base := Options{NodeID: "a", NodeAddress: "127.0.0.1", Services: "s", Kubeconfig: "k", Bundle: BuiltinBundle}
+	config := func(e reflect.Value) app.Config {
+		t.Helper()
+		opts := base
+		opts.Etcd, _ = e.Interface().(Etcd)
+		cfg, err := opts.config()
+		if err != nil {
+			t.Error(err)
+		}
+		return cfg
+	}
+	for _, from := range []Etcd{External{CertFile: "c", KeyFile: "c"}, Embedded{Join: "https://h:1", Token: "t"}, Embedded{Join: "https://h:1", TokenFile: "t"}} {
+		was := reflect.ValueOf(from)
+		for i := range was.NumField() {
+			is, field := reflect.New(was.Type()).Elem(), was.Type().Field(i).Name
+			is.Set(was)
+			if field == "Token" || field == "TokenFile" {
+				if is.Field(i).IsZero() {
+					continue // the other one is set
+				}
+			}
+			set(t, is.Field(i), field)
+			if cmp.Equal(config(was), config(is)) {
+				t.Errorf("%T.%s is lost", from, field)
+			}
+		}
+	}
 }
 
 // set gives a field of Options a valid value that is not its default.
@@ -100,7 +122,7 @@ func set(t *testing.T, v reflect.Value, field string) {
 	t.Helper()
 	valid := map[string]string{
 		"AdvertiseURL": "http://h:1", "EtcdPrefix": "/x/", "Listen": "127.0.0.1:2", "NodeID": "b",
-		"Etcd": EtcdEmbedded, "NodeAddress": "127.0.0.3", "Join": "https://h:2",
+		"NodeAddress": "127.0.0.3", "Join": "https://h:2",
 	}
 	switch v.Interface().(type) {
 	case string:
@@ -145,10 +167,10 @@ func TestOptions_Validate(t *testing.T) {
 		"no kubeconfig":           {func(o *Options) { o.Kubeconfig = "" }, "Options.Kubeconfig (--kubeconfig): required: a kubeconfig file for this node's kube-apiserver"},
 		"a bad node ID":           {func(o *Options) { o.NodeID = "Not_a_subdomain" }, `Options.NodeID (--node-id): "Not_a_subdomain": must be like a host name, such as cp-1: lower-case letters, digits`},
 		"a bad URL":               {func(o *Options) { o.AdvertiseURL = "host:1" }, `Options.AdvertiseURL (--advertise-url): "host:1": must be http://HOST:PORT or https://HOST:PORT`},
-		"an etcd without scheme":  {func(o *Options) { o.EtcdServers = []string{"h:1"} }, `Options.EtcdServers (--etcd-servers): "h:1": must be`},
-		"an etcd with a password": {func(o *Options) { o.EtcdServers = []string{"https://u:secret@h:1"} }, `Options.EtcdServers (--etcd-servers): ...@h:1: must not have a user or a password; use a client certificate`},
+		"an etcd without scheme":  {func(o *Options) { o.Etcd = External{Servers: []string{"h:1"}} }, `Options.Etcd.Servers (--etcd-servers): "h:1": must be`},
+		"an etcd with a password": {func(o *Options) { o.Etcd = External{Servers: []string{"https://u:secret@h:1"}} }, `Options.Etcd.Servers (--etcd-servers): ...@h:1: must not have a user or a password; use a client certificate`},
 		"a prefix without a name": {func(o *Options) { o.EtcdPrefix = "//" }, `Options.EtcdPrefix (--etcd-prefix): "//": must begin with a slash and contain more than slashes`},
-		"a certificate, no key":   {func(o *Options) { o.EtcdCertFile = "c" }, "Options.EtcdCertFile (--etcd-certfile): has no key: set --etcd-keyfile too"},
+		"a certificate, no key":   {func(o *Options) { o.Etcd = External{CertFile: "c"} }, "Options.Etcd.CertFile (--etcd-certfile): has no key: set --etcd-keyfile too"},
 		"open to all, no TLS":     {func(o *Options) { o.Listen = "0.0.0.0:0" }, "or allow it with --insecure-listen"},
 		"open to all, allowed":    {func(o *Options) { o.Listen, o.InsecureListen = "0.0.0.0:0", true }, ""},
 		"TLS, no listener":        {func(o *Options) { o.TLSCertFile, o.TLSKeyFile = "c", "k" }, "Options.TLSCertFile (--tls-cert-file): has no effect without a listener: set --listen too"},
@@ -172,7 +194,7 @@ func TestOptions_Validate(t *testing.T) {
 		"expiry just late enough":   {func(o *Options) { o.ExpireDeadNodes = 41 * time.Second }, ""},
 		"a negative expiry":         {func(o *Options) { o.ExpireDeadNodes = -1 }, "Options.ExpireDeadNodes"},
 		"ephemeral, no expiry":      {func(o *Options) { o.Ephemeral = true }, "Options.Ephemeral (--ephemeral): needs --expire-dead-nodes, for nodes that are killed: set it to more than 40s (four times --lease-ttl), like --expire-dead-nodes=2m"},
-		"ephemeral, a member":       {func(o *Options) { o.Ephemeral, o.ExpireDeadNodes, o.Etcd = true, time.Minute, EtcdEmbedded }, "Options.Ephemeral (--ephemeral): cannot be used with --etcd=embedded"},
+		"ephemeral, a member":       {func(o *Options) { o.Ephemeral, o.ExpireDeadNodes, o.Etcd = true, time.Minute, Embedded{} }, "Options.Ephemeral (--ephemeral): cannot be used with --etcd=embedded"},
 		"ephemeral":                 {func(o *Options) { o.Ephemeral, o.ExpireDeadNodes = true, time.Minute }, ""},
 		"a negative delay":          {func(o *Options) { o.ShutdownDelay = -1 }, "Options.ShutdownDelay"},
 		"a negative concurrency":    {func(o *Options) { o.ApplyConcurrency = -1 }, "Options.ApplyConcurrency"},
@@ -180,22 +202,20 @@ func TestOptions_Validate(t *testing.T) {
 		"a negative yield":          {func(o *Options) { o.LeaderYieldAfter = -1 }, "Options.LeaderYieldAfter"},
 		"a resync every moment":     {func(o *Options) { o.ResyncInterval = 1 }, "Options.ResyncInterval"},
 		"a listener without port":   {func(o *Options) { o.Listen = "localhost" }, `Options.Listen (--listen): "localhost": must be HOST:PORT`},
-		"a key, no certificate":     {func(o *Options) { o.EtcdKeyFile = "k" }, "Options.EtcdKeyFile (--etcd-keyfile): has no certificate"},
+		"a key, no certificate":     {func(o *Options) { o.Etcd = External{KeyFile: "k"} }, "Options.Etcd.KeyFile (--etcd-keyfile): has no certificate"},
 		"a TLS key, no cert":        {func(o *Options) { o.TLSKeyFile = "k" }, "Options.TLSKeyFile (--tls-private-key-file): has no certificate"},
-		"an unknown etcd":           {func(o *Options) { o.Etcd = "inside" }, `Options.Etcd (--etcd): "inside": must be external or embedded`},
-		"a join without embedded":   {func(o *Options) { o.Join, o.Token = "https://h:1", "t" }, "Options.Join (--join): has no effect with an etcd that runs elsewhere: set --etcd=embedded too"},
-		"embedded":                  {func(o *Options) { o.Etcd = EtcdEmbedded }, ""},
-		"embedded, and servers":     {func(o *Options) { o.Etcd, o.EtcdServers = EtcdEmbedded, []string{"http://h:1"} }, "Options.EtcdServers (--etcd-servers): the sidecars run etcd themselves"},
-		"embedded, and a CA":        {func(o *Options) { o.Etcd, o.EtcdCAFile = EtcdEmbedded, "ca" }, "Options.EtcdCAFile (--etcd-cafile): the cluster has certificates of its own"},
-		"one port twice":            {func(o *Options) { o.Etcd, o.PeerPort = EtcdEmbedded, 8088 }, "Options.ClientPort (--client-port): 8088: is the port of --peer-port too"},
-		"no port":                   {func(o *Options) { o.Etcd, o.JoinPort = EtcdEmbedded, -1 }, "Options.JoinPort (--join-port): -1: must be from 1 to 65535"},
-		"another machine's address": {func(o *Options) { o.Etcd, o.NodeAddress = EtcdEmbedded, "192.0.2.1" }, `Options.NodeAddress (--node-address): "192.0.2.1": is not an address of this machine`},
-		"a name as address":         {func(o *Options) { o.Etcd, o.NodeAddress = EtcdEmbedded, "localhost" }, `Options.NodeAddress (--node-address): "localhost": must be an IP address`},
-		"every address":             {func(o *Options) { o.Etcd, o.NodeAddress = EtcdEmbedded, "0.0.0.0" }, "must be an address at which other nodes reach this one"},
-		"a join without a token":    {func(o *Options) { o.Etcd, o.Join = EtcdEmbedded, "https://h:1" }, "Options.Token (--token): required to join"},
-		"a token without a join":    {func(o *Options) { o.Etcd, o.TokenFile = EtcdEmbedded, "f" }, "Options.Join (--join): required with a token"},
-		"two tokens":                {func(o *Options) { o.Etcd, o.Join, o.Token, o.TokenFile = EtcdEmbedded, "https://h:1", "t", "f" }, "Options.TokenFile (--token-file): set either"},
-		"a join without a port":     {func(o *Options) { o.Etcd, o.Join, o.Token = EtcdEmbedded, "https://h", "t" }, `Options.Join (--join): "https://h": must be https://HOST:PORT`},
+		"a pointer to an etcd":      {func(o *Options) { o.Etcd = &Embedded{} }, `Options.Etcd (--etcd): *lockstep.Embedded: must be lockstep.External{...} or lockstep.Embedded{...}, and no pointer`},
+		"an address of no member":   {func(o *Options) { o.NodeAddress = "127.0.0.1" }, "Options.NodeAddress (--node-address): has no effect with an etcd that runs elsewhere: set --etcd=embedded too"},
+		"embedded":                  {func(o *Options) { o.Etcd = Embedded{} }, ""},
+		"one port twice":            {func(o *Options) { o.Etcd = Embedded{PeerPort: 8088} }, "Options.Etcd.ClientPort (--client-port): 8088: is the port of --peer-port too"},
+		"no port":                   {func(o *Options) { o.Etcd = Embedded{JoinPort: -1} }, "Options.Etcd.JoinPort (--join-port): -1: must be from 1 to 65535"},
+		"another machine's address": {func(o *Options) { o.Etcd, o.NodeAddress = Embedded{}, "192.0.2.1" }, `Options.NodeAddress (--node-address): "192.0.2.1": is not an address of this machine`},
+		"a name as address":         {func(o *Options) { o.Etcd, o.NodeAddress = Embedded{}, "localhost" }, `Options.NodeAddress (--node-address): "localhost": must be an IP address`},
+		"every address":             {func(o *Options) { o.Etcd, o.NodeAddress = Embedded{}, "0.0.0.0" }, "must be an address at which other nodes reach this one"},
+		"a join without a token":    {func(o *Options) { o.Etcd = Embedded{Join: "https://h:1"} }, "Options.Etcd.Token (--token): required to join"},
+		"a token without a join":    {func(o *Options) { o.Etcd = Embedded{TokenFile: "f"} }, "Options.Etcd.Join (--join): required with a token"},
+		"two tokens":                {func(o *Options) { o.Etcd = Embedded{Join: "https://h:1", Token: "t", TokenFile: "f"} }, "Options.Etcd.TokenFile (--token-file): set either"},
+		"a join without a port":     {func(o *Options) { o.Etcd = Embedded{Join: "https://h", Token: "t"} }, `Options.Etcd.Join (--join): "https://h": must be https://HOST:PORT`},
 		"the Service":               {func(o *Options) { o.KubernetesService = true }, ""},
 		"both families":             {func(o *Options) { o.KubernetesService, o.APIServerAddress = true, []string{"10.0.0.1", "fd00::1"} }, ""},
 		"an address, no Service":    {func(o *Options) { o.APIServerAddress = []string{"10.0.0.1"} }, "Options.APIServerAddress (--apiserver-address): has no effect without the Service kubernetes: set --kubernetes-service too"},
@@ -243,7 +263,7 @@ func TestOptions_Validate_ranHere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for address, refused := range map[string]bool{"192.0.2.201": false, "192.0.2.202": true} {
-		o := Options{Kubeconfig: "k", Bundle: "b", Etcd: EtcdEmbedded, DataDir: dir, NodeAddress: address}
+		o := Options{Kubeconfig: "k", Bundle: "b", Etcd: Embedded{}, DataDir: dir, NodeAddress: address}
 		if err := o.Validate(); (err != nil) != refused {
 			t.Errorf("%s: got %v", address, err)
 		}

@@ -51,7 +51,7 @@ the newest writes may be missing in the file.`,
 }
 
 func (p program) clusterRestoreCommand() *cobra.Command {
-	opts, confirmed, latest := lockstep.Defaults(), false, false
+	opts, confirmed, latest := defaultRunFlags(), false, false
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Make a cluster of one member, this node, from a file",
@@ -86,12 +86,12 @@ With --latest in place of FILE, the file is the newest snapshot that this node h
 	cmd.Flags().StringVar(&opts.DataDir, "data-dir", opts.DataDir, "The data `directory` of this node.")
 	cmd.Flags().StringVar(&opts.NodeAddress, "node-address", opts.NodeAddress, "The `IP` address of this node from now on. If empty, that of the data directory.")
 	cmd.Flags().StringVar(&opts.NodeID, "node-id", opts.NodeID, "The `ID` of this node, for a data directory that is missing or empty.")
-	cmd.Flags().IntVar(&opts.PeerPort, "peer-port", opts.PeerPort, "The `port` of the etcd members among each other, for a data directory that is missing or empty.")
-	cmd.Flags().IntVar(&opts.ClientPort, "client-port", opts.ClientPort, "The `port` of the etcd member for sidecars, for such a directory.")
-	cmd.Flags().IntVar(&opts.JoinPort, "join-port", opts.JoinPort, "The `port` for nodes that join, for such a directory.")
+	cmd.Flags().IntVar(&opts.embedded.PeerPort, "peer-port", opts.embedded.PeerPort, "The `port` of the etcd members among each other, for a data directory that is missing or empty.")
+	cmd.Flags().IntVar(&opts.embedded.ClientPort, "client-port", opts.embedded.ClientPort, "The `port` of the etcd member for sidecars, for such a directory.")
+	cmd.Flags().IntVar(&opts.embedded.JoinPort, "join-port", opts.embedded.JoinPort, "The `port` for nodes that join, for such a directory.")
 	cmd.Flags().StringVar(&opts.EtcdPrefix, "etcd-prefix", opts.EtcdPrefix, "The `prefix` of all keys in etcd.")
 	cmd.Flags().BoolVar(&latest, "latest", false, "Restore the newest snapshot that this node has saved by itself.")
-	cmd.Flags().StringVar(&opts.SnapshotDir, "snapshot-dir", opts.SnapshotDir, "The `directory` of these snapshots. If empty, snapshots in --data-dir.")
+	cmd.Flags().StringVar(&opts.embedded.SnapshotDir, "snapshot-dir", opts.embedded.SnapshotDir, "The `directory` of these snapshots. If empty, snapshots in --data-dir.")
 	cmd.Flags().BoolVar(&confirmed, "confirm-stopped", false, "Confirm that the sidecars of all nodes are stopped.")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !confirmed {
@@ -100,7 +100,7 @@ With --latest in place of FILE, the file is the newest snapshot that this node h
 		if !latest {
 			return p.restore(cmd.Context(), opts, args[0])
 		}
-		file, err := p.latestSnapshot(cmp.Or(opts.SnapshotDir, datadir.Layout(opts.DataDir).Snapshots()))
+		file, err := p.latestSnapshot(cmp.Or(opts.embedded.SnapshotDir, datadir.Layout(opts.DataDir).Snapshots()))
 		if err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func (p program) latestSnapshot(dir string) (string, error) {
 	return newest.File, nil
 }
 
-func (p program) restore(ctx context.Context, opts lockstep.Options, file string) error {
+func (p program) restore(ctx context.Context, opts runFlags, file string) error {
 	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
 	defer cancel()
 	self, err := os.Executable()
@@ -136,7 +136,7 @@ func (p program) restore(ctx context.Context, opts lockstep.Options, file string
 		if is && problem.Field == "NodeID" {
 			return usagef("--node-id %s", problem.Problem)
 		}
-		first = &backup.First{Node: opts.NodeID, PeerPort: opts.PeerPort, ClientPort: opts.ClientPort, JoinPort: opts.JoinPort}
+		first = &backup.First{Node: opts.NodeID, PeerPort: opts.embedded.PeerPort, ClientPort: opts.embedded.ClientPort, JoinPort: opts.embedded.JoinPort}
 	}
 	if problem := trusted.Problem(file); problem != "" {
 		fmt.Fprintf(p.stderr, "Others can change the snapshot, and with it everything in the cluster: %s\n", problem)

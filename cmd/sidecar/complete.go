@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
 )
@@ -69,8 +68,6 @@ func flagCompleter(f *pflag.Flag) completer {
 	switch f.Name {
 	case "add", "remove":
 		return oneOf(protocol.RoleNames()...)
-	case "etcd":
-		return oneOf(lockstep.EtcdExternal, lockstep.EtcdEmbedded)
 	}
 	switch kind, _ := pflag.UnquoteUsage(f); {
 	case kind == "directory":

@@ -46,12 +46,12 @@ func (c etcdClient) dial(clientURL string) (*etcd.Client, error) {
 // withEtcd adds the flags of etcd to cmd, and makes it run do with a client. The flags are checked first, cmd's
 // own by its PreRunE: so the command names a wrong flag even if etcd does not answer.
 func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string) error) *cobra.Command {
-	opts := lockstep.Defaults()
+	opts := defaultRunFlags()
 	dataDir := ""
 	cmd.Flags().AddFlagSet(bindEtcd(&opts, &dataDir).flags)
 	check := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkOptions(cmd.Flags(), opts.ValidateEtcd()); err != nil || check == nil {
+		if err := opts.validateEtcd(cmd.Flags()); err != nil || check == nil {
 			return err
 		}
 		return check(cmd, args)
@@ -109,8 +109,8 @@ func whenFull(err error, dataDir string) error {
 var kubeadmEnv = filepath.Join(kubeadm.DefaultDir, kubeadm.EnvFile)
 
 // elsewhere explains how to name another etcd, if none was named.
-func elsewhere(opts lockstep.Options) string {
-	if !slices.Equal(opts.EtcdServers, lockstep.Defaults().EtcdServers) {
+func elsewhere(opts runFlags) string {
+	if !slices.Equal(opts.external.Servers, lockstep.External{}.WithDefaults().Servers) {
 		return ""
 	}
 	if _, err := os.Stat(kubeadmEnv); err == nil {
@@ -182,8 +182,8 @@ func pasteable(err error, flags string) error {
 }
 
 // bindEtcd returns the flags that lead a command to etcd.
-func bindEtcd(opts *lockstep.Options, dataDir *string) flagSection {
-	section := etcdFlags(opts)
+func bindEtcd(opts *runFlags, dataDir *string) flagSection {
+	section := etcdFlags(&opts.external, &opts.EtcdPrefix)
 	section.flags.StringVar(dataDir, "data-dir", *dataDir, "The data `directory` of an etcd member on this machine, in place of --etcd-servers and the files of certificates: for sidecars with --etcd=embedded. If neither is set, "+lockstep.Defaults().DataDir+" is used if it is that of a member.")
 	section.flags.VisitAll(func(f *pflag.Flag) { annotate(f, sectionOf, etcdTopic) })
 	return section
@@ -213,9 +213,9 @@ func hasMarker(dir string) bool {
 }
 
 // etcdConfig returns the configuration of the etcd client: by its flags, or from the data directory of a member.
-func etcdConfig(flags *pflag.FlagSet, opts lockstep.Options, dataDir string) (etcd.Config, error) {
+func etcdConfig(flags *pflag.FlagSet, opts runFlags, dataDir string) (etcd.Config, error) {
 	if dataDir == "" {
-		return opts.EtcdConfig(), nil
+		return opts.external.Config(opts.EtcdPrefix), nil
 	}
 	for _, name := range etcdPlaces() {
 		if f := flags.Lookup(name); f.Value.String() != f.DefValue {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -19,12 +20,64 @@ type flagSection struct {
 	flags *pflag.FlagSet
 }
 
+// runFlags are what the flags of `sidecar run` set. The kind of etcd selects one of the two others.
+type runFlags struct {
+	lockstep.Options
+	etcd     choice
+	external lockstep.External
+	embedded lockstep.Embedded
+}
+
+func defaultRunFlags() runFlags {
+	return runFlags{
+		Options: lockstep.Defaults(), etcd: choice{value: externalEtcd, of: []string{externalEtcd, embeddedEtcd}},
+		external: lockstep.External{}.WithDefaults(), embedded: lockstep.Embedded{}.WithDefaults(),
+	}
+}
+
+// The values of --etcd.
+const (
+	externalEtcd = "external"
+	embeddedEtcd = "embedded"
+)
+
+// validateEtcd returns the problems of the flags that lead a command to etcd.
+func (r runFlags) validateEtcd(flags *pflag.FlagSet) error {
+	return checkOptions(flags, lockstep.ValidateExternal(r.external, r.EtcdPrefix))
+}
+
+// options returns the options that the flags mean.
+func (r runFlags) options() lockstep.Options {
+	if r.Etcd = r.external; r.etcd.value == embeddedEtcd {
+		r.Etcd = r.embedded
+	}
+	return r.Options
+}
+
+// check returns all problems of the flags, once they are parsed: of the options, and of flags that are for
+// the other kind of etcd.
+func (r runFlags) check(flags *pflag.FlagSet) error {
+	other, remedy := embeddedFlags(&lockstep.Embedded{}), "has no effect with an etcd that runs elsewhere: set --etcd=embedded too, or leave it out"
+	if r.etcd.value == embeddedEtcd {
+		other = externalFlags(&lockstep.External{})
+		remedy = "the sidecars run etcd themselves with --etcd=embedded, with its own certificates: leave it out, or set --etcd=external"
+	}
+	problems := split(r.options().Validate())
+	other.VisitAll(func(f *pflag.Flag) {
+		if f = flags.Lookup(f.Name); f.Value.String() != f.DefValue {
+			problems = append(problems, &lockstep.OptionError{Field: "Etcd", Flag: f.Name, Problem: remedy})
+		}
+	})
+	return checkOptions(flags, errors.Join(problems...))
+}
+
 // runSections binds every flag of `sidecar run` to opts and logging. Their values
 // are the defaults.
-func runSections(opts *lockstep.Options, logging *logOptions) []flagSection {
+func runSections(opts *runFlags, logging *logOptions) []flagSection {
 	return []flagSection{
-		nodeFlags(opts), etcdFlags(opts), clusterFlags(opts), kubernetesFlags(opts), reconciliationFlags(opts),
-		electionFlags(opts), servingFlags(opts), reviewFlags(opts), loggingFlags(logging),
+		nodeFlags(&opts.Options), etcdFlags(&opts.external, &opts.EtcdPrefix), clusterFlags(opts), kubernetesFlags(&opts.Options),
+		reconciliationFlags(&opts.Options), electionFlags(&opts.Options), servingFlags(&opts.Options), reviewFlags(&opts.Options),
+		loggingFlags(logging),
 	}
 }
 
@@ -42,32 +95,46 @@ func nodeFlags(o *lockstep.Options) flagSection {
 	return s
 }
 
-func etcdFlags(o *lockstep.Options) flagSection {
+func etcdFlags(e *lockstep.External, prefix *string) flagSection {
 	s := newSection("Etcd")
-	s.flags.StringSliceVar(&o.EtcdServers, "etcd-servers", o.EtcdServers, "List of etcd servers to connect to (scheme://host:port), comma separated. The first that works is used; the others are a reserve.")
-	s.flags.StringVar(&o.EtcdCAFile, "etcd-cafile", o.EtcdCAFile, "PEM `file` with the certificate authorities of the etcd servers. If empty, those of the system.")
-	s.flags.StringVar(&o.EtcdCertFile, "etcd-certfile", o.EtcdCertFile, "PEM `file` with the client certificate for etcd. Requires --etcd-keyfile.")
-	s.flags.StringVar(&o.EtcdKeyFile, "etcd-keyfile", o.EtcdKeyFile, "PEM `file` with the key of --etcd-certfile.")
-	s.flags.StringVar(&o.EtcdPrefix, "etcd-prefix", o.EtcdPrefix, "The `prefix` of all keys in etcd. It must be the same for all sidecars of a control plane, and no other program may write below it.")
+	s.flags.AddFlagSet(externalFlags(e))
+	s.flags.StringVar(prefix, "etcd-prefix", *prefix, "The `prefix` of all keys in etcd. It must be the same for all sidecars of a control plane, and no other program may write below it.")
 	return s
 }
 
-func clusterFlags(o *lockstep.Options) flagSection {
+func externalFlags(e *lockstep.External) *pflag.FlagSet {
+	flags := pflag.NewFlagSet("external", pflag.ContinueOnError)
+	flags.SortFlags = false
+	flags.StringSliceVar(&e.Servers, "etcd-servers", e.Servers, "List of etcd servers to connect to (scheme://host:port), comma separated. The first that works is used; the others are a reserve.")
+	flags.StringVar(&e.CAFile, "etcd-cafile", e.CAFile, "PEM `file` with the certificate authorities of the etcd servers. If empty, those of the system.")
+	flags.StringVar(&e.CertFile, "etcd-certfile", e.CertFile, "PEM `file` with the client certificate for etcd. Requires --etcd-keyfile.")
+	flags.StringVar(&e.KeyFile, "etcd-keyfile", e.KeyFile, "PEM `file` with the key of --etcd-certfile.")
+	return flags
+}
+
+func clusterFlags(o *runFlags) flagSection {
 	s := newSection("Embedded etcd")
-	s.flags.StringVar(&o.Etcd, "etcd", o.Etcd, "The `kind` of etcd. external: it runs elsewhere, at --etcd-servers. embedded: the sidecars run its members themselves.")
+	s.flags.Var(&o.etcd, "etcd", "The `kind` of etcd. external: it runs elsewhere, at --etcd-servers. embedded: the sidecars run its members themselves.")
 	s.flags.StringVar(&o.DataDir, "data-dir", o.DataDir, "The `directory` of this node's etcd member, with its certificates. With --services, the node's roles are kept there. It is made if it is missing.")
 	s.flags.StringVar(&o.NodeAddress, "node-address", o.NodeAddress, "`IP` address at which other nodes reach this one, for --etcd=embedded and --services. If empty, the one that --data-dir was made with; at first, that of the default route. The sidecar waits for it.")
-	s.flags.IntVar(&o.PeerPort, "peer-port", o.PeerPort, "The `port` at --node-address on which the etcd members talk to each other.")
-	s.flags.IntVar(&o.ClientPort, "client-port", o.ClientPort, "The `port` at --node-address on which the etcd member serves the sidecars.")
-	s.flags.IntVar(&o.JoinPort, "join-port", o.JoinPort, "The `port` at --node-address on which this sidecar answers nodes that join.")
-	s.flags.Int64Var(&o.EtcdQuotaBytes, "etcd-quota-bytes", o.EtcdQuotaBytes, "The size of this node's etcd database, in `bytes`, at which etcd refuses writes. Give all nodes the same. etcd suggests at most 8 GiB.")
-	s.flags.DurationVar(&o.SnapshotEvery, "snapshot-every", o.SnapshotEvery, "Time between two snapshots of etcd that this node saves by itself. 0: it saves none.")
-	s.flags.IntVar(&o.SnapshotKeep, "snapshot-keep", o.SnapshotKeep, "The `number` of these snapshots that are kept. The oldest is deleted first.")
-	s.flags.StringVar(&o.SnapshotDir, "snapshot-dir", o.SnapshotDir, "The `directory` of these snapshots. If empty, snapshots in --data-dir.")
-	s.flags.StringVar(&o.Join, "join", o.Join, "`URL` of the join port of any member (https://host:port), to join its cluster. If empty, a new cluster is created. It is ignored once this node is a member.")
-	s.flags.StringVar(&o.Token, "token", o.Token, "The `token` that allows to join; sidecar cluster token create prints it. On the command line, ps shows it to every user of this machine: set LOCKSTEP_TOKEN, or --token-file. It is ignored once this node is a member.")
-	s.flags.StringVar(&o.TokenFile, "token-file", o.TokenFile, "A `file` with the token, in place of --token.")
+	s.flags.AddFlagSet(embeddedFlags(&o.embedded))
 	return s
+}
+
+func embeddedFlags(e *lockstep.Embedded) *pflag.FlagSet {
+	flags := pflag.NewFlagSet("embedded", pflag.ContinueOnError)
+	flags.SortFlags = false
+	flags.IntVar(&e.PeerPort, "peer-port", e.PeerPort, "The `port` at --node-address on which the etcd members talk to each other.")
+	flags.IntVar(&e.ClientPort, "client-port", e.ClientPort, "The `port` at --node-address on which the etcd member serves the sidecars.")
+	flags.IntVar(&e.JoinPort, "join-port", e.JoinPort, "The `port` at --node-address on which this sidecar answers nodes that join.")
+	flags.Int64Var(&e.QuotaBytes, "etcd-quota-bytes", e.QuotaBytes, "The size of this node's etcd database, in `bytes`, at which etcd refuses writes. Give all nodes the same. etcd suggests at most 8 GiB.")
+	flags.DurationVar(&e.SnapshotEvery, "snapshot-every", e.SnapshotEvery, "Time between two snapshots of etcd that this node saves by itself. 0: it saves none.")
+	flags.IntVar(&e.SnapshotKeep, "snapshot-keep", e.SnapshotKeep, "The `number` of these snapshots that are kept. The oldest is deleted first.")
+	flags.StringVar(&e.SnapshotDir, "snapshot-dir", e.SnapshotDir, "The `directory` of these snapshots. If empty, snapshots in --data-dir.")
+	flags.StringVar(&e.Join, "join", e.Join, "`URL` of the join port of any member (https://host:port), to join its cluster. If empty, a new cluster is created. It is ignored once this node is a member.")
+	flags.StringVar(&e.Token, "token", e.Token, "The `token` that allows to join; sidecar cluster token create prints it. On the command line, ps shows it to every user of this machine: set LOCKSTEP_TOKEN, or --token-file. It is ignored once this node is a member.")
+	flags.StringVar(&e.TokenFile, "token-file", e.TokenFile, "A `file` with the token, in place of --token.")
+	return flags
 }
 
 func kubernetesFlags(o *lockstep.Options) flagSection {

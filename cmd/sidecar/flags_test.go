@@ -56,7 +56,7 @@ func documentFlags() string {
 	var b strings.Builder
 	root := program{}.root()
 	fmt.Fprintf(&b, flagsHead, strings.Join(momentaryFlags(root), ", "))
-	opts, logging := lockstep.Defaults(), defaultLogOptions()
+	opts, logging := defaultRunFlags(), defaultLogOptions()
 	for _, s := range runSections(&opts, &logging) {
 		fmt.Fprintf(&b, "\n### %s\n\n", s.title)
 		s.flags.VisitAll(func(f *pflag.Flag) { documentFlag(&b, f) })
@@ -157,7 +157,7 @@ func documentFlag(b *strings.Builder, f *pflag.Flag) {
 // TestEveryFlagHasItsVariable sets each flag of each command by its variable.
 func TestEveryFlagHasItsVariable(t *testing.T) {
 	samples := map[string]string{"bool": "true", "duration": "17s", "int": "7", "int64": "7", "stringSlice": "a,b", "string": "x"}
-	words := map[string]string{"log-level": "warn", "log-format": "json"}
+	words := map[string]string{"log-level": "warn", "log-format": "json", "etcd": "embedded"}
 	for _, cmd := range (program{}).root().Commands() {
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if momentary(f.Name) {
@@ -194,24 +194,33 @@ func mustFind(t *testing.T, root *cobra.Command, name string) *cobra.Command {
 // TestEveryOptionHasAFlag changes each flag of `run` and looks for a field of
 // lockstep.Options that no flag changes.
 func TestEveryOptionHasAFlag(t *testing.T) {
-	opts, logging := lockstep.Defaults(), defaultLogOptions()
+	opts, logging := defaultRunFlags(), defaultLogOptions()
+	defaults := defaultRunFlags()
 	sample := map[string]string{"bool": "true", "duration": "17s", "int": "7", "int64": "7", "stringSlice": "a,b", "string": "x"}
 	for _, s := range runSections(&opts, &logging) {
 		s.flags.VisitAll(func(f *pflag.Flag) {
 			if !strings.HasPrefix(f.Name, "log-") {
-				if err := f.Value.Set(sample[f.Value.Type()]); err != nil {
+				value := sample[f.Value.Type()]
+				if f.Name == "etcd" {
+					value = embeddedEtcd
+				}
+				if err := f.Value.Set(value); err != nil {
 					t.Errorf("--%s: %v", f.Name, err)
 				}
 			}
 		})
 	}
-	was, is := reflect.ValueOf(lockstep.Defaults()), reflect.ValueOf(opts)
-	for i := range is.NumField() {
-		if name := is.Type().Field(i).Name; name == "Flags" || name == "EtcdMemberCommand" || name == "Registerer" {
-			continue // for /flagz, which has all flags; and for programs that embed a sidecar
-		}
-		if reflect.DeepEqual(was.Field(i).Interface(), is.Field(i).Interface()) {
-			t.Errorf("lockstep.Options.%s has no flag", is.Type().Field(i).Name)
+	for before, after := range map[any]any{&defaults.Options: opts.Options, &defaults.external: opts.external, &defaults.embedded: opts.embedded} {
+		was, is := reflect.ValueOf(before).Elem(), reflect.ValueOf(after)
+		for i := range is.NumField() {
+			// Etcd is one of the two others. The rest is for /flagz, which has all flags, and for programs that
+			// embed a sidecar.
+			if name := is.Type().Field(i).Name; name == "Etcd" || name == "Flags" || name == "MemberCommand" || name == "Registerer" {
+				continue
+			}
+			if reflect.DeepEqual(was.Field(i).Interface(), is.Field(i).Interface()) {
+				t.Errorf("%s.%s has no flag", is.Type(), is.Type().Field(i).Name)
+			}
 		}
 	}
 }
@@ -221,17 +230,16 @@ func TestOptionErrorsNameFlags(t *testing.T) {
 	flags := mustFind(t, (program{}).root(), "run").Flags()
 	for _, bad := range []lockstep.Options{
 		{
-			NodeID: "_", AdvertiseURL: "x", EtcdServers: []string{"x"}, EtcdPrefix: "/", EtcdCertFile: "c", TLSCertFile: "c", ClientCAFile: "a",
-			Etcd: "x", LeaseTTL: 1, ShutdownDelay: -1, ResyncInterval: 1, LeaderYieldAfter: -1, EtcdElectionTimeout: -1, ExpireDeadNodes: -1, ApplyConcurrency: -1,
+			NodeID: "_", AdvertiseURL: "x", EtcdPrefix: "/", TLSCertFile: "c", ClientCAFile: "a",
+			Etcd: lockstep.External{Servers: []string{"x"}, CertFile: "c"}, LeaseTTL: 1, ShutdownDelay: -1, ResyncInterval: 1, LeaderYieldAfter: -1, EtcdElectionTimeout: -1, ExpireDeadNodes: -1, ApplyConcurrency: -1,
 		},
-		{Ephemeral: true, EtcdKeyFile: "k", TLSKeyFile: "k", ClientCAFile: "a", Listen: "x"},
+		{Ephemeral: true, Etcd: lockstep.External{KeyFile: "k"}, TLSKeyFile: "k", ClientCAFile: "a", Listen: "x"},
 		{Listen: "0.0.0.0:1"},
-		{Join: "x", Token: "x", TokenFile: "x", NodeAddress: "x"},
-		{
-			Etcd: lockstep.EtcdEmbedded, EtcdServers: []string{"http://h:1"}, EtcdCAFile: "c", EtcdCertFile: "c", EtcdKeyFile: "k",
-			NodeAddress: "x", PeerPort: -1, ClientPort: -1, JoinPort: -1, EtcdQuotaBytes: -1, Join: "x",
-			SnapshotEvery: -1, SnapshotKeep: -1,
-		},
+		{NodeAddress: "x", Etcd: &lockstep.Embedded{}},
+		{NodeAddress: "x", Etcd: lockstep.Embedded{Join: "x", Token: "x", TokenFile: "x"}},
+		{Etcd: lockstep.Embedded{
+			PeerPort: -1, ClientPort: -1, JoinPort: -1, QuotaBytes: -1, Join: "x", SnapshotEvery: -1, SnapshotKeep: -1,
+		}},
 	} {
 		for _, err := range split(bad.Validate()) {
 			option, ok := errors.AsType[*lockstep.OptionError](err)
@@ -256,10 +264,10 @@ func TestHelpFitsTheWidth(t *testing.T) {
 }
 
 func TestFlagsInForce(t *testing.T) {
-	opts, logging := lockstep.Defaults(), defaultLogOptions()
+	opts, logging := defaultRunFlags(), defaultLogOptions()
 	sections := runSections(&opts, &logging)
-	opts.EtcdServers = []string{"https://u:secret@10.0.0.1:2379", "https://10.0.0.2:2379"}
-	opts.Token = "lockstep1.secret"
+	opts.external.Servers = []string{"https://u:secret@10.0.0.1:2379", "https://10.0.0.2:2379"}
+	opts.embedded.Token = "lockstep1.secret"
 	got := inForce(sections)
 	want := map[string]string{
 		"etcd-servers": "https://u:xxxxx@10.0.0.1:2379,https://10.0.0.2:2379", "lease-ttl": "10s", "log-level": "info", "allow-mass-prune": "false",
@@ -271,8 +279,8 @@ func TestFlagsInForce(t *testing.T) {
 		}
 		delete(want, f.Name)
 	}
-	if opts.EtcdServers[0] != "https://u:secret@10.0.0.1:2379" {
-		t.Errorf("the option itself was changed: %v", opts.EtcdServers)
+	if opts.external.Servers[0] != "https://u:secret@10.0.0.1:2379" {
+		t.Errorf("the option itself was changed: %v", opts.external.Servers)
 	}
 	if len(want) > 0 || got[0].Name != "node-id" {
 		t.Errorf("got %v; missing %v", got, want)

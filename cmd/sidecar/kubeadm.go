@@ -171,26 +171,26 @@ func (f kubeadmFlags) server(ctx context.Context, pod kubeadm.Pod) (string, erro
 // runOptions parses the arguments of a container as sidecar run does. variable returns the container's
 // environment.
 func runOptions(args []string, variable func(string) (string, bool), node string) (lockstep.Options, error) {
-	opts, logging := lockstep.Defaults(), defaultLogOptions()
+	set, logging := defaultRunFlags(), defaultLogOptions()
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	for _, s := range runSections(&opts, &logging) {
+	for _, s := range runSections(&set, &logging) {
 		flags.AddFlagSet(s.flags)
 	}
 	if len(args) == 0 || args[0] != "run" {
-		return opts, fmt.Errorf("the first must be run")
+		return set.options(), fmt.Errorf("the first must be run")
 	}
 	own := make([]string, len(args)-1)
 	for i, arg := range args[1:] {
 		own[i] = strings.ReplaceAll(arg, "$(NODE_NAME)", node)
 	}
 	if err := flags.Parse(own); err != nil {
-		return opts, err
+		return set.options(), err
 	}
 	if flags.NArg() > 0 {
-		return opts, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+		return set.options(), fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	if err := (program{lookupEnv: variable}).applyEnv(flags); err != nil {
-		return opts, err
+		return set.options(), err
 	}
-	return opts, checkOptions(flags, opts.Validate())
+	return set.options(), set.check(flags)
 }

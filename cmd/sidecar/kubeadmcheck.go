@@ -210,9 +210,10 @@ var errNotOfNode = errors.New("it is not in a volume of this node")
 // fileFacts reads the files that the sidecar needs for etcd, and to serve: it does not start without them.
 func fileFacts(out *kubeadm.Facts, f kubeadmFlags, c kubeadmContainer, opts lockstep.Options) {
 	const replace, renew = "# put a valid file there", "kubeadm certs renew apiserver-etcd-client"
+	external, _ := opts.Etcd.(lockstep.External) // else etcd's files are the sidecar's own
 	for _, file := range []struct{ inside, key, name, renew string }{
-		{opts.EtcdCAFile, "", "the CA of the etcd servers", replace},
-		{opts.EtcdCertFile, opts.EtcdKeyFile, "the client certificate for etcd", renew},
+		{external.CAFile, "", "the CA of the etcd servers", replace},
+		{external.CertFile, external.KeyFile, "the client certificate for etcd", renew},
 		{opts.TLSCertFile, opts.TLSKeyFile, "the serving certificate of the sidecar", replace},
 		{opts.ClientCAFile, "", "the CA of the client certificates that the sidecar accepts", replace},
 	} {

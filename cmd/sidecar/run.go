@@ -38,8 +38,8 @@ func (l logOptions) logger(w io.Writer) (*slog.Logger, error) {
 }
 
 func (p program) runCommand() *cobra.Command {
-	opts, logging := lockstep.Defaults(), defaultLogOptions()
-	sections := runSections(&opts, &logging)
+	set, logging := defaultRunFlags(), defaultLogOptions()
+	sections := runSections(&set, &logging)
 	cmd := &cobra.Command{
 		Use:   "run [flags]",
 		Short: "Run the sidecar of this node's kube-apiserver",
@@ -57,9 +57,10 @@ With --ephemeral, it first waits until its kube-apiserver has stopped, and delet
 the node's record. A second signal ends the process immediately.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOptions(cmd.Flags(), opts.Validate()); err != nil {
+			if err := set.check(cmd.Flags()); err != nil {
 				return err
 			}
+			opts := set.options()
 			log, err := logging.logger(p.stderr)
 			if err != nil {
 				return err
@@ -78,6 +79,7 @@ the node's record. A second signal ends the process immediately.`,
 		},
 	}
 	useSections(cmd, sections)
+	complete(cmd, "etcd", &set.etcd)
 	complete(cmd, "log-level", &logging.level)
 	complete(cmd, "log-format", &logging.format)
 	return cmd
@@ -94,7 +96,7 @@ func warnOfToken(log *slog.Logger, flags *pflag.FlagSet) {
 // warnOfMember warns of a node that was a member of the sidecars' own etcd, and starts without it: a flag is
 // forgotten, or the node moved to another etcd.
 func warnOfMember(log *slog.Logger, opts lockstep.Options) {
-	if opts.Etcd != lockstep.EtcdExternal {
+	if _, external := opts.Etcd.(lockstep.External); !external {
 		return
 	}
 	if _, err := os.Stat(datadir.Layout(opts.DataDir).Marker()); err == nil {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/durable"
 	"github.com/lockstep-dev/lockstep/internal/support"
@@ -30,11 +29,11 @@ type supportFlags struct {
 	file, kubeconfig, dataDir string
 	server                    serverFlags
 	kubeadm                   kubeadmFlags
-	etcd                      lockstep.Options
+	etcd                      runFlags
 }
 
 func (p program) supportCommand() *cobra.Command {
-	f := supportFlags{etcd: lockstep.Defaults()}
+	f := supportFlags{etcd: defaultRunFlags()}
 	cmd := &cobra.Command{
 		Use:   "support",
 		Short: "Collect what helps to find out what is wrong, in one file",
@@ -51,7 +50,7 @@ wrote as messages. Read it before you send it to others.
 
 Exit codes: 0 the file is written, 1 it is not, 2 wrong usage.`,
 		Args:    noArgs,
-		PreRunE: func(cmd *cobra.Command, _ []string) error { return checkOptions(cmd.Flags(), f.etcd.ValidateEtcd()) },
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return f.etcd.validateEtcd(cmd.Flags()) },
 	}
 	flags := cmd.Flags()
 	f.server.bind(flags)

@@ -66,6 +66,6 @@ func (t topic) print(w io.Writer) {
 
 // commandEtcdFlags are the flags of commands that reach etcd.
 func commandEtcdFlags() flagSection {
-	opts, dataDir := lockstep.Defaults(), ""
+	opts, dataDir := defaultRunFlags(), ""
 	return bindEtcd(&opts, &dataDir)
 }

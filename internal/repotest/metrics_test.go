@@ -89,7 +89,7 @@ func scrape(t *testing.T, complete func(metrics string) bool) string {
 	t.Helper()
 	opts := lockstep.Defaults()
 	opts.NodeID, opts.Listen = "a", "127.0.0.1:0"
-	opts.EtcdServers = []string{"http://127.0.0.1:1"}
+	opts.Etcd = lockstep.External{Servers: []string{"http://127.0.0.1:1"}}
 	opts.Kubeconfig, opts.Bundle = writeKubeconfig(t), lockstep.BuiltinBundle
 	opts.DataDir, opts.Services, opts.AdvertiseURL = t.TempDir(), writeServices(t), "http://10.0.0.1:8086"
 	a, err := lockstep.New(opts, slog.New(slog.DiscardHandler))

@@ -21,7 +21,7 @@ func TestEmbed(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		err := run(ctx, "127.0.0.1:0", lockstep.Options{
-			NodeID: "a", EtcdServers: api.Cluster.Endpoints(), Kubeconfig: api.Kubeconfig(), Bundle: lockstep.BuiltinBundle,
+			NodeID: "a", Etcd: lockstep.External{Servers: api.Cluster.Endpoints()}, Kubeconfig: api.Kubeconfig(), Bundle: lockstep.BuiltinBundle,
 		}, in)
 		in.CloseWithError(err)
 		ended <- err
