@@ -151,14 +151,14 @@ func TestNode_StepOfServices(t *testing.T) {
 }
 
 // The turn of a reboot ends once the machine has another boot, and not before.
-func TestNode_KeepReboots(t *testing.T) {
+func TestNode_KeepCommands(t *testing.T) {
 	for boot, ends := range map[string]bool{"before": true, "now": false, "": false} {
 		t.Run("taken in the boot "+boot, func(t *testing.T) {
 			r := newRig(t)
 			r.take("a", protocol.TurnOfReboot, "root@a", boot)
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
-			go func() { ended <- r.node.KeepReboots(ctx) }()
+			go func() { ended <- r.node.KeepCommands(ctx) }()
 			found := true
 			// Each observation wakes it. A turn that stays is observed often enough for one that ends.
 			for i := 0; found && (ends && i < 10_000 || i < 100); i++ {
