@@ -59,7 +59,7 @@ func documentFlags() string {
 	opts, logging := defaultRunFlags(), defaultLogOptions()
 	for _, s := range runSections(&opts, &logging) {
 		fmt.Fprintf(&b, "\n### %s\n\n", s.title)
-		s.flags.VisitAll(func(f *pflag.Flag) { documentFlag(&b, f) })
+		documentSection(&b, s.flags)
 	}
 	for _, g := range sharedFlags() {
 		fmt.Fprintf(&b, "\n## Flags of %s\n\n%s\n\n", g.name, g.text)
@@ -67,6 +67,21 @@ func documentFlags() string {
 	}
 	documentCommands(&b, root)
 	return b.String()
+}
+
+// documentSection documents flags of run: those that commands share, only by name.
+func documentSection(b *strings.Builder, flags *pflag.FlagSet) {
+	shared, names := sharedFlags()[0], []string{}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if other := shared.flags.Lookup(f.Name); other != nil && other.Usage == f.Usage && other.DefValue == f.DefValue {
+			names = append(names, "`--"+f.Name+"`")
+			return
+		}
+		documentFlag(b, f)
+	})
+	if len(names) > 0 {
+		fmt.Fprintf(b, "- %s: see [%s](#%s)\n", strings.Join(names, ", "), shared.name, shared.anchor)
+	}
 }
 
 // momentaryFlags lists the flags of all commands that no variable sets.
