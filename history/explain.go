@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -10,15 +11,17 @@ import (
 // Explanation reports why a node was or was not in service at a time, as far as the history shows.
 type Explanation struct {
 	Verdict string  // whether it served, for people
-	Causes  []Entry // trouble of the node in that minute, which closes no gate by itself but may explain the rest
+	Causes  []Entry // trouble in that minute and before an outage, which closes no gate by itself but may explain the rest
 	Node    []Entry // about the node, around that time, the newest last
 	Fleet   []Entry // about the others
 }
 
-// causesBefore and causesAfter bound the time around an incident in which Explain looks for causes.
 const (
-	causesBefore = 5 * time.Minute
-	causesAfter  = time.Minute
+	// aroundBefore and aroundAfter bound the time around an incident of which Explain lists all entries.
+	aroundBefore = 5 * time.Minute
+	aroundAfter  = time.Minute
+	// causesBefore is for how long before an outage Explain looks for causes.
+	causesBefore = 30 * time.Second
 )
 
 // Explain joins what happened on a node and in the fleet around a time.
@@ -26,25 +29,26 @@ func Explain(all []Entry, node protocol.NodeID, at time.Time) Explanation {
 	var out Explanation
 	known := false
 	var closed *Entry
+	during := asked{at, at}
 	for _, e := range all {
 		known = known || e.Node == node
-		if e.Time.After(at.Add(causesAfter)) || !e.Open() && e.Until.Before(at.Add(-causesBefore)) {
-			continue
+		if e.Node == node && during.has(e) && !trouble(e) && OutOfService(e) && (closed == nil || saysMore(e, *closed)) {
+			closed = &e
 		}
-		if !e.Concerns(node) {
-			out.Fleet = append(out.Fleet, e)
-			continue
-		}
-		out.Node = append(out.Node, e)
-		// People read minutes: "at 14:02" is all of that minute.
-		if e.Node != node || !e.Time.Before(at.Add(time.Minute)) || !e.Open() && e.Until.Before(at) {
-			continue
+	}
+	if closed != nil && closed.Time.Add(-causesBefore).Before(at) {
+		during.from = closed.Time.Add(-causesBefore)
+	}
+	for _, e := range all {
+		if during.has(e) && trouble(e) && (e.Node == node || ofEtcd(e)) {
+			out.Causes = append(out.Causes, e)
 		}
 		switch {
-		case trouble(e):
-			out.Causes = append(out.Causes, e)
-		case OutOfService(e) && (closed == nil || saysMore(e, *closed)):
-			closed = &e
+		case e.Time.After(at.Add(aroundAfter)) || !e.Open() && e.Until.Before(at.Add(-aroundBefore)):
+		case e.Concerns(node):
+			out.Node = append(out.Node, e)
+		default:
+			out.Fleet = append(out.Fleet, e)
 		}
 	}
 	switch {
@@ -58,6 +62,13 @@ func Explain(all []Entry, node protocol.NodeID, at time.Time) Explanation {
 	return out
 }
 
+// asked is the time that people mean: "at 14:02" is all of that minute. It begins earlier for the causes of an outage.
+type asked struct{ from, at time.Time }
+
+func (a asked) has(e Entry) bool {
+	return e.Time.Before(a.at.Add(time.Minute)) && (e.Open() || !e.Until.Before(a.from))
+}
+
 // trouble reports whether clients may notice an entry about a node although its gate stays open, or it is the cause
 // of a closed one.
 func trouble(e Entry) bool {
@@ -69,6 +80,12 @@ func trouble(e Entry) bool {
 	case Gate, APIServer, Sidecar, Node, Object, Bundle, Override, Cordon, Leader, Status, Blocked, Upgrade, Rollback, Member, Store:
 	}
 	return false
+}
+
+// ofEtcd reports whether trouble of one node is that of all: each request of each kube-apiserver may wait for a member of
+// etcd with a slow disk.
+func ofEtcd(e Entry) bool {
+	return e.Kind == Warning && slices.Contains([]protocol.Reason{protocol.DiskSlow, protocol.EtcdLeaderChanges, protocol.EtcdFull}, e.Reason)
 }
 
 // saysMore reports whether e explains better than the other entry why a node was out of service.
@@ -87,8 +104,12 @@ func verdictOf(e Entry) string {
 	return fmt.Sprintf("out of service %s: %s: %s", span, e.Reason, e.Sentence())
 }
 
-// Cause describes an entry in Causes, for people.
-func Cause(e Entry) string {
+// Cause describes an entry in the Causes of a node, for people.
+func Cause(e Entry, of protocol.NodeID) string {
+	text := e.Sentence()
+	if e.Node != of {
+		text = string(e.Node) + ": " + text
+	}
 	span := "from " + e.Time.UTC().Format(time.RFC3339)
 	switch {
 	case e.Open():
@@ -98,5 +119,5 @@ func Cause(e Entry) string {
 	default:
 		span = "at " + e.Time.UTC().Format(time.RFC3339)
 	}
-	return fmt.Sprintf("%s: %s: %s", span, e.Reason, e.Sentence())
+	return fmt.Sprintf("%s: %s: %s", span, e.Reason, text)
 }

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +31,7 @@ func TestExplain(t *testing.T) {
 		}
 	}
 	got := Explain(all, "cp-2", t0)
-	if len(got.Causes) != 1 || Cause(got.Causes[0]) != "from 2026-01-01T14:01:30Z for 1m30s: DiskSlow: fsync took 2.5s" {
+	if len(got.Causes) != 1 || Cause(got.Causes[0], "cp-2") != "from 2026-01-01T14:01:30Z for 1m30s: DiskSlow: fsync took 2.5s" {
 		t.Errorf("got the causes %v", got.Causes)
 	}
 	if len(got.Node) != 4 || len(got.Fleet) != 2 {
@@ -50,7 +51,33 @@ func TestExplain_inService(t *testing.T) {
 			t.Errorf("at %s: got %q, %v", test.at, got.Verdict, got.Causes)
 		}
 	}
-	if got, want := Cause(crash), "at 2026-01-01T14:02:03Z: Restarted: signal: killed"; got != want {
+	if got, want := Cause(crash, "cp-2"), "at 2026-01-01T14:02:03Z: Restarted: signal: killed"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestExplain_before: what broke just before an outage is a cause of it, however long the outage lasts, and so is a slow disk of
+// another node's member of etcd, on which all wait.
+func TestExplain_before(t *testing.T) {
+	at := func(second int) time.Time { return t0.Add(time.Duration(second) * time.Second) }
+	all := []Entry{
+		{Kind: Service, Node: "cp-2", Time: at(-700), Until: at(-700), Reason: Restarted, Message: "older"},
+		{Kind: Service, Node: "cp-2", Time: at(-605), Until: at(-605), Reason: Restarted, Message: "exit status 2"},
+		{Kind: Service, Node: "cp-3", Time: at(-605), Until: at(5), Reason: Restarted, Message: "of another node"},
+		{Kind: Gate, Node: "cp-2", Time: at(-600), Until: at(600), Reason: protocol.ServicesNotReady, Message: "apiserver"},
+		{Kind: Warning, Node: "cp-1", Time: at(-20), Until: at(20), Reason: protocol.DiskSlow, Message: "its disk is slow"},
+		{Kind: Warning, Node: "cp-1", Time: at(-20), Until: at(20), Reason: protocol.BundlesDiffer, Message: "of no concern"},
+	}
+	got := Explain(all, "cp-2", t0)
+	var causes []string
+	for _, c := range got.Causes {
+		causes = append(causes, Cause(c, "cp-2"))
+	}
+	want := []string{
+		"at 2026-01-01T13:51:55Z: Restarted: exit status 2",
+		"from 2026-01-01T14:01:40Z for 40s: DiskSlow: cp-1: its disk is slow",
+	}
+	if !slices.Equal(causes, want) || !strings.Contains(got.Verdict, "ServicesNotReady") {
+		t.Errorf("got %q, %q, want %q", got.Verdict, causes, want)
 	}
 }

@@ -71,7 +71,7 @@ func (p program) explain(ctx context.Context, client etcdClient, f explainFlags)
 	e := history.Explain(all, protocol.NodeID(f.node), at)
 	fmt.Fprintf(p.stdout, "%s at %s: %s\n", f.node, clock(at), clean(e.Verdict))
 	for _, cause := range e.Causes {
-		fmt.Fprintf(p.stdout, "  possible cause %s\n", clean(history.Cause(cause)))
+		fmt.Fprintf(p.stdout, "  possible cause %s\n", clean(history.Cause(cause, protocol.NodeID(f.node))))
 	}
 	if f.recording != "" {
 		if err := p.explainRecording(f.recording, at); err != nil {
