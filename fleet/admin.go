@@ -96,7 +96,7 @@ func SetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, chan
 }
 
 // GiveConsensus gives a node the role of a member of etcd, and keeps everything else of its
-// record: for a node that becomes the only member (docs/clusters.md#restore). Without a valid
+// record: for a node that becomes the only member (docs/clusters.md#restore), or joins again. Without a valid
 // record it does nothing: the node's sidecar writes one, with the roles on its disk.
 func GiveConsensus(ctx context.Context, client *etcd.Client, id protocol.NodeID) error {
 	key := keyspace.Under(client.Prefix()).Node(id)

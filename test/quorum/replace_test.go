@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -216,6 +217,7 @@ func TestRestore_directoriesOfBefore(t *testing.T) {
 		n.AwaitRunning()
 	}
 	awaitVoters(all...)
+	wantText(t, a.command(t, "node", "set-roles", d.ID, "--add", protocol.RoleConsensus), "already has the roles")
 	KillAll(all...)
 	for _, n := range all {
 		n.Start()

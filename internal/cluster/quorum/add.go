@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
@@ -96,6 +97,12 @@ func add(ctx context.Context, client *etcd.Client, a Addition) (Added, error) {
 	}
 	if id == 0 && a.Joins && s.rotation.Active() {
 		return Added{}, ErrRotating
+	}
+	if id == 0 && a.Joins {
+		// The record of a node that was in the cluster before may not have the role of a member: it would leave at once.
+		if err := fleet.GiveConsensus(ctx, client, a.Node.Node); err != nil {
+			return Added{}, err
+		}
 	}
 	if id == 0 {
 		if id, err = addLearner(ctx, client, a.Node.PeerURL); err != nil {

@@ -69,6 +69,31 @@ func TestMayLose_twoAtOnce(t *testing.T) {
 	}
 }
 
+// A node that joins gets the role, also if its record from before does not have it: it would leave at once. One
+// that was given the role, and lost it meanwhile, does not get it back.
+func TestAdd_givesTheRole(t *testing.T) {
+	for _, joins := range []bool{true, false} {
+		c := members.New(t)
+		client, b := c.First.Client(), c.Node("b")
+		give(t, client, "b")
+		if err := fleet.SetRoles(t.Context(), client, "b", fleet.RoleChange{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Add(t.Context(), client, Addition{Node: b.Record(), Joins: joins}); err != nil {
+			t.Fatal(err)
+		}
+		keys := keyspace.Under(members.Prefix)
+		resp, err := client.Txn(t.Context(), nil, []clientv3.Op{clientv3.OpGet(keys.Node("b"))}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := fleet.Decode(keys, etcd.NewListing(resp, 0), etcd.Listing{}).Records[0]
+		if own.Problem != "" || own.Node.Roles.Consensus != joins {
+			t.Errorf("joins %t: got %+v", joins, own)
+		}
+	}
+}
+
 // A node leaves by itself only after it lost the role, and may become a member again.
 func TestRemove_leaves(t *testing.T) {
 	c, all, client := newThree(t)
