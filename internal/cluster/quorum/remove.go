@@ -147,7 +147,9 @@ func (r Removal) remove(ctx context.Context, client *etcd.Client, all []View, ta
 		return err
 	}
 	r.After("removed")
-	return writeAfter(ctx, client, []clientv3.Op{clientv3.OpDelete(keys.ClusterMember(target.ID)), clientv3.OpDelete(keys.ClusterLearner(target.ID))})
+	return writeAfter(ctx, client, []clientv3.Op{
+		clientv3.OpDelete(keys.ClusterMember(target.ID)), clientv3.OpDelete(keys.ClusterLearner(target.ID)),
+	})
 }
 
 // MayLose returns a function that asks whether a node may lose the role of a member. It
