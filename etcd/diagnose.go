@@ -231,8 +231,8 @@ func (a Advice) about(err error) (text string, stays bool) {
 	switch {
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return "the server there does not speak TLS; " + a.Plain, true
-	case is && op.Op == "remote error":
-		return op.Err.Error() + "; " + a.Certificate, true
+	case is && op.Op == "remote error": // an alert of TLS, most of which are about the certificate
+		return op.Err.Error() + "; " + a.Certificate, strings.Contains(op.Err.Error(), "certificate")
 	case is:
 		return strings.TrimPrefix(op.Err.Error(), "connect: ") + "; " + a.Closed, false
 	}

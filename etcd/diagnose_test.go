@@ -1,10 +1,14 @@
 package etcd
 
 import (
+	"crypto/tls"
+	"encoding/pem"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -40,6 +44,26 @@ func TestClient_Diagnose(t *testing.T) {
 	t.Cleanup(untrusted.Close)
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
+	// A server that has another protocol than HTTP behind TLS may be one of etcd that has HTTP elsewhere.
+	mute, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: untrusted.TLS.Certificates, NextProtos: []string{"h2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = mute.Close() })
+	go func() {
+		for {
+			conn, err := mute.Accept()
+			if err != nil {
+				return // it was closed
+			}
+			_ = conn.(*tls.Conn).HandshakeContext(t.Context())
+			_ = conn.Close()
+		}
+	}()
+	trusting := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(trusting, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: untrusted.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	stays := 0
 	for endpoint, want := range map[string]string{
 		health(`{"health":"true","reason":""}`):                "",
@@ -52,8 +76,13 @@ func TestClient_Diagnose(t *testing.T) {
 		// The same two servers, and the other scheme.
 		strings.Replace(untrusted.URL, "https:", "http:", 1): "the server there speaks TLS; write https:// in --etcd-servers",
 		strings.Replace(plain.URL, "http:", "https:", 1):     "the server there does not speak TLS; write http:// in --etcd-servers",
+		"https://" + mute.Addr().String():                    "EOF",
 	} {
-		c, err := NewClient(Config{Endpoints: []string{endpoint}})
+		cfg := Config{Endpoints: []string{endpoint}}
+		if strings.HasSuffix(endpoint, mute.Addr().String()) {
+			cfg.CAFile = trusting
+		}
+		c, err := NewClient(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
