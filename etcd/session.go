@@ -23,11 +23,21 @@ type Session struct {
 	lease  clientv3.LeaseID
 	ttl    time.Duration
 	checks sync.WaitGroup // of the store, after an interruption
+	owner  *Session       // whose lease it shares; nil: the lease is its own
+	lose   context.CancelCauseFunc
+	*validity
 
-	mu         sync.Mutex // mu guards the fields below
+	// The mutex of validity guards the fields below.
+	beat   time.Time
+	lasts  bool // it does not end when Valid turns false
+	over   bool // it shares a lease, and ended before that did: it is never valid again
+	shares shares
+}
+
+// validity is until when a lease is certain to live. All who share the lease share it.
+type validity struct {
+	mu         sync.Mutex // mu guards validUntil
 	validUntil time.Time
-	beat       time.Time
-	lasts      bool // it does not end when Valid turns false
 }
 
 const (
@@ -66,10 +76,12 @@ func (c *Client) WithSession(ctx context.Context, ttl time.Duration, hold func(c
 	defer c.hold(s)()
 	c.revokeLeft(ctx)
 	held, lose := context.WithCancelCause(ctx)
+	s.lose = lose
 	var keeper sync.WaitGroup
 	keeper.Go(func() { lose(s.keepAlive(held)) })
-	// Last in, first out: the keeper ends before the lease is revoked.
+	// Last in, first out: the keeper, and all who share the lease, end before it is revoked.
 	defer s.revoke(ctx)
+	defer s.awaitShares()
 	defer keeper.Wait()
 	defer lose(nil)
 	return hold(held, s)
@@ -90,7 +102,7 @@ func (c *Client) grant(ctx context.Context, ttl time.Duration) (*Session, error)
 	if err != nil {
 		return nil, fmt.Errorf("grant a lease: %w", err)
 	}
-	s := &Session{client: c, lease: resp.ID, ttl: time.Duration(resp.TTL) * time.Second}
+	s := &Session{client: c, lease: resp.ID, ttl: time.Duration(resp.TTL) * time.Second, validity: new(validity)}
 	s.extend(sent, s.ttl)
 	s.Beat()
 	return s, nil
@@ -114,10 +126,13 @@ func (s *Session) Lease() clientv3.LeaseID { return s.lease }
 func (s *Session) TTL() time.Duration { return s.ttl }
 
 // ValidUntil returns the time, on the monotonic clock, until which the lease is
-// certain to live. Each answered keep-alive moves it.
+// certain to live. Each answered keep-alive moves it. Zero: the session has ended.
 func (s *Session) ValidUntil() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.over {
+		return time.Time{}
+	}
 	return s.validUntil
 }
 
@@ -138,7 +153,7 @@ func (s *Session) Outlast() {
 func (s *Session) Rely() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !time.Now().Before(s.validUntil) {
+	if s.over || !time.Now().Before(s.validUntil) {
 		return false
 	}
 	s.lasts = false
@@ -160,12 +175,6 @@ func (s *Session) Beat() {
 	s.beat = time.Now()
 }
 
-func (s *Session) sinceBeat() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return time.Since(s.beat)
-}
-
 // extend records a keep-alive that was sent at sent and answered with ttl.
 func (s *Session) extend(sent time.Time, ttl time.Duration) {
 	s.mu.Lock()
@@ -180,9 +189,10 @@ func (s *Session) keepAlive(ctx context.Context) error {
 	wait := keepAlivePause(s.ttl)
 	retries := backoff.Backoff{First: retryKeepAlive, Max: s.ttl / retriesPerLease, Jitter: backoff.Apart}
 	for backoff.Sleep(ctx, s.atMost(wait)) {
-		if s.sinceBeat() > watchdogLeases*s.ttl {
+		if s.idle() {
 			return ErrNoProgress
 		}
+		s.endShares()
 		err := s.keepAliveOnce(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -196,6 +206,7 @@ func (s *Session) keepAlive(ctx context.Context) error {
 		case !s.Valid() && !s.outlasts():
 			return fmt.Errorf("%w: not confirmed in time: %w", ErrSessionLost, err)
 		default:
+			s.endShares()
 			wait = retries.Next()
 		}
 	}
@@ -270,10 +281,7 @@ func (s *Session) exchange(ctx context.Context, l *link) (*etcdserverpb.LeaseKee
 // so it uses its own context with a time limit. If the server that it asks is stopping too,
 // another one may answer.
 func (s *Session) revoke(ctx context.Context) {
-	limit := revokeTimeout
-	if !s.client.contact.Get().Connected {
-		limit = disconnectedRevokeTimeout
-	}
+	limit := s.client.cleanUpTime()
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	pauses := backoff.Backoff{First: firstRevokePause, Max: limit / 4, Jitter: backoff.Apart}
@@ -292,6 +300,14 @@ func (s *Session) revoke(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// cleanUpTime returns how long a clean-up may take.
+func (c *Client) cleanUpTime() time.Duration {
+	if !c.contact.Get().Connected {
+		return disconnectedRevokeTimeout
+	}
+	return revokeTimeout
 }
 
 func revoke(ctx context.Context, l *link, lease clientv3.LeaseID, timeout time.Duration) error {
