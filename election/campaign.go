@@ -109,12 +109,17 @@ func (e *Election) Run(ctx context.Context) error {
 	}
 }
 
-// once campaigns on a lease of its own.
+// once campaigns on the lease of this node's presence. While there is none, it waits.
 func (e *Election) once(ctx context.Context) error {
+	session, changed := e.cfg.Session.Load()
+	if session == nil {
+		event.Wait(ctx, changed)
+		return ctx.Err()
+	}
 	e.mayLead(true)
-	defer e.mayLead(false) // the lease is revoked before it, also after a panic
+	defer e.mayLead(false) // the key is deleted before it, also after a panic
 	defer e.showOut()
-	return e.cfg.Client.WithSession(ctx, e.cfg.TTL, e.campaign)
+	return session.Share(ctx, e.campaign)
 }
 
 // rewinds returns how often the store went back.
@@ -210,18 +215,33 @@ func (e *Election) campaign(ctx context.Context, s *etcd.Session) error {
 	e.setState(func(st State) State { st.Election = protocol.Campaigning; return st })
 	s.Outlast() // a candidate that waits keeps its place
 	key := e.keys().Leader(int64(s.Lease()))
+	rewinds := e.rewinds()
 	epoch, err := e.enqueue(ctx, s, key)
 	if err != nil {
+		if !etcd.NotExecuted(err) {
+			s.End(err) // the key may exist, or appear later
+		}
 		return err
 	}
+	defer e.leaveQueue(ctx, s, key, epoch, rewinds)
 	if first, err := e.awaitFirst(ctx, s, epoch); err != nil || !first {
 		return err
 	}
 	return e.lead(ctx, s, key, epoch)
 }
 
+// leaveQueue deletes the candidate's key, or ends the session, and with it the presence. If the store
+// went back, it ends the session: epochs of before may come again there, for this key.
+func (e *Election) leaveQueue(ctx context.Context, s *etcd.Session, key string, epoch int64, rewinds int) {
+	if e.rewinds() != rewinds {
+		s.End(errWentBack)
+		return
+	}
+	s.Delete(ctx, key, epoch)
+}
+
 // enqueue creates the candidate's key and returns its create revision. The key
-// cannot exist: no other session uses this lease.
+// cannot exist: each campaign deletes it, or ends the lease.
 func (e *Election) enqueue(ctx context.Context, s *etcd.Session, key string) (int64, error) {
 	local := e.cfg.Local.Get()
 	resp, err := e.cfg.Client.Txn(ctx,

@@ -53,7 +53,7 @@ func TestElection_observesLate(t *testing.T) {
 
 	late := New(stale)
 	began := time.Now()
-	stop := w.run(late.Run)
+	stop := w.run(late.Run, n.presence.Run)
 	const campaigns = 4
 	var last int64
 	for seen := 0; seen < campaigns; {

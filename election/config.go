@@ -52,8 +52,11 @@ type Config struct {
 	// StoreKey is the store's ID as this node observes it. It only wakes the leader.
 	StoreKey *event.Value[fleet.StoreKey]
 	Applier  Applier
+	// Session is the session of this node's presence; nil while there is none. The candidate's key is
+	// on its lease.
+	Session *event.Value[*etcd.Session]
 
-	TTL            time.Duration // of the candidate's lease; whole seconds
+	TTL            time.Duration // of that lease
 	ResyncInterval time.Duration // between two full passes
 	YieldAfter     time.Duration // how long a leader accepts an unreachable API (docs/protocol.md#yielding)
 

@@ -62,6 +62,7 @@ type node struct {
 	id        string
 	local     *event.Value[protocol.Local]
 	store     *status.Store
+	presence  *fleet.Presence
 	registrar *fleet.Registrar
 	election  *Election
 	mayLead   *event.Value[bool]
@@ -118,10 +119,11 @@ func (w *world) start(id, release string, o options) *node {
 	n.store = status.NewStore(client)
 	says := event.New(fleet.Shown{})
 	presence := fleet.NewPresence(fleet.PresenceConfig{Client: client, Node: protocol.NodeID(id), Instance: "i-" + id, MachineID: "m", TTL: o.ttl, Shown: says, Log: log})
+	n.presence = presence
 	hook := trace.ForTest(w.T)
 	n.registrar = fleet.NewRegistrar(fleet.RegistrarConfig{Trace: hook, Presence: presence.Lease(), Client: client, Local: n.local, BootID: "b", Fleet: follower.Fleet(), Store: follower.Store(), Log: log})
 	n.election = New(Config{
-		Client: client, Store: n.store, Local: n.local, Fleet: follower.Fleet(), StoreKey: follower.Store(), Applier: applier{o.api, id},
+		Client: client, Store: n.store, Local: n.local, Fleet: follower.Fleet(), StoreKey: follower.Store(), Applier: applier{o.api, id}, Session: presence.Session(),
 		TTL: o.ttl, ResyncInterval: time.Hour, YieldAfter: o.yieldAfter, MayLead: n.mayLead, Log: log, Trace: hook,
 	})
 	n.election.drainTime = o.drainTime

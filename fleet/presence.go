@@ -64,6 +64,7 @@ type Presence struct {
 	cfg   PresenceConfig
 	key   string
 	lease *event.Value[clientv3.LeaseID]
+	held  *event.Value[*etcd.Session]
 	rests *event.Value[bool] // the key is not written any more
 	rival *event.Value[Rival]
 	wrote int64 // revision of this instance's newest write of the key; 0: none
@@ -83,12 +84,19 @@ const (
 // NewPresence returns a presence that is not in etcd yet.
 func NewPresence(cfg PresenceConfig) *Presence {
 	key := keyspace.Under(cfg.Client.Prefix()).Presence(cfg.Node)
-	return &Presence{cfg: cfg, key: key, lease: event.New(clientv3.NoLease), rests: event.New(false), rival: event.New(Rival{})}
+	return &Presence{
+		cfg: cfg, key: key, lease: event.New(clientv3.NoLease), held: event.New[*etcd.Session](nil),
+		rests: event.New(false), rival: event.New(Rival{}),
+	}
 }
 
 // Lease follows the lease of this instance's presence. It is NoLease while the key is missing
 // or another instance's. Only the instance that holds the presence may write the node record.
 func (p *Presence) Lease() *event.Value[clientv3.LeaseID] { return p.lease }
+
+// Session follows the session of this instance's presence, for those who share its lease; nil while
+// Lease is NoLease.
+func (p *Presence) Session() *event.Value[*etcd.Session] { return p.held }
 
 // Rest ends all writes of the key, also if it is deleted: the sidecar stops, and its
 // record is deleted together with it. The lease lives on until Run ends.
@@ -152,6 +160,7 @@ func (p *Presence) hold(ctx context.Context, s *etcd.Session) error {
 	})
 	followers.Go(func() { p.followNotice(following) })
 	defer func() { cancel(); followers.Wait() }()
+	defer p.held.Set(nil)
 	defer p.lease.Set(clientv3.NoLease)
 
 	pauses := backoff.Backoff{First: minPresencePause, Max: p.cfg.TTL / writesPerLease, Jitter: backoff.Apart}
@@ -272,6 +281,7 @@ func (p *Presence) put(ctx context.Context, s *etcd.Session, shown Shown) error 
 	}
 	p.wrote = txn.Header.Revision
 	if p.lease.Get() != s.Lease() {
+		p.held.Set(s)
 		p.lease.Set(s.Lease())
 	}
 	return nil

@@ -15,7 +15,7 @@ func (p *parts) wireLeader() error {
 	}
 	p.election = election.New(election.Config{
 		Client: p.etcd, Store: p.store, Local: p.bundle.Local(), Fleet: p.follower.Fleet(),
-		StoreKey: p.follower.Store(), Applier: p.reconcile,
+		StoreKey: p.follower.Store(), Applier: p.reconcile, Session: p.presence.Session(),
 		TTL: p.cfg.LeaseTTL, ResyncInterval: p.cfg.ResyncInterval, YieldAfter: p.cfg.LeaderYieldAfter, APIProblem: p.apiProblem,
 		MayLead: p.leads,
 		Log:     p.log.With("worker", "election"), Registerer: p.registry, Trace: p.trace,

@@ -1,0 +1,144 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// presenceKey reads the presence of a node; nil: there is none.
+func (w *world) presenceKey(id string) *etcd.KV {
+	w.Helper()
+	resp, err := w.raw.Get(w.Context(), keys.Presence(protocol.NodeID(id)))
+	if err != nil {
+		w.Fatal(err)
+	}
+	if len(resp.Kvs) == 0 {
+		return nil
+	}
+	kv := etcd.NewKV(resp.Kvs[0])
+	return &kv
+}
+
+func (w *world) leases() int {
+	w.Helper()
+	resp, err := w.raw.Leases(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	return len(resp.Leases)
+}
+
+// A sidecar has one lease. A leader that resigns deletes its key, and its presence stays.
+func TestElection_oneLease(t *testing.T) {
+	w := newWorld(t)
+	a := w.start("a", "1.0.0", options{})
+	epoch := a.awaitState(protocol.Leading).Epoch
+	a.awaitStep(protocol.StepHold)
+	waits := w.start("b", "1.0.0", options{})
+	waits.awaitState(protocol.Campaigning)
+	if n := w.leases(); n != 2 {
+		t.Errorf("%d leases, want one of each node, for its presence and its key", n)
+	}
+	before, other := w.presenceKey("a"), w.presenceKey("b")
+	newer := w.start("c", "2.0.0", options{})
+	newer.awaitState(protocol.Leading)
+	if after := w.presenceKey("a"); after == nil || after.CreateRevision != before.CreateRevision {
+		t.Errorf("the presence did not outlive the leadership: %+v", after)
+	}
+	if after := w.presenceKey("b"); after == nil || after.CreateRevision != other.CreateRevision {
+		t.Errorf("the presence did not outlive the candidacy: %+v", after)
+	}
+	waits.stop()
+	newer.stop()
+	w.delete(keys.Node("c"))
+	again := await(t, a.election.State(), "a leads again", func(s State) bool { return s.Election == protocol.Leading })
+	if after := w.presenceKey("a"); again.Epoch <= epoch || after.CreateRevision != before.CreateRevision || w.leases() != 1 {
+		t.Errorf("epoch %d after %d; the presence is %+v, %d leases", again.Epoch, epoch, after, w.leases())
+	}
+}
+
+// A leader that is cut off gives up, and cannot delete its key. It gives up its lease with it: the next
+// lease of its presence must not keep the key.
+func TestElection_keyNotDeleted(t *testing.T) {
+	w := newWorld(t)
+	a := w.start("a", "1.0.0", options{ttl: 6 * time.Second}) // a request takes less than two of them
+	epoch := a.awaitState(protocol.Leading).Epoch
+	lease := a.presence.Lease().Get()
+	a.proxy.Cut(etcdtest.BlackholeResponses)
+	a.awaitState(protocol.Ineligible)
+	await(t, a.presence.Lease(), "no presence", func(l clientv3.LeaseID) bool { return l == clientv3.NoLease })
+	a.proxy.Cut(etcdtest.Reset)
+	a.proxy.Restore()
+	await(t, a.election.State(), "another epoch", func(s State) bool { return s.Election == protocol.Leading && s.Epoch > epoch })
+	if now := a.presence.Lease().Get(); now == lease || w.presenceKey("a") == nil || w.leases() != 1 {
+		t.Errorf("the lease is %x after %x, %d leases", now, lease, w.leases())
+	}
+}
+
+// A candidate that does not know whether it entered the election gives up its lease: its key may be in
+// etcd, or come later, and no campaign of it knows that.
+func TestElection_entersWithoutAnswer(t *testing.T) {
+	w := newWorld(t)
+	proxy := etcdtest.NewProxy(t, w.server.Addr())
+	client, err := etcd.NewClient(etcd.Config{Endpoints: []string{"http://" + proxy.Addr()}, Prefix: prefix, RequestTimeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	e := New(Config{Client: client, Local: event.New(localOf(t, "a", "1.0.0", "0.0.0")), Log: slog.New(slog.DiscardHandler)})
+	err = client.WithSession(t.Context(), time.Minute, func(held context.Context, owner *etcd.Session) error {
+		if err := client.Check(held); err != nil { // the connection is there, so the entry arrives
+			return err
+		}
+		proxy.Cut(etcdtest.BlackholeResponses)
+		if err := owner.Share(held, e.campaign); err == nil {
+			t.Error("entered without an answer")
+		}
+		if held.Err() == nil {
+			t.Error("the session goes on")
+		}
+		proxy.Restore()
+		return context.Cause(held)
+	})
+	if !errors.Is(err, etcd.ErrSessionLost) {
+		t.Errorf("got %v", err)
+	}
+	until(t, "no key", func() bool {
+		resp, err := w.raw.Get(t.Context(), keys.Leaders(), clientv3.WithPrefix())
+		return err == nil && resp.Count == 0 && w.leases() == 0
+	})
+}
+
+// If etcd refuses to let a candidate in, as it does when its database is full, the presence stays: it
+// could not get another lease.
+func TestElection_entryRefused(t *testing.T) {
+	w := newWorld(t)
+	a := w.start("a", "1.0.0", options{})
+	a.awaitStep(protocol.StepHold)
+	lease := a.presence.Lease().Get()
+	empty := etcdtest.Fill(t, w.raw)
+	queue := await(t, a.election.queue, "a leads", func(l etcd.Listing) bool { return len(l.KVs) == 1 })
+	w.delete(queue.KVs[0].Key)
+	a.awaitState(protocol.Ineligible)
+	client := a.election.cfg.Client
+	refused := client.Contact().Get().Refused
+	await(t, client.Contact(), "entries that are refused", func(c etcd.Contact) bool { return c.Refused >= refused+3 })
+	if now := a.presence.Lease().Get(); now != lease || w.presenceKey("a") == nil {
+		t.Errorf("the presence is on lease %x after %x", now, lease)
+	}
+	empty()
+	a.awaitState(protocol.Leading)
+	if now := a.presence.Lease().Get(); now != lease {
+		t.Errorf("leads on lease %x after %x", now, lease)
+	}
+}
