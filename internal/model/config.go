@@ -73,6 +73,8 @@ type Config struct {
 	Cordons bool
 	// Rollbacks: administrators bring the objects of an older release back.
 	Rollbacks bool
+	// KeysLeft: the candidate's key of a sidecar that runs may be left in etcd.
+	KeysLeft bool
 	// Restore: etcd is restored from a backup.
 	Restore restore
 	// Unnoticed: a sidecar may notice a restore late.

@@ -20,6 +20,8 @@ func (t *transition) cordonMove(m move) bool {
 		return t.uncordon(i)
 	case moveLearnCordon:
 		return t.learnCordon(i)
+	case moveGiveUpLease:
+		return t.giveUpLease(i, m.b == 0)
 	case moveFreePlace:
 		return t.freePlace(i)
 	case moveDeploy:

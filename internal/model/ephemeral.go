@@ -101,6 +101,7 @@ func (t *transition) giveUp(i int) bool {
 // end ends a sidecar gracefully: it revokes the lease of its presence.
 func (t *transition) end(i int) {
 	n := &t.state.nodes[i]
+	t.abandonKey(i)
 	n.run, n.registered, n.alive, n.overdue, n.leaving = 0, false, false, false, notLeaving
 }
 

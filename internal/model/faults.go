@@ -16,6 +16,8 @@ func (t *transition) fault(m move) bool {
 		return t.kill(i)
 	case moveLoseLeases:
 		return t.loseLeases(i)
+	case moveLeaveKey:
+		return t.leaveKey(i)
 	case moveTimeout:
 		return t.timeout(i)
 	case moveDeleteStatus:
@@ -53,6 +55,7 @@ func (t *transition) kill(i int) bool {
 	}
 	t.say("%s is killed", t.name(i))
 	t.dropLeadership(i)
+	t.abandonKey(i)
 	n.run, n.registered, n.ready, n.staleRead, n.overdue = 0, false, false, false, false
 	n.leaving = notLeaving
 	n.services.held, n.services.wanted = false, unknown
@@ -67,7 +70,7 @@ func (t *transition) loseLeases(i int) bool {
 	if n.run == 0 || !n.alive {
 		return false
 	}
-	n.alive = false
+	n.alive, n.keyLeft = false, false
 	t.say("%s is cut off, and its leases expire", t.name(i))
 	for l := range t.state.leaders {
 		if lead := &t.state.leaders[l]; lead.on && int(lead.node) == i {

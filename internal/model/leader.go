@@ -11,11 +11,7 @@ import (
 // to the fleet as it is now. That a newer node joins afterwards, unseen by the
 // candidate, is another move.
 func (t *transition) elect(i int) bool {
-	n := &t.state.nodes[i]
-	if n.run == 0 || n.leaving != notLeaving || !n.registered || !n.alive || t.state.deadKey || t.leadership(i) >= 0 || t.keyHeld() {
-		return false
-	}
-	if n.withdrawn || n.services.held || n.behind || n.cordoned && !t.cfg.holds(cordonedMakesWay) || !t.mayCampaign(i) {
+	if !t.mayEnter(i) {
 		return false
 	}
 	slot := 0
@@ -32,6 +28,15 @@ func (t *transition) elect(i int) bool {
 		t.observe(slot)
 	}
 	return true
+}
+
+// mayEnter reports whether a node may enter the election, and would be the first there.
+func (t *transition) mayEnter(i int) bool {
+	n := &t.state.nodes[i]
+	if n.run == 0 || n.leaving != notLeaving || !n.registered || !n.alive || t.state.deadKey || t.leadership(i) >= 0 || t.keyHeld() {
+		return false
+	}
+	return !n.withdrawn && !n.services.held && !n.behind && (!n.cordoned || t.cfg.holds(cordonedMakesWay)) && t.mayCampaign(i)
 }
 
 // expireKey lets the lease of a dead leader's key expire.
@@ -81,9 +86,10 @@ func (t *transition) resignFacts(l int) protocol.ResignFacts {
 	return f
 }
 
-// keyHeld reports whether a leader that runs holds the leader's key.
+// keyHeld reports whether a sidecar that runs keeps a candidate's key.
 func (t *transition) keyHeld() bool {
-	return slices.ContainsFunc(t.state.leaders[:], func(l leader) bool { return l.on && l.key })
+	return slices.ContainsFunc(t.state.leaders[:], func(l leader) bool { return l.on && l.key }) ||
+		slices.ContainsFunc(t.state.nodes[:], func(n node) bool { return n.keyLeft })
 }
 
 // depose ends a leadership. Its requests that are under way may still land.

@@ -46,6 +46,7 @@ const (
 	moveCampaign
 	moveBackUp
 	moveNoticeRestore
+	moveGiveUpLease
 	// Of leaders.
 	moveExpireKey
 	moveElect
@@ -64,6 +65,7 @@ const (
 	// Faults.
 	moveKill
 	moveLoseLeases
+	moveLeaveKey
 	moveTimeout
 	moveDeleteStatus
 	moveCorruptStatus
@@ -177,6 +179,10 @@ func (m *moveList) addRest(cfg *Config) {
 		m.addFor(moveRepair, maxLeaders, 0, len(cfg.Objects))
 		m.add(moveRepairMark, maxLeaders)
 	}
+	if cfg.KeysLeft {
+		m.add(moveLeaveKey, cfg.Nodes)
+		m.addFor(moveGiveUpLease, cfg.Nodes, 0, 2)
+	}
 	if cfg.Restore != restoreNothing {
 		m.add(moveBackUp, 1)
 		m.add(moveRestore, 1)
@@ -260,7 +266,7 @@ func (m move) possible(st *state) bool {
 		return st.nodes[m.a].cordoned
 	case moveLearnCordon:
 		return st.nodes[m.a].obeys != st.nodes[m.a].cordoned
-	case moveOtherParent, moveOtherObject:
+	case moveOtherParent, moveOtherObject, moveGiveUpLease:
 		return true
 	case moveReplace:
 		return st.changes > 0 && st.replacement == noName

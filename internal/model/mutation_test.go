@@ -63,6 +63,7 @@ func (c Config) loose() Config                 { c.LooseClock = true; return c }
 func (c Config) kept() Config                  { c.Keep = true; return c }
 func (c Config) immediately() Config           { c.Immediately = true; return c }
 func (c Config) restored(r restore) Config     { c.Restore = r; return c }
+func (c Config) leavingKeys() Config           { c.KeysLeft = true; return c }
 func (c Config) unnoticed() Config             { c.Unnoticed = true; return c }
 func (c Config) cordoning() Config             { c.Cordons = true; return c }
 func (c Config) rollingBack() Config           { c.Rollbacks = true; return c }

@@ -19,6 +19,7 @@ func (t *transition) start(i int, content uint8) bool {
 		t.state.changes--
 	}
 	t.stepDown(i)
+	t.abandonKey(i)
 	n.run, n.registered, n.ready, n.staleRead, n.alive, n.overdue = content, false, false, false, true, false
 	n.unusable, n.withdrawn, n.rewound, n.behind, n.obeys = false, false, false, false, false
 	n.services.held, n.services.wanted = t.cfg.Services, unknown

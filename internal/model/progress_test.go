@@ -81,12 +81,13 @@ func TestProgressOfTheNewMoves(t *testing.T) {
 		}
 		kept, withdrawn, cordoned := cfg.kept().strangers(), cfg.withdrawing(), cfg.cordoning()
 		rolled := cfg.rollingBack().changes(3).objects(addedForm, droppedForm)
-		failing := cfg.failing().objects(sameForm)
-		cfgs = append(cfgs, &kept, &withdrawn, &cordoned, &rolled, &failing)
+		failing, left := cfg.failing().objects(sameForm), cfg.leavingKeys().objects(sameForm)
+		cfgs = append(cfgs, &kept, &withdrawn, &cordoned, &rolled, &failing, &left)
 	}
 	sum := each(t, cfgs, CheckProgress)
 	t.Logf("%s\n%s", sum, &sum.counts)
-	wantMoves(moveRepair, moveRepairMark, moveForge, moveYield, moveCordon, moveLearnCordon, moveBeginRollback, moveEndRollback, moveBreakServices, moveTakePlace)(t, sum.counts)
+	wantMoves(moveRepair, moveRepairMark, moveForge, moveYield, moveCordon, moveLearnCordon, moveBeginRollback, moveEndRollback, moveBreakServices, moveTakePlace,
+		moveLeaveKey, moveGiveUpLease)(t, sum.counts)
 }
 
 // TestProgressNeedsWithdrawal turns off the safeguards that let another node lead.
@@ -132,4 +133,15 @@ func TestProgressFindsStuckState(t *testing.T) {
 		t.Fatalf("got %v in %d states, want a state in which no node leads", r.Violation, r.States)
 	}
 	wantGolden(t, "keys-expire.txt", "# The key of a dead leader must expire: otherwise no other node could ever lead.\n\n"+r.Violation.String())
+}
+
+// TestProgressNeedsLeaseGivenUp keeps the lease of a leader that gave up and could not delete its key.
+func TestProgressNeedsLeaseGivenUp(t *testing.T) {
+	cfg := two(leaseGivenUp, 1, 1).leavingKeys()
+	r := CheckProgress(&cfg)
+	if r.Violation == nil || r.Violation.Invariant != "Progress" {
+		t.Fatalf("got %v in %d states, want a state in which no node leads", r.Violation, r.States)
+	}
+	wantGolden(t, "lease-given-up.txt",
+		"# A sidecar whose presence lives would keep the key of an ended leadership for ever: it gives up the lease of both.\n\n"+r.Violation.String())
 }

@@ -61,6 +61,7 @@ func (t *transition) restore() bool {
 		n := &st.nodes[i]
 		t.putRecord(i, n.saved.record)
 		n.before, n.serves, n.roleless, n.alive = 0, n.saved.serves, n.saved.roleless, n.saved.alive
+		n.keyLeft = false
 		n.saved, n.rewound, n.behind = saved{}, n.run != 0, n.run != 0
 		if !t.cfg.Unnoticed {
 			t.noticeRestore(i)

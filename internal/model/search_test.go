@@ -256,6 +256,13 @@ func moreBounds() []bound {
 			name: "rollbacks, cordons: 2 nodes, 3 releases, 3 changes", cfg: rolled.changes(3),
 			wants: wantMoves(moveBeginRollback, moveForgetRollback, moveEndRollback, moveCordon),
 		},
+		{
+			name: "keys that are left in etcd: 2 nodes, 2 releases, 1 fault, 2 changes", cfg: small.leavingKeys(),
+			wants: wantMoves(moveLeaveKey, moveGiveUpLease),
+		},
+		{name: "keys that are left in etcd: 2 nodes, 2 releases, 2 faults, 2 changes", full: true, cfg: large.leavingKeys()},
+		{name: "keys that are left in etcd, records that expire: 2 nodes, 2 releases, 1 fault, 2 changes", full: true, cfg: small.leavingKeys().expiring()},
+		{name: "keys that are left in etcd, fine moves: 2 nodes, 2 releases, 1 fault, 2 changes", full: true, cfg: small.leavingKeys().fine()},
 		{name: "rollbacks, records that expire: 2 nodes, 2 releases, 1 fault, 3 changes", full: true, cfg: small.rollingBack().expiring().changes(3)},
 		{name: "rollbacks, fine moves: 2 nodes, 2 releases, 1 fault, 2 changes", full: true, cfg: small.rollingBack().fine()},
 		{name: "rollbacks: 3 nodes, 2 releases, 4 changes", full: true, cfg: larger.rollingBack().faults(0).changes(4)},

@@ -55,6 +55,7 @@ type node struct {
 
 	leaving   leaving
 	chosen    uint8 // the leader is about to delete the record: one bit each, too
+	keyLeft   bool  // a candidate's key is on its lease, and it does not take part in the election
 	unusable  bool  // its kube-apiserver does not answer
 	withdrawn bool  // so its sidecar lets other nodes lead
 

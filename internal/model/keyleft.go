@@ -1,0 +1,57 @@
+package model
+
+// This file models a candidate's key that outlives its campaign. The key and the presence of a node
+// are on one lease (docs/protocol.md#sessions), so the lease alone would not end it.
+
+// leaseGivenUp: a sidecar that gives up leadership, or did not see its entry into the election
+// succeed, gives up its lease too, unless etcd confirms that the key was deleted. Its bit follows the
+// safeguards of services that fail.
+const leaseGivenUp safeguard = 1 << 43
+
+// leaveKey lets a leader give up, because its lease is not certain to live any more, while it cannot
+// delete its key. For a node that does not lead, it lets an entry into the election take effect
+// although the candidate gave up waiting for the answer.
+func (t *transition) leaveKey(i int) bool {
+	n := &t.state.nodes[i]
+	switch l := t.leadership(i); {
+	case n.run == 0 || !n.alive:
+		return false
+	case l >= 0 && t.state.leaders[l].key:
+		t.say("%s is cut off from etcd. It gives up the leadership, and cannot delete its key", t.name(i))
+		t.depose(l)
+	case l < 0 && t.mayEnter(i):
+		t.say("%s enters the election, and gets no answer", t.name(i))
+	default:
+		return false
+	}
+	n.keyLeft = true
+	return true
+}
+
+// giveUpLease lets a node with such a key give up its lease. If the lease is revoked, key and presence
+// end together. If not, the presence may be on a new lease before the old one expires.
+func (t *transition) giveUpLease(i int, revoked bool) bool {
+	n := &t.state.nodes[i]
+	if n.run == 0 || !n.keyLeft || !t.cfg.holds(leaseGivenUp) {
+		return false
+	}
+	n.keyLeft = false
+	if revoked {
+		n.alive = false
+		t.say("%s gives up its lease: key and presence end", t.name(i))
+		return true
+	}
+	if !n.alive {
+		return false
+	}
+	t.state.deadKey = true
+	t.say("%s moves its presence to a new lease", t.name(i))
+	return true
+}
+
+// abandonKey notes that a sidecar that had left its key ended. The key expires with its lease.
+func (t *transition) abandonKey(i int) {
+	if n := &t.state.nodes[i]; n.keyLeft {
+		n.keyLeft, t.state.deadKey = false, true
+	}
+}
