@@ -29,7 +29,7 @@ import (
 const (
 	// idleCalls is how many requests an idle sidecar may send to etcd in a minute, at the
 	// default --lease-ttl.
-	idleCalls = 36
+	idleCalls = 24
 	// idleRequests is how many it may send to the API: it asks for the version.
 	idleRequests = 1
 )
@@ -99,9 +99,9 @@ func (b *bench) watchIdle(ctx context.Context, nodes trio, requests *requestCoun
 	for path, n := range requests.paths() {
 		progress("idle: %d API requests to %s", n, path)
 	}
-	// A request that is sent at intervals can happen one more time in the window: two leases are
+	// A request that is sent at intervals can happen one more time in the window: its lease is
 	// kept alive, and the watches are checked.
-	most, once := float64(idleCalls*len(nodes)), float64(3*len(nodes))
+	most, once := float64(idleCalls*len(nodes)), float64(2*len(nodes))
 	b.report.fact(what+"etcd requests a minute", fmt.Sprintf("%.0f", float64(called)/minutes),
 		fmt.Sprintf("<= %.0f", most), float64(called) <= most*minutes+once)
 	b.report.fact(what+"CPU seconds a minute", fmt.Sprintf("%.2f", (after.cpu-before.cpu)/minutes), "", true)
