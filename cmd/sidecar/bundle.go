@@ -9,28 +9,20 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/rollout"
 	"github.com/lockstep-dev/lockstep/internal/semver"
+	"github.com/lockstep-dev/lockstep/internal/strict"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
 func (p program) bundleCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parentOf(&cobra.Command{
 		Use:   "bundle",
 		Short: "Validate a bundle, compare it with a cluster, and print its rights",
 		Long: `Validate a bundle, compare it with a cluster, and print its digest and the rights that
 it needs. Only replace writes something. DIR is a directory, or builtin for the built-in
 bundle. A directory of that name is ./builtin.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cmd.Help()
-			}
-			return unknownCommand(cmd, args[0])
-		},
-	}
-	cmd.AddCommand(p.bundleValidateCommand(), p.bundleDigestCommand(), p.bundleDiffCommand())
-	cmd.AddCommand(p.bundleReplaceCommand(), p.bundleRightsCommand())
-	return cmd
+	}, p.bundleValidateCommand(), p.bundleDigestCommand(), p.bundleDiffCommand(),
+		p.bundleReplaceCommand(), p.bundleRightsCommand())
 }
 
 func (p program) bundleValidateCommand() *cobra.Command {
@@ -56,7 +48,7 @@ Exit code 1: the bundle is invalid, or it cannot be rolled out.`,
 			case output.value == "json":
 				return p.validatedJSON(b, origins, err)
 			case err != nil:
-				return p.bundleProblems(args[0], err)
+				return p.problemsIn("bundle", args[0], err)
 			}
 			return p.validated(b, origins)
 		},
@@ -121,17 +113,17 @@ func (p program) validated(b *bundle.Bundle, from []origin) error {
 	return nil
 }
 
-// bundleProblems prints one line for each problem, as compilers do, so that editors
+// problemsIn prints one line for each problem of what is in a directory, as compilers do, so that editors
 // and pipelines find the place.
-func (p program) bundleProblems(dir string, err error) error {
-	load, ok := errors.AsType[*bundle.LoadError](err)
+func (p program) problemsIn(what, dir string, err error) error {
+	load, ok := errors.AsType[*strict.LoadError](err)
 	if !ok {
 		return err
 	}
 	for _, problem := range load.Problems {
 		fmt.Fprintln(p.stdout, clean(problem.Error()))
 	}
-	return fmt.Errorf("bundle %q: %s", dir, count(len(load.Problems), "problem"))
+	return fmt.Errorf("%s %q: %s", what, dir, count(len(load.Problems), "problem"))
 }
 
 func (p program) bundleDigestCommand() *cobra.Command {

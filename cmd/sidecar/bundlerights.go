@@ -66,7 +66,7 @@ func (p program) printRights(ctx context.Context, dir string, f rightsFlags) err
 	}
 	b, err := bundle.Open(dir)
 	if err != nil {
-		return p.bundleProblems(dir, err)
+		return p.problemsIn("bundle", dir, err)
 	}
 	var resolve rights.Resolve
 	if f.kubeconfig != "" {

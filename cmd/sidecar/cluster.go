@@ -21,26 +21,27 @@ import (
 )
 
 func (p program) clusterCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parentOf(&cobra.Command{
 		Use:   "cluster",
 		Short: "Show and change the members of an etcd that the sidecars run themselves",
 		Long: `Show and change the members of an etcd that the sidecars run themselves
 (--etcd=embedded). Run these commands on a node that is a member: they use its data
 directory. With --etcd-servers and the other flags of etcd they work anywhere.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: helpOrUnknown,
-	}
-	cmd.AddCommand(p.clusterMembersCommand(), p.clusterRemoveCommand(), p.clusterTokenCommand(),
+	}, p.clusterMembersCommand(), p.clusterRemoveCommand(), p.clusterTokenCommand(),
 		p.clusterSnapshotCommand(), p.clusterRestoreCommand(), p.clusterDefragCommand(), p.clusterRotateCommand())
-	return cmd
 }
 
-// helpOrUnknown is for commands that consist of subcommands.
-func helpOrUnknown(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return cmd.Help()
+// parentOf completes a command that consists of others.
+func parentOf(cmd *cobra.Command, of ...*cobra.Command) *cobra.Command {
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return unknownCommand(cmd, args[0])
 	}
-	return unknownCommand(cmd, args[0])
+	cmd.AddCommand(of...)
+	return cmd
 }
 
 // memberReport is a member in the output of `cluster members`. Every field is always

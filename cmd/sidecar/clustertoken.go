@@ -18,14 +18,10 @@ import (
 )
 
 func (p program) clusterTokenCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parentOf(&cobra.Command{
 		Use:   "token",
 		Short: "Create, list and revoke the tokens with which other nodes join",
-		Args:  cobra.ArbitraryArgs,
-		RunE:  helpOrUnknown,
-	}
-	cmd.AddCommand(p.tokenCreateCommand(), p.tokenListCommand(), p.tokenRevokeCommand())
-	return cmd
+	}, p.tokenCreateCommand(), p.tokenListCommand(), p.tokenRevokeCommand())
 }
 
 // tokenReport is the output of `token create`.

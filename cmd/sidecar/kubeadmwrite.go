@@ -34,7 +34,7 @@ func (p program) writeKubeadm(ctx context.Context, f kubeadmFlags) error {
 		settings.Bundle = bundle.BuiltinName
 	default:
 		if release, err = bundle.Load(f.bundle); err != nil {
-			return p.bundleProblems(f.bundle, err)
+			return p.problemsIn("bundle", f.bundle, err)
 		}
 		settings.Bundle = path.Join(kubeadm.DefaultDir, kubeadm.BundlesDir, release.Version.String())
 	}

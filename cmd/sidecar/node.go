@@ -22,21 +22,12 @@ import (
 )
 
 func (p program) nodeCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parentOf(&cobra.Command{
 		Use:   "node",
 		Short: "List, remove and change node records in etcd",
 		Long: `List, remove and change node records in etcd. These commands connect to etcd
 directly: no sidecar has to run, unless the sidecars run etcd themselves.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cmd.Help()
-			}
-			return unknownCommand(cmd, args[0])
-		},
-	}
-	cmd.AddCommand(p.nodeListCommand(), p.nodeRemoveCommand(), p.nodeSetRolesCommand())
-	return cmd
+	}, p.nodeListCommand(), p.nodeRemoveCommand(), p.nodeSetRolesCommand())
 }
 
 func (p program) nodeListCommand() *cobra.Command {

@@ -20,7 +20,7 @@ import (
 )
 
 func (p program) overrideCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parentOf(&cobra.Command{
 		Use:   "override",
 		Short: "Let this node serve in spite of its closed gate, for a limited time",
 		Long: `Let this node serve in spite of its closed gate, for a limited time. This is for
@@ -29,16 +29,7 @@ whose release does not fit the objects.
 
 These commands write and delete a file on this machine, --override-file of the sidecar.
 So they work while etcd does not answer.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cmd.Help()
-			}
-			return unknownCommand(cmd, args[0])
-		},
-	}
-	cmd.AddCommand(p.overrideBeginCommand(), p.overrideEndCommand())
-	return cmd
+	}, p.overrideBeginCommand(), p.overrideEndCommand())
 }
 
 // overrideFlags are the flags of override begin.

@@ -14,7 +14,7 @@ import (
 )
 
 func (p program) rollbackCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parentOf(&cobra.Command{
 		Use:   "rollback",
 		Short: "Bring the objects of an older release back while the other nodes serve",
 		Long: `Bring the objects of an older release back while the other nodes serve. While a rollback
@@ -25,16 +25,7 @@ sidecar plan --rollback --bundle DIR shows it node by node before.`,
 		Example: `  sidecar rollback begin --to 1.0.0
   sidecar rollback status
   sidecar rollback end`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cmd.Help()
-			}
-			return unknownCommand(cmd, args[0])
-		},
-	}
-	cmd.AddCommand(p.rollbackBeginCommand(), p.rollbackEndCommand(), p.rollbackStatusCommand())
-	return cmd
+	}, p.rollbackBeginCommand(), p.rollbackEndCommand(), p.rollbackStatusCommand())
 }
 
 // rollbackFlags are the flags of rollback begin.

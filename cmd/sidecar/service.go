@@ -7,20 +7,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep/internal/role/service"
-	"github.com/lockstep-dev/lockstep/internal/strict"
 )
 
 func (p program) serviceCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parentOf(&cobra.Command{
 		Use:   "service",
 		Short: "Validate a directory of services",
 		Long: `Validate a directory of services: what a node runs for its roles, one file for each
 service. These commands start nothing.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: helpOrUnknown,
-	}
-	cmd.AddCommand(p.serviceValidateCommand())
-	return cmd
+	}, p.serviceValidateCommand())
 }
 
 func (p program) serviceValidateCommand() *cobra.Command {
@@ -55,7 +50,7 @@ Exit code 1: a service is invalid.`,
 				return err
 			}
 			if err != nil {
-				return p.serviceProblems(args[0], err)
+				return p.problemsIn("services", args[0], err)
 			}
 			for _, s := range services {
 				more := ""
@@ -78,16 +73,4 @@ func oneServiceDir(cmd *cobra.Command, args []string) error {
 		return usagef("expected one DIR, the directory of the services; see %s --help", cmd.CommandPath())
 	}
 	return nil
-}
-
-// serviceProblems prints one line for each problem, as compilers do.
-func (p program) serviceProblems(dir string, err error) error {
-	load, ok := errors.AsType[*strict.LoadError](err)
-	if !ok {
-		return err
-	}
-	for _, problem := range load.Problems {
-		fmt.Fprintln(p.stdout, clean(problem.Error()))
-	}
-	return fmt.Errorf("services %q: %s", dir, count(len(load.Problems), "problem"))
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func (p program) storeCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parentOf(&cobra.Command{
 		Use:   "store",
 		Short: "Show, adopt and delete a store: the keys in etcd",
 		Long: `Show, adopt and delete a store: the keys below --etcd-prefix in this etcd, which have
@@ -24,16 +24,7 @@ lockstep in kube-system. A leader of another store does not change them.
 
 These commands connect to etcd directly: no sidecar has to run, unless the sidecars run
 etcd themselves.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cmd.Help()
-			}
-			return unknownCommand(cmd, args[0])
-		},
-	}
-	cmd.AddCommand(p.storeShowCommand(), p.storeAdoptCommand(), p.storeDeleteCommand())
-	return cmd
+	}, p.storeShowCommand(), p.storeAdoptCommand(), p.storeDeleteCommand())
 }
 
 // storeReport is the output of `store show`. Every field is always present.

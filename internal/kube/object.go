@@ -122,15 +122,19 @@ func (c *Client) Update(ctx context.Context, r Resource, obj *Object) (*Object, 
 // SetManagedFields replaces the managedFields of live and nothing else. It fails
 // with a conflict if live changed since it was read.
 func (c *Client) SetManagedFields(ctx context.Context, r Resource, live *Object, entries []metav1.ManagedFieldsEntry) (*Object, error) {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(), "managedFields": entries,
-	}})
+	return c.patchMetadata(ctx, r, live, FieldManager, map[string]any{"managedFields": entries})
+}
+
+// patchMetadata changes fields of metadata, if live did not change since it was read.
+func (c *Client) patchMetadata(ctx context.Context, r Resource, live *Object, manager string, fields map[string]any) (*Object, error) {
+	fields["uid"], fields["resourceVersion"] = live.GetUID(), live.GetResourceVersion()
+	body, err := json.Marshal(map[string]any{"metadata": fields})
 	if err != nil {
 		return nil, err
 	}
 	return c.object(ctx, Request{
 		Verb: http.MethodPatch, Path: r.Path(live.GetNamespace(), live.GetName()), ContentType: "application/merge-patch+json", Body: body,
-		Query: url.Values{"fieldManager": {FieldManager}},
+		Query: url.Values{"fieldManager": {manager}},
 	})
 }
 
@@ -145,16 +149,7 @@ func (c *Client) RemoveAnnotations(ctx context.Context, r Resource, live *Object
 	for _, name := range names {
 		annotations[name] = nil
 	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(), "annotations": annotations,
-	}})
-	if err != nil {
-		return nil, err
-	}
-	return c.object(ctx, Request{
-		Verb: http.MethodPatch, Path: r.Path(live.GetNamespace(), live.GetName()), ContentType: "application/merge-patch+json", Body: body,
-		Query: url.Values{"fieldManager": {RepairManager}},
-	})
+	return c.patchMetadata(ctx, r, live, RepairManager, map[string]any{"annotations": annotations})
 }
 
 // Delete deletes live, if it did not change since it was read. The server deletes its

@@ -146,18 +146,7 @@ func (d *Disk) StartedFor() string {
 
 // SetStartedFor records that services are about to start for a release.
 func (d *Disk) SetStartedFor(release string) error {
-	if d == nil {
-		return nil
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now := d.now
-	now.Release = release
-	if err := d.write(now); err != nil {
-		return err
-	}
-	d.now = now
-	return nil
+	return d.change(func(c *content) { c.Release = release })
 }
 
 // Started returns the units and pods that may run because this sidecar or an earlier one was about
@@ -173,18 +162,23 @@ func (d *Disk) Started() []service.Started {
 
 // SetStarted records which units and pods may run. Call it before the first of them starts.
 func (d *Disk) SetStarted(started []service.Started) error {
+	return d.change(func(c *content) { c.Started = started })
+}
+
+// change writes a change, and keeps it if that works.
+func (d *Disk) change(set func(*content)) error {
 	if d == nil {
 		return nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.now
-	now.Started = started
-	if err := d.write(now); err != nil {
-		return err
+	set(&now)
+	err := d.write(now)
+	if err == nil {
+		d.now = now
 	}
-	d.now = now
-	return nil
+	return err
 }
 
 // write needs the lock.
