@@ -73,7 +73,7 @@ func (s turnSnapshot) unchanged() []clientv3.Cmp {
 // has one already, which may be another one. It also returns the fleet that it read. out is how long
 // the node has not served; 0: that is not known.
 func TakeTurn(
-	ctx context.Context, client *etcd.Client, want protocol.Turn, voters []protocol.TurnVoter, out time.Duration,
+	ctx context.Context, client *etcd.Client, want protocol.Turn, voters []protocol.Voter, out time.Duration,
 ) (protocol.TurnAnswer, protocol.Fleet, error) {
 	pauses := registerPauses()
 	want.Work = protocol.TurnWorkUnderWay
@@ -91,7 +91,7 @@ func TakeTurn(
 }
 
 func tryTakeTurn(
-	ctx context.Context, client *etcd.Client, want protocol.Turn, voters []protocol.TurnVoter, out time.Duration,
+	ctx context.Context, client *etcd.Client, want protocol.Turn, voters []protocol.Voter, out time.Duration,
 ) (protocol.TurnAnswer, protocol.Fleet, error) {
 	s, err := readTurns(ctx, client)
 	if err != nil {
@@ -123,7 +123,7 @@ const turnLease = 10 * time.Second
 // TurnWait is a node that waits for its turn.
 type TurnWait struct {
 	Want   protocol.Turn // its Since is the request's; the turn gets the time it is taken
-	Voters func() []protocol.TurnVoter
+	Voters func() []protocol.Voter
 	// Out returns how long the node has not served; nil: that is not known.
 	Out func() time.Duration
 	// Told gets each answer, while it waits, with the turns at that moment.

@@ -21,7 +21,7 @@ func turnOf(id protocol.NodeID) protocol.Turn {
 	}
 }
 
-func noVoters() []protocol.TurnVoter { return nil }
+func noVoters() []protocol.Voter { return nil }
 
 func awaitTurn(ctx context.Context, client *etcd.Client, id protocol.NodeID, told func(protocol.TurnAnswer, protocol.Turns)) (protocol.TurnAnswer, error) {
 	if told == nil {

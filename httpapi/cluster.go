@@ -13,7 +13,7 @@ type Cluster struct {
 	// MemberProblem is why the member of this node cannot be used now; empty: it can.
 	MemberProblem string
 	// Voters are the members that vote.
-	Voters []protocol.NodeVoter
+	Voters []protocol.Voter
 }
 
 // memberCheck shows the member of this node in /readyz. It never fails: this node

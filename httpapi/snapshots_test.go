@@ -140,7 +140,7 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 			Rotation: report.Rotation{Phase: "Trusting", Since: report.At(epochTime), Turn: "cp-1", WaitsFor: []string{"cp-1", "cp-2"}, Problem: "no answer"},
 		},
 		MemberProblem: "no space left on device",
-		Voters: []protocol.NodeVoter{
+		Voters: []protocol.Voter{
 			{Name: "cp-1", Address: "10.0.0.1", Trouble: "if the node is off for good, type on another node: sidecar cluster remove cp-1"},
 		},
 	}

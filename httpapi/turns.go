@@ -8,7 +8,7 @@ import (
 )
 
 // NewTurns renders the turns of a fleet.
-func NewTurns(f protocol.Fleet, voters []protocol.TurnVoter, overdue func(protocol.Turn) bool) report.Turns {
+func NewTurns(f protocol.Fleet, voters []protocol.Voter, overdue func(protocol.Turn) bool) report.Turns {
 	out := report.Turns{Limit: max(f.Turns.Limit, 1), Held: []report.Turn{}, Waiting: []report.Waiting{}}
 	for _, t := range f.Turns.Held {
 		out.Held = append(out.Held, report.Turn{
@@ -29,7 +29,7 @@ func NewTurns(f protocol.Fleet, voters []protocol.TurnVoter, overdue func(protoc
 
 // turnsReport finds overdue turns in the warnings: a report is rendered without a clock.
 func (s Snapshot) turnsReport() report.Turns {
-	out := NewTurns(s.Fleet, protocol.TurnVoters(s.Cluster.Voters), func(t protocol.Turn) bool {
+	out := NewTurns(s.Fleet, s.Cluster.Voters, func(t protocol.Turn) bool {
 		return slices.ContainsFunc(s.Warnings, func(w protocol.Warning) bool {
 			return w.Reason == protocol.TurnOverdue && w.Subject == string(t.Node)
 		})

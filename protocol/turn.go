@@ -13,7 +13,7 @@ type TurnFacts struct {
 	Fleet   Fleet
 	Held    []NodeID      // the nodes that hold a turn
 	Waiting []TurnRequest // in any order
-	Voters  []TurnVoter   // empty: the sidecars run no etcd
+	Voters  []Voter       // empty: the sidecars run no etcd
 	// Out is how long the node that asks has not served, as its own sidecar has seen; 0: it serves,
 	// or that is not known.
 	Out time.Duration
@@ -161,10 +161,10 @@ func (f TurnFacts) withoutMajority(id NodeID) string {
 	stay, own := 0, false
 	for _, v := range f.Voters {
 		switch {
-		case !v.Answers:
-		case v.Node == id:
+		case !v.Healthy:
+		case NodeID(v.Name) == id:
 			own = true
-		case !slices.Contains(f.Held, v.Node):
+		case !slices.Contains(f.Held, NodeID(v.Name)):
 			stay++
 		}
 	}

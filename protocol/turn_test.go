@@ -19,9 +19,9 @@ func TestJudgeTurn(t *testing.T) {
 	ownDown := controller("a", "1.0.0").ready()
 	ownDown.Presence.APIServerDown = true
 	both := controller("b", "1.0.0").cordoned().overridden()
-	voters := func(answers ...bool) (v []TurnVoter) {
+	voters := func(answers ...bool) (v []Voter) {
 		for i, yes := range answers {
-			v = append(v, TurnVoter{NodeID("abc"[i : i+1]), yes})
+			v = append(v, Voter{Name: "abc"[i : i+1], Healthy: yes})
 		}
 		return v
 	}

@@ -195,19 +195,10 @@ func (t Turn) Interrupted(bootID string, since time.Time) string {
 
 // TurnFacts returns the input of decisions about the fleet's turns. voters are the voters of the
 // etcd that the sidecars run.
-func (f Fleet) TurnFacts(voters []TurnVoter) TurnFacts {
+func (f Fleet) TurnFacts(voters []Voter) TurnFacts {
 	out := TurnFacts{Limit: f.Turns.Limit, Fleet: f, Waiting: f.Turns.Waiting, Voters: voters}
 	for _, t := range f.Turns.Held {
 		out.Held = append(out.Held, t.Node)
-	}
-	return out
-}
-
-// TurnVoters converts voters for TurnFacts.
-func TurnVoters(voters []NodeVoter) []TurnVoter {
-	var out []TurnVoter
-	for _, v := range voters {
-		out = append(out, TurnVoter{Node: NodeID(v.Name), Answers: v.Healthy})
 	}
 	return out
 }
@@ -223,12 +214,6 @@ type TurnRequest struct {
 
 	Since       time.Time // by the clock of who asked
 	Message, By string    // as in a Turn
-}
-
-// TurnVoter is a voter of the etcd that the sidecars run.
-type TurnVoter struct {
-	Node    NodeID
-	Answers bool
 }
 
 // turnObstacles returns the turns that keep the next upgrade from starting: it would stop another

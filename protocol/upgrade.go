@@ -19,8 +19,8 @@ type UpgradeFacts struct {
 	Full        bool // the database of etcd is full
 	Status      StatusView
 	Fleet       Fleet
-	Voters      []NodeVoter // of the etcd that the sidecars run; none: etcd runs elsewhere
-	Overdue     []Warning   // of which TurnOverdue counts: these turns are over their limit
+	Voters      []Voter   // of the etcd that the sidecars run; none: etcd runs elsewhere
+	Overdue     []Warning // of which TurnOverdue counts: these turns are over their limit
 }
 
 // UpgradeAnswer says whether the next upgrade may start.

@@ -279,11 +279,11 @@ func TestUpgradeObstacles_deadVoter(t *testing.T) {
 	done := presentStatus(doneStatus("1.0.0"))
 	const both = "it is not alive; start it again, or if it has stopped for good: sidecar cluster remove c; then: sidecar node remove c --confirm-stopped"
 	for _, tt := range []struct {
-		voters []NodeVoter
+		voters []Voter
 		want   string
 	}{
-		{[]NodeVoter{{Name: "a", Healthy: true}, {Name: "c"}}, both},
-		{[]NodeVoter{{Name: "a", Healthy: true}}, strings.Replace(both, "sidecar cluster remove c; then: ", "", 1)},
+		{[]Voter{{Name: "a", Healthy: true}, {Name: "c"}}, both},
+		{[]Voter{{Name: "a", Healthy: true}}, strings.Replace(both, "sidecar cluster remove c; then: ", "", 1)},
 		{nil, strings.Replace(both, "sidecar cluster remove c; then: ", "", 1)},
 	} {
 		answer := JudgeUpgrade(UpgradeFacts{Status: done, Fleet: f, Voters: tt.voters})

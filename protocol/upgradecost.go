@@ -14,7 +14,7 @@ import (
 // if fewer than a majority would answer while it stops another one
 // (docs/protocol.md#upgrade-ready). One or two voters that are healthy hold nothing: the notes
 // name the cost of an upgrade then.
-func VoterObstacles(voters []NodeVoter) []UpgradeObstacle {
+func VoterObstacles(voters []Voter) []UpgradeObstacle {
 	var out []UpgradeObstacle
 	for _, v := range voters {
 		if !v.Healthy {
@@ -29,7 +29,7 @@ func VoterObstacles(voters []NodeVoter) []UpgradeObstacle {
 }
 
 // upgradeNotes returns a sentence for each cost.
-func upgradeNotes(f Fleet, voters []NodeVoter) []string {
+func upgradeNotes(f Fleet, voters []Voter) []string {
 	var out []string
 	if n := len(voters); n > 0 && n-1 < Majority(n) {
 		what := "add a third voter"
@@ -52,7 +52,7 @@ func upgradeNotes(f Fleet, voters []NodeVoter) []string {
 
 // moreVoters is the command that leads to one more voter: a node of the fleet that is none
 // becomes one, or a new node joins.
-func moreVoters(f Fleet, voters []NodeVoter) string {
+func moreVoters(f Fleet, voters []Voter) string {
 	votes := map[NodeID]bool{}
 	for _, v := range voters {
 		votes[NodeID(v.Name)] = true

@@ -22,9 +22,9 @@ func TestVoterObstacles(t *testing.T) {
 		{"hhhhd", ""}, // three answer while one is upgraded
 		{"dhhhd", "04"},
 	} {
-		var voters []NodeVoter
+		var voters []Voter
 		for i, v := range tt.voters {
-			voters = append(voters, NodeVoter{Name: strconv.Itoa(i), Address: "10.0.0.1", Healthy: v == 'h', Trouble: "trouble of " + strconv.Itoa(i) + withoutSpare})
+			voters = append(voters, Voter{Name: strconv.Itoa(i), Address: "10.0.0.1", Healthy: v == 'h', Trouble: "trouble of " + strconv.Itoa(i) + withoutSpare})
 		}
 		got := ""
 		for _, o := range VoterObstacles(voters) {
@@ -58,9 +58,9 @@ func TestUpgradeNotes(t *testing.T) {
 		{"a dead node is not missing for good", []*Record{a, c.dead()}, "", ""},
 		{"four voters", []*Record{a, b, c}, "abcd", ""},
 	} {
-		var voters []NodeVoter
+		var voters []Voter
 		for _, v := range tc.voters {
-			voters = append(voters, NodeVoter{Name: string(v), Healthy: true})
+			voters = append(voters, Voter{Name: string(v), Healthy: true})
 		}
 		got := JudgeUpgrade(UpgradeFacts{Status: presentStatus(Status{State: Done, Version: ver("1.1.0")}), Fleet: Fleet{Records: tc.records}, Voters: voters})
 		if text := strings.Join(got.Notes, "|"); text != tc.want {

@@ -11,12 +11,13 @@ import (
 // This file describes the problems of voters of the etcd that the sidecars run, and their
 // remedies (docs/protocol.md#voters).
 
-// NodeVoter is a voter of the etcd that the sidecars run.
-type NodeVoter struct {
+// Voter is a voter of the etcd that the sidecars run.
+type Voter struct {
 	Name    string // the node ID, or the ID of the member if that is not known
 	Address string
 	Healthy bool   // it answers, and knows a leader
 	Waits   bool   // it answers, and knows no leader: it serves again when a majority does
+	Leaving bool   // its removal was decided before, and may not be carried out yet
 	Trouble string // the problem and its remedy, if it is not healthy (VoterTrouble)
 }
 
@@ -69,7 +70,7 @@ func VoterTrouble(f VoterFacts) string {
 
 // NoMajority says that too few voters serve; empty: enough do. People need not start
 // voters that only wait for a leader.
-func NoMajority(voters []NodeVoter) string {
+func NoMajority(voters []Voter) string {
 	var down []string
 	waiting := 0
 	for _, v := range voters {
@@ -93,14 +94,14 @@ func NoMajority(voters []NodeVoter) string {
 }
 
 // WithVoters returns a copy of a fleet whose records show which nodes vote.
-func WithVoters(f Fleet, voters []NodeVoter) Fleet {
+func WithVoters(f Fleet, voters []Voter) Fleet {
 	if len(voters) == 0 {
 		return f
 	}
 	marked := make([]*Record, 0, len(f.Records))
 	for _, r := range f.Records {
 		one := *r
-		one.Votes = slices.ContainsFunc(voters, func(v NodeVoter) bool { return v.Name == string(r.ID) })
+		one.Votes = slices.ContainsFunc(voters, func(v Voter) bool { return v.Name == string(r.ID) })
 		marked = append(marked, &one)
 	}
 	f.Records = marked

@@ -59,9 +59,9 @@ func TestNoMajority(t *testing.T) {
 		"hhw": "",
 		"ddh": "2 of 3 voters of etcd do not serve, so there is no majority and etcd accepts no writes: 0 (10.0.0.1), 1 (10.0.0.1); start these nodes; if they are lost for good: docs/clusters.md#restore",
 	} {
-		var all []NodeVoter
+		var all []Voter
 		for i, v := range voters {
-			all = append(all, NodeVoter{Name: string(rune('0' + i)), Address: "10.0.0.1", Healthy: v == 'h', Waits: v == 'w'})
+			all = append(all, Voter{Name: string(rune('0' + i)), Address: "10.0.0.1", Healthy: v == 'h', Waits: v == 'w'})
 		}
 		if got := NoMajority(all); got != want {
 			t.Errorf("%s: got %q, want %q", voters, got, want)

@@ -99,7 +99,7 @@ func (p program) plan(ctx context.Context, client etcdClient, opts planOptions) 
 }
 
 // readVoters returns the voters of the etcd that the sidecars run; none: etcd runs elsewhere.
-func readVoters(ctx context.Context, client etcdClient) ([]protocol.NodeVoter, error) {
+func readVoters(ctx context.Context, client etcdClient) ([]protocol.Voter, error) {
 	_, err := quorum.ReadCluster(ctx, client.Client)
 	if errors.Is(err, quorum.ErrNoCluster) {
 		return nil, nil
@@ -111,10 +111,10 @@ func readVoters(ctx context.Context, client etcdClient) ([]protocol.NodeVoter, e
 	if err != nil {
 		return nil, err
 	}
-	var out []protocol.NodeVoter
+	var out []protocol.Voter
 	for _, m := range members {
 		if !m.Learner {
-			out = append(out, protocol.NodeVoter{
+			out = append(out, protocol.Voter{
 				Name: cmp.Or(string(m.Node), strconv.FormatUint(m.ID, 16)), Address: m.Address, Healthy: m.Healthy,
 			})
 		}

@@ -73,7 +73,7 @@ func bothAnswers(t *testing.T, r report.Status) (report.Status, planReport) {
 	in := rollout.Input{Fleet: fleet, Status: view, Bundle: next, Full: full}
 	for _, m := range r.Cluster.Members {
 		if !m.Learner {
-			in.Voters = append(in.Voters, protocol.NodeVoter{Name: m.Node, Address: m.Address, Healthy: m.Healthy})
+			in.Voters = append(in.Voters, protocol.Voter{Name: m.Node, Address: m.Address, Healthy: m.Healthy})
 		}
 	}
 	seen := httpapi.Snapshot{Fleet: fleet, Status: view, Etcd: httpapi.Etcd{Etcd: report.Etcd{Connected: true}, Full: full}, Cluster: httpapi.Cluster{Voters: in.Voters}}

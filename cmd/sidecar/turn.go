@@ -234,7 +234,7 @@ Exit codes: 0 it is printed, 1 etcd does not answer, 2 wrong usage.`,
 			return err
 		}
 		now := p.now()
-		r := httpapi.NewTurns(f, protocol.TurnVoters(voters), func(t protocol.Turn) bool { return t.Overdue(now) })
+		r := httpapi.NewTurns(f, voters, func(t protocol.Turn) bool { return t.Overdue(now) })
 		for i := range r.Held {
 			r.Held[i].Remedy = httpapi.Pasteable(r.Held[i].Remedy, client.flags)
 		}

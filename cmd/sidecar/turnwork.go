@@ -81,14 +81,14 @@ func (w *turnWork) node(ctx context.Context) (protocol.NodeID, error) {
 }
 
 // voters are the voters that the sidecar reports now.
-func (w *turnWork) voters(ctx context.Context) []protocol.TurnVoter {
+func (w *turnWork) voters(ctx context.Context) []protocol.Voter {
 	if a, err := w.server.status(ctx); err == nil {
 		w.shown = a.report
 	}
-	var out []protocol.TurnVoter
+	var out []protocol.Voter
 	for _, m := range w.shown.Cluster.Members {
 		if !m.Learner {
-			out = append(out, protocol.TurnVoter{Node: protocol.NodeID(cmp.Or(m.Node, m.ID)), Answers: m.Healthy})
+			out = append(out, protocol.Voter{Name: cmp.Or(m.Node, m.ID), Healthy: m.Healthy})
 		}
 	}
 	return out
@@ -106,7 +106,7 @@ func (w *turnWork) out() time.Duration {
 
 // votes reports whether the node's member of etcd answers, or the node runs none.
 func (w *turnWork) votes(ctx context.Context) bool {
-	return !slices.ContainsFunc(w.voters(ctx), func(v protocol.TurnVoter) bool { return v.Node == w.want.Node && !v.Answers })
+	return !slices.ContainsFunc(w.voters(ctx), func(v protocol.Voter) bool { return v.Name == string(w.want.Node) && !v.Healthy })
 }
 
 // errNoTurnInTime is the end of a wait for a turn.
@@ -172,7 +172,7 @@ func (w *turnWork) awaitNode(ctx context.Context) (protocol.NodeID, error) {
 func (w *turnWork) await(ctx context.Context) (resumed bool, err error) {
 	for {
 		verdict, err := fleet.AwaitTurn(ctx, w.client.Client, fleet.TurnWait{
-			Want: w.want, Voters: func() []protocol.TurnVoter { return w.voters(ctx) }, Out: w.out,
+			Want: w.want, Voters: func() []protocol.Voter { return w.voters(ctx) }, Out: w.out,
 			Told: func(a protocol.TurnAnswer, turns protocol.Turns) { w.causes.print(w.cause(a, turns)) },
 		})
 		switch {

@@ -128,12 +128,12 @@ func byNode(members []Observed) []Observed {
 
 // Voters returns the voters of a cluster that the sidecars run, and whether they answer. The channel is closed when
 // they change.
-func (m *Manager) Voters() ([]protocol.TurnVoter, <-chan struct{}) {
+func (m *Manager) Voters() ([]protocol.Voter, <-chan struct{}) {
 	members, changed := m.observed.Load()
-	var out []protocol.TurnVoter
+	var out []protocol.Voter
 	for _, o := range members {
 		if !o.Learner {
-			out = append(out, protocol.TurnVoter{Node: protocol.NodeID(o.Node), Answers: o.Healthy})
+			out = append(out, protocol.Voter{Name: o.Node, Healthy: o.Healthy})
 		}
 	}
 	return out, changed

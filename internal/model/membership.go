@@ -200,13 +200,13 @@ func (s *memberState) mayRemove(cfg *MembersConfig, i int) bool {
 	if !s.nodes[i].votes() {
 		return true
 	}
-	var others []membership.Voter
+	var others []protocol.Voter
 	for k := range s.nodes {
 		n := &s.nodes[k]
 		if k == i || !n.votes() {
 			continue
 		}
-		others = append(others, membership.Voter{
+		others = append(others, protocol.Voter{
 			Healthy: n.healthy() || cfg.Off&healthCounted != 0,
 			Leaving: (n.decided || !n.role) && cfg.Off&leavingCounted == 0,
 		})

@@ -96,10 +96,10 @@ func (s *memberState) restore(cfg *MembersConfig, at int) {
 
 // mayUpgrade asks whether a voter may be stopped.
 func (s *memberState) mayUpgrade(cfg *MembersConfig) bool {
-	var voters []protocol.NodeVoter
+	var voters []protocol.Voter
 	for i := range s.nodes {
 		if n := &s.nodes[i]; n.votes() {
-			voters = append(voters, protocol.NodeVoter{Name: string(memberNames[n.name]), Healthy: n.healthy()})
+			voters = append(voters, protocol.Voter{Name: string(memberNames[n.name]), Healthy: n.healthy()})
 		}
 	}
 	return cfg.Off&obstaclesAsked != 0 || len(protocol.VoterObstacles(voters)) == 0

@@ -153,7 +153,7 @@ func (s *turnsState) facts(cfg *TurnsConfig, reader int, patient bool) protocol.
 			f.Waiting = append(f.Waiting, protocol.TurnRequest{Node: turningID(i), Created: int64(n.place)})
 		}
 		if cfg.Members {
-			f.Voters = append(f.Voters, protocol.TurnVoter{Node: turningID(i), Answers: n.member && n.up || cfg.Off&majorityLeft != 0})
+			f.Voters = append(f.Voters, protocol.Voter{Name: string(turningID(i)), Healthy: n.member && n.up || cfg.Off&majorityLeft != 0})
 		}
 	}
 	if cfg.Off&deadKeeps != 0 {

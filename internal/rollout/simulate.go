@@ -22,8 +22,8 @@ type Input struct {
 	Rollback bool
 
 	// The other facts of protocol.JudgeUpgrade.
-	Voters []protocol.NodeVoter // of the etcd that the sidecars run
-	Full   bool                 // the database of etcd is full
+	Voters []protocol.Voter // of the etcd that the sidecars run
+	Full   bool             // the database of etcd is full
 }
 
 // upgrade is the answer that /status gives.

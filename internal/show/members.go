@@ -147,11 +147,11 @@ func (f memberFacts) interrupted(now time.Time) []protocol.Warning {
 }
 
 // nodeVoters returns the voters, with the problem of each by the member's ID.
-func nodeVoters(members []cluster.Observed, troubles map[string]string) []protocol.NodeVoter {
-	var out []protocol.NodeVoter
+func nodeVoters(members []cluster.Observed, troubles map[string]string) []protocol.Voter {
+	var out []protocol.Voter
 	for _, m := range members {
 		if !m.Learner {
-			out = append(out, protocol.NodeVoter{
+			out = append(out, protocol.Voter{
 				Name: cmp.Or(m.Node, m.ID), Address: m.Address, Healthy: m.Healthy, Waits: m.NoLeader(), Trouble: troubles[m.ID],
 			})
 		}

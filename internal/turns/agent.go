@@ -35,7 +35,7 @@ func (n *Node) PreReboot(ctx context.Context, agent string) error {
 	defer cancel()
 	answer, err := fleet.AwaitTurn(limited, n.cfg.Client, fleet.TurnWait{
 		Want: want, Followed: n.cfg.Fleet,
-		Voters:  func() []protocol.TurnVoter { voters, _ := n.cfg.Voters(); return voters },
+		Voters:  func() []protocol.Voter { voters, _ := n.cfg.Voters(); return voters },
 		Changed: func() <-chan struct{} { _, changed := n.cfg.Voters(); return changed },
 		Told:    func(a protocol.TurnAnswer, _ protocol.Turns) { why = a.Message },
 	})

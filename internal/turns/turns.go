@@ -26,7 +26,7 @@ type Config struct {
 	Fleet  *event.Value[protocol.Fleet]
 	// Voters returns the voters of the etcd that the sidecars run. The channel is closed when they
 	// change.
-	Voters func() ([]protocol.TurnVoter, <-chan struct{})
+	Voters func() ([]protocol.Voter, <-chan struct{})
 	// Published reports whether this node's address may still leave the Service kubernetes. The
 	// channel is closed with each possible change of the answer.
 	Published func() (published bool, changed <-chan struct{})
@@ -152,7 +152,7 @@ func (n *Node) advance(ctx context.Context, t protocol.Turn) error {
 // votes reports whether this node's voting member is healthy, or there is none.
 func (n *Node) votes() bool {
 	voters, _ := n.cfg.Voters()
-	return !slices.ContainsFunc(voters, func(v protocol.TurnVoter) bool { return v.Node == n.cfg.Node && !v.Answers })
+	return !slices.ContainsFunc(voters, func(v protocol.Voter) bool { return v.Name == string(n.cfg.Node) && !v.Healthy })
 }
 
 // Out reports whether clients no longer use this node: its presence shows a closed gate, it does not
@@ -189,7 +189,7 @@ func (n *Node) TakeForServices(ctx context.Context, pending string, out func() t
 	_, err := fleet.AwaitTurn(ctx, n.cfg.Client, fleet.TurnWait{
 		Want: n.want(protocol.TurnOfServices, "the sidecar", pending),
 		// Etcd keeps running while services restart, so its members do not matter.
-		Voters: func() []protocol.TurnVoter { return nil }, Followed: n.cfg.Fleet, Out: out,
+		Voters: func() []protocol.Voter { return nil }, Followed: n.cfg.Fleet, Out: out,
 		Told: func(answer protocol.TurnAnswer, _ protocol.Turns) {
 			if last != answer.Message {
 				n.cfg.Log.Info("services that have changed wait for a turn of this node", "services", pending, "reason", answer.Message)

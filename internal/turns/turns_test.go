@@ -60,7 +60,7 @@ func newNode(f *event.Value[protocol.Fleet], published bool) *Node {
 	never := make(chan struct{})
 	return New(Config{
 		Node: "a", BootID: "now", Fleet: f, Log: slog.New(slog.DiscardHandler),
-		Voters:    func() ([]protocol.TurnVoter, <-chan struct{}) { return nil, never },
+		Voters:    func() ([]protocol.Voter, <-chan struct{}) { return nil, never },
 		Published: func() (bool, <-chan struct{}) { return published, never },
 	})
 }
@@ -250,16 +250,16 @@ func TestNode_Alone(t *testing.T) {
 func TestNode_votes(t *testing.T) {
 	n := newNode(event.New(protocol.Fleet{}), false)
 	for name, tc := range map[string]struct {
-		voters []protocol.TurnVoter
+		voters []protocol.Voter
 		want   bool
 	}{
 		"no member":        {nil, true},
-		"it answers":       {[]protocol.TurnVoter{{Node: "a", Answers: true}}, true},
-		"it is silent":     {[]protocol.TurnVoter{{Node: "b", Answers: true}, {Node: "a"}}, false},
-		"another is":       {[]protocol.TurnVoter{{Node: "b"}, {Node: "a", Answers: true}}, true},
-		"another's silent": {[]protocol.TurnVoter{{Node: "b"}}, true},
+		"it answers":       {[]protocol.Voter{{Name: "a", Healthy: true}}, true},
+		"it is silent":     {[]protocol.Voter{{Name: "b", Healthy: true}, {Name: "a"}}, false},
+		"another is":       {[]protocol.Voter{{Name: "b"}, {Name: "a", Healthy: true}}, true},
+		"another's silent": {[]protocol.Voter{{Name: "b"}}, true},
 	} {
-		n.cfg.Voters = func() ([]protocol.TurnVoter, <-chan struct{}) { return tc.voters, nil }
+		n.cfg.Voters = func() ([]protocol.Voter, <-chan struct{}) { return tc.voters, nil }
 		if got := n.votes(); got != tc.want {
 			t.Errorf("%s: got %v", name, got)
 		}

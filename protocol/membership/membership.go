@@ -5,12 +5,6 @@ import "github.com/lockstep-dev/lockstep/protocol"
 // This file says which member of an etcd that the sidecars run may be removed, and in
 // which order a node becomes a member and leaves (docs/protocol-membership.md#membership).
 
-// Voter is a member that votes.
-type Voter struct {
-	Healthy bool // it answers, and knows a leader
-	Leaving bool // its removal was decided before, and may not be carried out yet
-}
-
 // RemovalVerdict is whether a voter may be removed.
 type RemovalVerdict int
 
@@ -28,7 +22,7 @@ const (
 // JudgeRemoval says whether a voter may be removed, given the other voters. It counts
 // with and without the voters that are leaving: a majority must answer while they still
 // vote, and after they left.
-func JudgeRemoval(others []Voter) RemovalVerdict {
+func JudgeRemoval(others []protocol.Voter) RemovalVerdict {
 	healthy, staying, healthyStaying := 0, 0, 0
 	for _, v := range others {
 		if v.Healthy {

@@ -1,27 +1,31 @@
 package membership
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
 
 func TestJudgeRemoval(t *testing.T) {
-	up, down, leaves := Voter{Healthy: true}, Voter{}, Voter{Healthy: true, Leaving: true}
+	up, down, leaves := protocol.Voter{Healthy: true}, protocol.Voter{}, protocol.Voter{Healthy: true, Leaving: true}
 	for name, tc := range map[string]struct {
-		others []Voter
+		others []protocol.Voter
 		want   RemovalVerdict
 	}{
 		"the only voter":                               {nil, KeepLastVoter},
-		"all others leave":                             {[]Voter{leaves, leaves}, KeepLastVoter},
-		"one of two":                                   {[]Voter{up}, MayRemove},
-		"one of two, the other is down":                {[]Voter{down}, KeepQuorum},
-		"one of three":                                 {[]Voter{up, up}, MayRemove},
-		"a voter that answers, and one is down":        {[]Voter{up, down}, KeepQuorum},
-		"one of three, another one leaves":             {[]Voter{up, leaves}, MayRemove},
-		"the one that stays is down":                   {[]Voter{down, leaves, leaves}, KeepQuorum},
-		"one of five, two are down":                    {[]Voter{up, up, down, down}, KeepQuorum},
-		"a voter that is down, another one is too":     {[]Voter{up, up, up, down}, MayRemove},
-		"two that leave have carried the majority":     {[]Voter{up, down, leaves}, KeepQuorum},
-		"one that is down leaves, and still counts":    {[]Voter{up, {Leaving: true}}, KeepQuorum},
-		"one of five, another one leaves":              {[]Voter{up, up, up, leaves}, MayRemove},
-		"one of five, another one leaves, one is down": {[]Voter{up, up, down, leaves}, MayRemove},
+		"all others leave":                             {[]protocol.Voter{leaves, leaves}, KeepLastVoter},
+		"one of two":                                   {[]protocol.Voter{up}, MayRemove},
+		"one of two, the other is down":                {[]protocol.Voter{down}, KeepQuorum},
+		"one of three":                                 {[]protocol.Voter{up, up}, MayRemove},
+		"a voter that answers, and one is down":        {[]protocol.Voter{up, down}, KeepQuorum},
+		"one of three, another one leaves":             {[]protocol.Voter{up, leaves}, MayRemove},
+		"the one that stays is down":                   {[]protocol.Voter{down, leaves, leaves}, KeepQuorum},
+		"one of five, two are down":                    {[]protocol.Voter{up, up, down, down}, KeepQuorum},
+		"a voter that is down, another one is too":     {[]protocol.Voter{up, up, up, down}, MayRemove},
+		"two that leave have carried the majority":     {[]protocol.Voter{up, down, leaves}, KeepQuorum},
+		"one that is down leaves, and still counts":    {[]protocol.Voter{up, {Leaving: true}}, KeepQuorum},
+		"one of five, another one leaves":              {[]protocol.Voter{up, up, up, leaves}, MayRemove},
+		"one of five, another one leaves, one is down": {[]protocol.Voter{up, up, down, leaves}, MayRemove},
 	} {
 		if got := JudgeRemoval(tc.others); got != tc.want {
 			t.Errorf("%s: got %d, want %d", name, got, tc.want)

@@ -105,7 +105,7 @@ func takeTurn(ctx context.Context, client *etcd.Client, n *node) (granted, left 
 	begin := time.Now()
 	answer, err := fleet.AwaitTurn(ctx, client, fleet.TurnWait{
 		Want:   protocol.Turn{Node: id, Since: begin, Until: begin.Add(time.Hour), By: "bench", Kind: protocol.TurnOfPeople},
-		Voters: func() []protocol.TurnVoter { return nil }, Told: func(protocol.TurnAnswer, protocol.Turns) {},
+		Voters: func() []protocol.Voter { return nil }, Told: func(protocol.TurnAnswer, protocol.Turns) {},
 	})
 	if err != nil {
 		return 0, 0, err

@@ -235,13 +235,13 @@ func mayRemove(all []View, target View, remedy string) error {
 	if target.Learner {
 		return nil
 	}
-	var others []membership.Voter
+	var others []protocol.Voter
 	stay, healthy := 0, 0
 	for _, v := range all {
 		if v.Learner || v.ID == target.ID {
 			continue
 		}
-		others = append(others, membership.Voter{Healthy: v.Healthy, Leaving: v.Leaving})
+		others = append(others, protocol.Voter{Healthy: v.Healthy, Leaving: v.Leaving})
 		if !v.Leaving {
 			stay++
 		}
