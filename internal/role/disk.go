@@ -166,14 +166,14 @@ func (d *Disk) SetStarted(started []service.Started) error {
 }
 
 // change writes a change, and keeps it if that works.
-func (d *Disk) change(set func(*content)) error {
+func (d *Disk) change(edit func(*content)) error {
 	if d == nil {
 		return nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.now
-	set(&now)
+	edit(&now)
 	err := d.write(now)
 	if err == nil {
 		d.now = now
