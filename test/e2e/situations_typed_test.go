@@ -32,7 +32,9 @@ func (b *broken) types(node, begin string) {
 // shell gives a printed command to a shell.
 func (b *broken) shell(node, command string) {
 	b.Helper()
-	b.typed[command] = true
+	if b.typed != nil {
+		b.typed[command] = true
+	}
 	programs := cluster.Assets(b.T, "sidecar")
 	cmd := exec.CommandContext(b.Context(), "/bin/sh", "-c", command)
 	cmd.Env = append(os.Environ(), "PATH="+programs+":"+os.Getenv("PATH"), "KUBECONFIG="+b.api.Kubeconfig())
@@ -48,6 +50,9 @@ var printedCommand = regexp.MustCompile(`(sidecar (bundle|cluster|cordon|explain
 
 // prints remembers the commands in the table of a node.
 func (b *broken) prints(node, table string) {
+	if b.printed == nil {
+		return // not a situation: what is printed there is typed elsewhere
+	}
 	for _, command := range printedCommand.FindAllString(table, -1) {
 		if command = strings.TrimSpace(command); b.printed[command] == "" {
 			b.printed[command] = node
