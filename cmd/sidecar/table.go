@@ -151,8 +151,11 @@ func (t table) objects(shown report.Status) string {
 	r := shown.Reconcile
 	o := r.Objects
 	out := ""
-	if shown.Election.State != "leading" {
+	switch e := shown.Election; {
+	case e.State != string(protocol.Leading):
 		out = "when this node last led: "
+	case r.LastError == "" && !r.LastSuccess.IsZero() && r.LastSuccess.Before(e.Since.Time): // it holds
+		out = "when this node led before: "
 	}
 	out += fmt.Sprintf("%d desired%s: %d written, %d unchanged, %d failed; %d pruned", o.Desired, fenceText(o), o.Applied, o.Unchanged, o.Failed, o.Pruned)
 	if o.Owed > 0 && r.PruneHeld == "" {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -57,5 +58,26 @@ func TestGateRow(t *testing.T) {
 	r.ServesReason, r.ServesMessage = "APIServerNotReady", "its kube-apiserver is not ready: [-]etcd failed"
 	if got, want := (table{now: now}).gate(r), "NOT IN SERVICE for 17s: its kube-apiserver is not ready: [-]etcd failed; its gate is ready for 1h0m: it fits"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The counts of a leader that holds are of an earlier leadership.
+func TestObjectsRow(t *testing.T) {
+	elected := time.Unix(1000, 0)
+	for _, tc := range []struct{ state, passed, failed, want string }{
+		{"leading", "5s", "", "3 desired: "},
+		{"leading", "-5s", "", "when this node led before: 3 desired: "},
+		{"leading", "-5s", "1 object failed", "3 desired: "},
+		{"campaigning", "-5s", "", "when this node last led: 3 desired: "},
+	} {
+		after, err := time.ParseDuration(tc.passed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := report.Status{Election: report.Election{State: tc.state, Since: report.At(elected)}}
+		r.Reconcile = report.Reconcile{LastSuccess: report.At(elected.Add(after)), LastError: tc.failed, Objects: report.Objects{Desired: 3}}
+		if got := (table{now: elected.Add(time.Minute)}).objects(r); !strings.HasPrefix(got, tc.want) {
+			t.Errorf("%+v: got %s", tc, got)
+		}
 	}
 }
