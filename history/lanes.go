@@ -18,6 +18,7 @@ const (
 	Serves   = '█'
 	OutOf    = '░' // out of service
 	Leads    = 'L' // it began to lead, or led when the time began
+	Turns    = 'T' // a turn of planned work began
 	Upgrades = '═' // an upgrade or a rollback is under way
 	Nothing  = '·'
 )
@@ -58,8 +59,13 @@ func Lanes(entries []Entry, nodes []protocol.NodeID, from, to time.Time, width i
 		}
 	}
 	for _, e := range entries {
-		if e.Kind == Leader {
-			p.paint(out[slices.Index(nodes, e.Node)+1].Cells, e, Leads)
+		lane := slices.Index(nodes, e.Node) + 1
+		switch {
+		case e.Kind == Leader:
+			p.paint(out[lane].Cells, e, Leads)
+		case e.Kind == Turn && !e.Time.Before(from):
+			e.Until = e.Time
+			p.paint(out[lane].Cells, e, Turns)
 		}
 	}
 	return out

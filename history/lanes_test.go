@@ -17,10 +17,12 @@ func TestLanes(t *testing.T) {
 		{Kind: Node, Node: "a", Reason: Changed, Time: at(35), Until: at(35)},
 		{Kind: Leader, Node: "b", Time: at(25), Until: at(25)},
 		{Kind: APIServer, Node: "c", Time: at(55)},
+		{Kind: Turn, Node: "d", Time: at(15), Until: at(45)},
+		{Kind: Turn, Node: "d", Time: at(-15), Until: at(5)},
 		{Kind: Gate, Node: "c", Time: at(70), Until: at(80)},
 	}
 	want := map[protocol.NodeID]string{
-		"": "··══··", "a": "██░███", "b": "░░L███", "c": "█████░", "d": "██████",
+		"": "··══··", "a": "██░███", "b": "░░L███", "c": "█████░", "d": "█T████",
 	}
 	lanes := Lanes(entries, []protocol.NodeID{"d"}, t0, at(60), 6)
 	if len(lanes) != len(want) {

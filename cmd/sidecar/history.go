@@ -30,7 +30,8 @@ upgraded, and what failed. The sidecars keep it in etcd, also for nodes whose di
 lost. The newest is last.
 
 Above the list is one lane for each node: █ in service, ░ out of service, L where it
-began to lead, and ═ in the first lane while an upgrade or a rollback was under way.`,
+began to lead, T where its turn of planned work began, and ═ in the first lane while an
+upgrade or a rollback was under way.`,
 		Args:    noArgs,
 		PreRunE: func(*cobra.Command, []string) error { _, err := f.filter(p.now()); return err }, // before etcd is asked
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
