@@ -30,6 +30,10 @@ func main() {
 func runSidecar(ctx context.Context, opts lockstep.Options, log *slog.Logger) error {
 	// client-go logs with klog, which uses one logger for the whole process.
 	klog.SetSlogLogger(log.With("worker", "client-go"))
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	needLittleMemory(opts.Profiling)
+	go returnMemory(running)
 	sidecar, err := lockstep.New(opts, log)
 	if err != nil {
 		return byFlag(err)
