@@ -71,25 +71,31 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string)
 		if err != nil {
 			return err
 		}
-		to := etcd.CommandFlags(reach, dataDir)
 		if dataDir == "" {
 			if err := unusable(cmd.Context(), client); err != nil {
 				return errors.Join(fmt.Errorf("%w%s", err, elsewhere(opts)), client.Close())
 			}
 		}
-		err = pasteable(whenFull(do(cmd.Context(), etcdClient{client, to, reach, dataDir}, args), dataDir), to)
-		switch {
-		case err == nil || client.Contact().Get().Connected || client.Contact().Get().Problem == "": // it was not asked
-		case errors.Is(err, etcd.ErrNoLeader) && dataDir != "":
-			err = awayError{fmt.Errorf("%w; sidecar cluster members%s shows which members answer; %s", err, to, noMajority)}
-		case dataDir != "":
-			err = awayError{fmt.Errorf("%w; is the sidecar of data directory %q running?", err, dataDir)}
-		default:
-			err = awayError{fmt.Errorf("%w%s", err, elsewhere(opts))}
-		}
+		to := etcdClient{client, etcd.CommandFlags(reach, dataDir), reach, dataDir}
+		err = to.whenAway(pasteable(whenFull(do(cmd.Context(), to, args), dataDir), to.flags), opts)
 		return errors.Join(err, client.Close())
 	}
 	return cmd
+}
+
+// whenAway adds to an error of a command that etcd did not answer where to look.
+func (c etcdClient) whenAway(err error, opts runFlags) error {
+	contact := c.Contact().Get()
+	switch {
+	case err == nil || contact.Connected || contact.Problem == "": // it was not asked
+		return err
+	case errors.Is(err, etcd.ErrNoLeader) && c.dataDir != "":
+		return awayError{fmt.Errorf("%w; sidecar cluster members%s shows which members answer; %s", err, c.flags, noMajority)}
+	case c.dataDir != "":
+		return awayError{fmt.Errorf("%w; is the sidecar of data directory %q running?", err, c.dataDir)}
+	default:
+		return awayError{fmt.Errorf("%w%s", err, elsewhere(opts))}
+	}
 }
 
 // awayError is the error of a command that etcd did not answer.

@@ -203,7 +203,7 @@ func TestTurn_allBroken(t *testing.T) {
 	shown(time.Second)
 	w.turn(exitNoTurn, `no turn in time (--wait 1s): node "cp-2" is not ready (Cordoned)`, "--wait", "1s", "begin")
 	shown(2 * protocol.TurnPatience)
-	w.turn(exitOK, "has the turn", "begin")
+	w.turn(exitOK, "has the turn", "begin", "--wait", "20s")
 }
 
 // While etcd does not answer there are no turns, and the command says what else to do.
