@@ -64,11 +64,11 @@ func (m backMoment) closed() (out []string) {
 
 // TestRollback_forced goes back from a release that raised both constraints: no node of it fits
 // the old objects. `rollback begin` refuses and says why. With --force the gates are closed that
-// `plan --rollback` announced, at each step and no others, also when the leader is killed in
-// between; at the end all are open.
+// `plan --rollback` announced, at each step and no others, also when the leader and a member of etcd
+// are killed in between; at the end all are open.
 func TestRollback_forced(t *testing.T) {
 	t.Parallel()
-	c := cluster.NewForTest(t, "kube-apiserver", "sidecar")
+	c := cluster.NewWithMembersForTest(t, 3, "kube-apiserver", "sidecar")
 	api, err := c.StartAPIServer(cluster.APIServerConfig{Name: "one"})
 	if err != nil {
 		t.Fatal(err)
@@ -98,10 +98,11 @@ func TestRollback_forced(t *testing.T) {
 		b.start(step.Node, back)
 		b.wantGates(step.After)
 		if i == 1 { // the node that went back first leads
-			leader := plan.Steps[0].Node
-			b.must(b.sidecars[leader].Kill())
+			leader, member := plan.Steps[0].Node, c.Members[0]
+			b.must(errors.Join(b.sidecars[leader].Kill(), member.Process().Kill()))
 			b.start(leader, back)
 			b.wantGates(step.After)
+			b.must(member.Restart())
 		}
 	}
 	closings := b.closings(since)
