@@ -27,15 +27,8 @@ const (
 // Explain joins what happened on a node and in the fleet around a time.
 func Explain(all []Entry, node protocol.NodeID, at time.Time) Explanation {
 	var out Explanation
-	known := false
-	var closed *Entry
+	closed := outage(all, node, at)
 	during := asked{at, at}
-	for _, e := range all {
-		known = known || e.Node == node
-		if e.Node == node && during.has(e) && !trouble(e) && OutOfService(e) && (closed == nil || saysMore(e, *closed)) {
-			closed = &e
-		}
-	}
 	if closed != nil && closed.Time.Add(-causesBefore).Before(at) {
 		during.from = closed.Time.Add(-causesBefore)
 	}
@@ -52,7 +45,7 @@ func Explain(all []Entry, node protocol.NodeID, at time.Time) Explanation {
 		}
 	}
 	switch {
-	case !known:
+	case !slices.ContainsFunc(all, func(e Entry) bool { return e.Node == node }):
 		out.Verdict = "the history has nothing about this node"
 	case closed == nil:
 		out.Verdict = "it was in service, as far as the history has it"
@@ -60,6 +53,16 @@ func Explain(all []Entry, node protocol.NodeID, at time.Time) Explanation {
 		out.Verdict = verdictOf(*closed)
 	}
 	return out
+}
+
+// outage returns the entry that says best why a node was out of service; nil: it was in service.
+func outage(all []Entry, node protocol.NodeID, at time.Time) (closed *Entry) {
+	for _, e := range all {
+		if e.Node == node && (asked{at, at}).has(e) && OutOfService(e) && (closed == nil || saysMore(e, *closed)) {
+			closed = &e
+		}
+	}
+	return closed
 }
 
 // asked is the time that people mean: "at 14:02" is all of that minute. It begins earlier for the causes of an outage.
