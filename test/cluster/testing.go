@@ -70,7 +70,7 @@ func NewTracingAtForTest(t testing.TB, addresses []net.IP, binaries ...string) *
 func newTracing(t testing.TB, cfg Config) *Cluster {
 	t.Helper()
 	cfg.TraceDir, cfg.SidecarBinary = filepath.Join(t.ArtifactDir(), "traces"), BuildTracing(t)
-	t.Cleanup(func() { validateTraces(t, cfg.TraceDir) })
+	t.Cleanup(func() { validateTraces(t, cfg.TraceDir, cfg.SidecarBinary) })
 	return newForTest(t, cfg)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -86,7 +87,9 @@ func TraceSummary(counts trace.Counts) string {
 	return "traces: " + strings.Join(out, ", ")
 }
 
-func validateTraces(t testing.TB, dir string) {
+// validateTraces checks the traces of a test at its end. A trace is a recording as well: the command for recordings
+// reads the longest one, and comes to the same result. If the test failed, its traces tell why.
+func validateTraces(t testing.TB, dir, program string) {
 	counts, err := ValidateTraces(dir)
 	t.Log(TraceSummary(counts))
 	if err != nil {
@@ -97,4 +100,33 @@ func validateTraces(t testing.TB, dir string) {
 			t.Errorf("no trace has an event %q", kind)
 		}
 	}
+	out, replayErr := ReplayLongest(dir, program)
+	t.Log(out)
+	if replayErr != nil && err == nil {
+		t.Error(replayErr)
+	}
+	if t.Failed() {
+		t.Logf("each step of each sidecar is in %s, for sidecar replay -o wide FILE", dir)
+	}
+}
+
+// ReplayLongest lets the command for recordings read the longest trace, and returns what it prints.
+func ReplayLongest(dir, program string) (out string, err error) {
+	longest := longestTrace(dir)
+	text, err := exec.Command(program, "replay", longest).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("sidecar replay %s: %w", longest, err)
+	}
+	return fmt.Sprintf("$ sidecar replay %s\n%s", filepath.Base(longest), text), err
+}
+
+func longestTrace(dir string) string {
+	files, err := filepath.Glob(filepath.Join(dir, "*.trace"))
+	longest, most := "", int64(-1)
+	for _, file := range files {
+		if info, statErr := os.Stat(file); err == nil && statErr == nil && info.Size() > most {
+			longest, most = file, info.Size()
+		}
+	}
+	return longest
 }
