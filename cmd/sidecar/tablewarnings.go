@@ -94,7 +94,8 @@ func knownHere(r report.Status) []warned {
 // isOfFleet reports whether a warning is about no node: the one that reports it has nothing to do with it.
 func isOfFleet(w report.Warning) bool {
 	return w.Subject == "" && slices.Contains([]protocol.Reason{
-		protocol.NoLeader, protocol.Outage, protocol.BundlesDiffer, protocol.APIServersDiffer, protocol.ServicesDiffer, protocol.EtcdLeaderChanges,
+		protocol.NoLeader, protocol.Outage, protocol.BundlesDiffer, protocol.APIServersDiffer, protocol.ServicesDiffer,
+		protocol.EtcdLeaderChanges,
 	}, protocol.Reason(w.Reason))
 }
 

@@ -165,7 +165,10 @@ func (c *checker) patches() {
 		}
 	}
 	if problem != nil {
-		c.writeFirst(c.PodPatch.Err == nil)
+		c.writeFirst()
+		if c.PodPatch.Err == nil { // a damaged one has to go first
+			c.Write = "rm " + c.PodPatch.Path + " && " + c.Write
+		}
 		c.add(PatchUnreadable, c.PodPatch.Path, c.Write, "%v: %s", problem, lost)
 	}
 	if c.FlagsPatch.Err != nil {

@@ -220,8 +220,8 @@ func (s Settings) Overlay(newer Settings) Settings {
 }
 
 // writeFirst makes Write the command of a node on which no patch has the settings of a call before: they are those of the
-// manifest, or DIR and IMAGE. A damaged patch has to go first.
-func (c *checker) writeFirst(damaged bool) {
+// manifest, or DIR and IMAGE.
+func (c *checker) writeFirst() {
 	image, dir, args := "IMAGE", "DIR", []string(nil)
 	if now, err := ReadSettings(c.Manifest.Bytes); err == nil {
 		image, args = now.Image, now.Args
@@ -232,9 +232,6 @@ func (c *checker) writeFirst(damaged bool) {
 	c.Write += " --image " + image + " --bundle " + dir
 	if len(args) > 0 {
 		c.Write += " -- " + strings.Join(args, " ")
-	}
-	if damaged {
-		c.Write = "rm " + c.PodPatch.Path + " && " + c.Write
 	}
 }
 
