@@ -78,6 +78,8 @@ func (w *world) execute(ctx context.Context, f fault) outcome {
 		return held(&w.etcdBusy, func() outcome { return w.losePower(ctx, f) })
 	case killService:
 		return w.killService(n)
+	case changeServices:
+		return w.changeServices()
 	case fillEtcd:
 		return held(&w.etcdBusy, func() outcome { return w.fill(ctx, f) })
 	case compact:

@@ -226,7 +226,9 @@ const (
 	loseDisk    // of a node with a member, which is removed and joins again
 	losePower   // of all nodes at one moment
 	killService // of a node, and not its sidecar
-	nFaults     = iota
+	// The file of the service of all nodes at one moment: they restart it in turn.
+	changeServices
+	nFaults = iota
 )
 
 var faultNames = [nFaults]string{
@@ -241,7 +243,7 @@ var faultNames = [nFaults]string{
 	"delete namespace", "restore etcd",
 	"tenant", "change writes", "sidecar with another prefix", "delete CRD",
 	"cut nodes from each other", "lose some packets between nodes", "lose the disk of a member",
-	"power failure of all nodes", "kill service",
+	"power failure of all nodes", "kill service", "change the service of all nodes",
 }
 
 func (k faultKind) String() string { return faultNames[k] }

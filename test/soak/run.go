@@ -196,6 +196,11 @@ func (w *world) converged(ctx context.Context) error {
 			return err
 		}
 	}
+	if w.shape.moves {
+		if err := w.changed(); err != nil {
+			return err
+		}
+	}
 	if err := w.onlyLiveRecords(ctx); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -46,6 +47,7 @@ type serviceLine struct {
 	What         judge.Moment
 	At           time.Duration // by monotonic
 	PID, Sidecar int
+	Generation   string // of its file
 }
 
 func serve(log, address string) error {
@@ -75,7 +77,9 @@ func serve(log, address string) error {
 }
 
 func writeLine(log string, what judge.Moment) error {
-	text, err := json.Marshal(serviceLine{What: what, At: monotonic(), PID: os.Getpid(), Sidecar: os.Getppid()})
+	text, err := json.Marshal(serviceLine{
+		What: what, At: monotonic(), PID: os.Getpid(), Sidecar: os.Getppid(), Generation: os.Getenv("GENERATION"),
+	})
 	if err != nil {
 		return err
 	}
@@ -109,8 +113,20 @@ func readLines(log string) ([]serviceLine, error) {
 
 func (n *node) serviceLog() string { return n.dataDir + ".service" }
 
+// changeServices changes the service of all nodes at one moment. What it changes to is as good as before.
+func (w *world) changeServices() outcome {
+	generation := w.generation.Add(1)
+	for _, n := range w.nodes {
+		if err := n.writeServices(generation); err != nil {
+			w.logf("%v", err)
+			return skipped
+		}
+	}
+	return done
+}
+
 // writeServices writes the services directory of a node.
-func (n *node) writeServices() error {
+func (n *node) writeServices(generation int64) error {
 	program, err := os.Executable()
 	if err != nil {
 		return err
@@ -120,16 +136,20 @@ func (n *node) writeServices() error {
 kind: Service
 metadata: {name: api}
 role: kubernetes_controller
-process: {command: [%q, %s, %q, %q]}
+process: {command: [%q, %s, %q, %q], env: [{name: GENERATION, value: "%d"}]}
 readiness:
   tcpSocket: {address: %q}
   periodSeconds: 1
 stopTimeout: 10s
-`, program, serviceWord, n.serviceLog(), address, address)
+`, program, serviceWord, n.serviceLog(), address, generation, address)
 	if err := os.MkdirAll(n.services(), 0o700); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(n.services(), "api.yaml"), []byte(text), 0o600)
+	whole := filepath.Join(n.services(), ".api.yaml") // a sidecar must not read half of it
+	if err := os.WriteFile(whole, []byte(text), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(whole, filepath.Join(n.services(), "api.yaml"))
 }
 
 func (n *node) services() string { return n.dataDir + ".services" }
@@ -146,6 +166,20 @@ func (n *node) serving() (int, error) {
 		return 0, nil
 	}
 	return last.PID, nil
+}
+
+// changed returns nil if each node runs the service of its newest file.
+func (w *world) changed() error {
+	for _, n := range w.nodes {
+		lines, err := readLines(n.serviceLog())
+		if err != nil {
+			return err
+		}
+		if want := strconv.FormatInt(w.generation.Load(), 10); len(lines) == 0 || lines[len(lines)-1].Generation != want {
+			return fmt.Errorf("%s does not run the service of its newest file, %s", n.name(), want)
+		}
+	}
+	return nil
 }
 
 // killService kills a node's service, and not its sidecar.

@@ -56,6 +56,8 @@ type world struct {
 	calm                                      sync.RWMutex // held by each fault, and alone while there must be none
 	etcdBusy, lossBusy, dropBusy, restoreBusy sync.Mutex   // held by a fault of its kind
 
+	generation atomic.Int64 // of the file of the nodes' service
+
 	mu    sync.Mutex     // mu guards the fields below
 	count map[string]int // steps and faults, by kind
 	exits []ending       // sidecars that exited by themselves
@@ -174,7 +176,7 @@ func (w *world) newNode(i int, id string) (*node, error) {
 			n.dataDir = filepath.Join(w.dir, "data-"+id)
 		}
 		if w.shape.moves {
-			if err := n.writeServices(); err != nil {
+			if err := n.writeServices(0); err != nil {
 				return nil, err
 			}
 		}
