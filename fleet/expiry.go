@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -89,16 +90,7 @@ func (r *Registrar) closeWhenOverdue(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	tick := time.NewTicker(min(after/readsPerExpiry, maxClockInterval))
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-			r.closeIfOverdue()
-		}
-	}
+	return backoff.Every(ctx, min(after/readsPerExpiry, maxClockInterval), r.closeIfOverdue)
 }
 
 // closeIfOverdue withdraws a registration whose presence was not confirmed for too long. The

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
 // loop names a loop without which this sidecar would show an old verdict for ever.
@@ -45,16 +46,9 @@ func newLiveness(ttl time.Duration) *liveness {
 
 // run ticks until ctx ends.
 func (l *liveness) run(ctx context.Context) error {
-	tick := time.NewTicker(l.limit / ticksUntilStuck)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-			event.Update(l.ticks, func(n int64) int64 { return n + 1 })
-		}
-	}
+	return backoff.Every(ctx, l.limit/ticksUntilStuck, func() {
+		event.Update(l.ticks, func(n int64) int64 { return n + 1 })
+	})
 }
 
 // beatOf returns a function that a loop calls in each round: it records the round, and returns a

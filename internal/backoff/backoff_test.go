@@ -2,6 +2,7 @@ package backoff
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"testing"
@@ -126,6 +127,25 @@ func TestSleep_endsWithItsContext(t *testing.T) {
 		}
 		if !Sleep(t.Context(), 0) || !Sleep(t.Context(), -time.Second) {
 			t.Error("without a pause: the context is reported as ended")
+		}
+	})
+}
+
+func TestEvery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		began, times := time.Now(), 0
+		err := Every(ctx, time.Minute, func() {
+			times++
+			if want := began.Add(time.Duration(times) * time.Minute); !time.Now().Equal(want) {
+				t.Errorf("got %s, want %s", time.Now(), want)
+			}
+			if times == 3 {
+				cancel()
+			}
+		})
+		if !errors.Is(err, context.Canceled) || times != 3 {
+			t.Errorf("got %v after %d", err, times)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
 // serversInterval is the pause between two requests for the versions of the etcd servers, which
@@ -16,18 +17,10 @@ const serversInterval = 10 * time.Minute
 // RunFaults publishes servers with known faults, until ctx ends
 // (docs/upstream.md#etcd-known-faults).
 func (w *Watch) RunFaults(ctx context.Context) error {
-	for {
-		contact, contactChanged := w.cfg.Client.Contact().Load()
-		if contact.Reached() {
-			break
-		}
-		if !event.Wait(ctx, contactChanged) {
-			return ctx.Err()
-		}
+	if err := event.Until(ctx, w.cfg.Client.Contact(), func(c etcd.Contact) bool { return c.Reached() }); err != nil {
+		return err
 	}
-	tick := time.NewTicker(serversInterval)
-	defer tick.Stop()
-	for {
+	check := func() {
 		var faults []string
 		for _, s := range w.cfg.Client.Servers(ctx) {
 			if fault := etcd.KnownFault(s.Version); fault != "" {
@@ -40,10 +33,7 @@ func (w *Watch) RunFaults(ctx context.Context) error {
 				w.cfg.Log.Warn("etcd server with a known fault", "message", f)
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
 	}
+	check()
+	return backoff.Every(ctx, serversInterval, check)
 }

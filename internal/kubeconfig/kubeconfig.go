@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 )
@@ -136,18 +137,13 @@ func (k *File) read() (*rest.Config, [sha256.Size]byte, error) {
 // Run reads the files again when they change, and checks whether the server is on
 // this machine, until ctx ends.
 func (k *File) Run(ctx context.Context) error {
-	tick := time.NewTicker(readInterval)
-	defer tick.Stop()
-	for {
+	check := func() {
 		k.reload()
 		k.checkServer(ctx)
 		k.warn()
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
 	}
+	check()
+	return backoff.Every(ctx, readInterval, check)
 }
 
 // reload starts to use the files if they are valid and changed.

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
 // Watch calls changed with the results of Load: once at the beginning, and each time the
@@ -19,15 +21,8 @@ import (
 // It polls because that works with every kind of mount, and with links that are swapped above
 // the directory, as in a mounted ConfigMap.
 func Watch(ctx context.Context, dir string, interval time.Duration, changed func(*Bundle, error)) error {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
 	var loaded, last uint64 // fingerprints; 0: none yet
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
+	return backoff.Every(ctx, interval, func() {
 		now := fingerprint(dir)
 		settled := now == last
 		last = now
@@ -35,7 +30,7 @@ func Watch(ctx context.Context, dir string, interval time.Duration, changed func
 			loaded = now
 			changed(Load(dir))
 		}
-	}
+	})
 }
 
 // fingerprint identifies the state of a directory. Errors are part of it.

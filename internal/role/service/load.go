@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/strict"
 	"github.com/lockstep-dev/lockstep/internal/trusted"
 )
@@ -141,10 +142,8 @@ func (l *loader) unique(seen map[string]strict.Place, what, name string, at stri
 // ends. It runs changed on the caller's goroutine. It loads every interval, and accepts a result
 // when two in a row are equal, so that it does not use half of a copy in progress.
 func Watch(ctx context.Context, dir string, interval time.Duration, changed func([]Service, error)) error {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
 	var taken, last *result
-	for {
+	reload := func() {
 		list, err := Load(dir)
 		now := &result{services: list}
 		if err != nil {
@@ -156,12 +155,9 @@ func Watch(ctx context.Context, dir string, interval time.Duration, changed func
 			taken = now
 			changed(list, err)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
 	}
+	reload()
+	return backoff.Every(ctx, interval, reload)
 }
 
 // result is a result of Load.
