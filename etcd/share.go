@@ -142,10 +142,10 @@ func (s *Session) Delete(ctx context.Context, key string, created int64) {
 
 // NotExecuted reports whether an error of a request shows that etcd did not execute it, and will not.
 func NotExecuted(err error) bool {
-	switch codeOf(err) { //nolint:exhaustive // all others may come from a request that is executed later
+	switch codeOf(err) {
 	case codes.ResourceExhausted, codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.FailedPrecondition:
 		return true
-	default:
+	default: // it may come from a request that is executed later
 		return false
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"github.com/lockstep-dev/lockstep"
 )
 
 // A sidecar is idle nearly all the time, beside programs that need the machine's memory.
@@ -20,9 +22,9 @@ const (
 	unusedMemory = 2 << 20
 )
 
-// needLittleMemory configures the runtime. profiling: heap profiles are served.
-func needLittleMemory(profiling bool) {
-	if !profiling {
+// needLittleMemory configures the runtime for a sidecar.
+func needLittleMemory(opts lockstep.Options) {
+	if !opts.Profiling { // which serves samples of all allocations
 		runtime.MemProfileRate = 0
 	}
 	if os.Getenv("GOGC") == "" {

@@ -21,7 +21,7 @@ func (t *transition) cordonMove(m move) bool {
 	case moveLearnCordon:
 		return t.learnCordon(i)
 	case moveGiveUpLease:
-		return t.giveUpLease(i, m.b == 0)
+		return t.giveUpLease(i, leaseEnd(m.b))
 	case moveFreePlace:
 		return t.freePlace(i)
 	case moveDeploy:

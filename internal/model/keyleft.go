@@ -28,15 +28,24 @@ func (t *transition) leaveKey(i int) bool {
 	return true
 }
 
+// leaseEnd is how a lease ends that a sidecar gives up.
+type leaseEnd uint8
+
+const (
+	leaseRevoked leaseEnd = iota
+	leaseExpires
+	leaseEnds = iota
+)
+
 // giveUpLease lets a node with such a key give up its lease. If the lease is revoked, key and presence
 // end together. If not, the presence may be on a new lease before the old one expires.
-func (t *transition) giveUpLease(i int, revoked bool) bool {
+func (t *transition) giveUpLease(i int, end leaseEnd) bool {
 	n := &t.state.nodes[i]
 	if n.run == 0 || !n.keyLeft || !t.cfg.holds(leaseGivenUp) {
 		return false
 	}
 	n.keyLeft = false
-	if revoked {
+	if end == leaseRevoked {
 		n.alive = false
 		t.say("%s gives up its lease: key and presence end", t.name(i))
 		return true

@@ -181,7 +181,7 @@ func (m *moveList) addRest(cfg *Config) {
 	}
 	if cfg.KeysLeft {
 		m.add(moveLeaveKey, cfg.Nodes)
-		m.addFor(moveGiveUpLease, cfg.Nodes, 0, 2)
+		m.addFor(moveGiveUpLease, cfg.Nodes, 0, leaseEnds)
 	}
 	if cfg.Restore != restoreNothing {
 		m.add(moveBackUp, 1)
