@@ -214,10 +214,33 @@ func (s *situations) memberDiskStalls() {
 	for _, n := range s.nodes {
 		s.says(n, "WARNINGS", "c  |the disk of its etcd member is slow|a write took |s or longer (limit 100ms)|find out what else uses that disk", "UPGRADE|see WARNINGS")
 	}
+	s.toldLater(s.a, "c", "DiskSlow|the disk of its etcd member is slow|a write took |s or longer (limit 100ms)")
 	disk.Take(0)
 	s.c.Starter = nil
 	s.must(s.c.Stop())
 	s.startAgain(s.c)
+}
+
+// toldLater: who asks why a node failed clients at this time learns the cause from another node, and from a file of that
+// node's sidecar support alone.
+func (s *situations) toldLater(n *Node, node, cause string) {
+	s.Helper()
+	at, out := time.Now().UTC().Format(time.RFC3339), ""
+	pattern := regexp.MustCompile(strings.ReplaceAll(regexp.QuoteMeta(cause), `\|`, ".*"))
+	cluster.Await(s.T, "the cause of the situation "+s.name, func(context.Context) error {
+		out = n.command(s.T, "explain", "--node="+node, "--at="+at)
+		for line := range strings.Lines(out) {
+			if strings.HasPrefix(line, "  possible cause ") && pattern.MatchString(line) {
+				return nil
+			}
+		}
+		return fmt.Errorf("no line has %q in\n%s", cause, out)
+	})
+	text := n.support(s.T, s.rig.Kubeconfig).content["history.txt"]
+	if !pattern.MatchString(text) {
+		s.Errorf("history.txt does not have %q:\n%s", cause, text)
+	}
+	s.Logf("$ sidecar explain --node %s --at %s\n%s\nhistory.txt:\n%s", node, at, out, text)
 }
 
 // roleTakenWhileDown: a node that is off loses the role of a member, and votes until it starts.

@@ -161,7 +161,7 @@ users: [{name: u, user: {token: %s}}]
 	running := n.support(t, rig.Kubeconfig)
 	running.wantFiles(t, map[string]string{
 		"status.json": `"id": "a"`, "readyz.txt": "503", "flags.txt": "etcd=embedded", "metrics.txt": "lockstep_etcd_connected 1", "etcd-metrics.txt": "etcd_server_has_leader 1",
-		"recording.gz": `"Gate":`, "history.json": "[", "history.txt": "MESSAGE", "store.json": `"/lockstep/nodes/a"`, "etcd-servers.json": `"version": "3.`, "certificates.json": pki.CACertFile,
+		"recording.gz": `"Gate":`, "history.json": "[", "history.txt": "\n", "store.json": `"/lockstep/nodes/a"`, "etcd-servers.json": `"version": "3.`, "certificates.json": pki.CACertFile,
 		"version.json": `"goVersion"`, "sidecar-version.json": `"goVersion"`, "system.txt": "MemTotal",
 	}, map[string]string{"kubernetes-version.json": "", "kubernetes-readyz.txt": "", "kubeadm.json": "no node of kubeadm", "last-recording.gz": "no such file"})
 	if !strings.Contains(running.content["store.json"], "/lockstep/cluster/tokens/") {
