@@ -48,7 +48,7 @@ const (
 	LeftAlone  = "LeftAlone"  // a sidecar does not change an object of another user (docs/protocol-objects.md#removals)
 	RemovesDue = "RemovesDue" // a removal is due (docs/protocol-objects.md#removals)
 	RollsBack  = "RollsBack"  // in a rollback only its release brings content (docs/protocol-objects.md#rollback)
-	StaysUp    = "StaysUp"    // a sidecar exits only to another one with its node ID (docs/protocol-nodes.md#duplicate-ids); checked by the soak
+	StaysUp    = "StaysUp"    // a sidecar exits only to another one with its ID (docs/protocol-nodes.md#duplicate-ids); the soak checks it
 )
 
 // DrainTime is how long a request may take to land, at etcd's default election

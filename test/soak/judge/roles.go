@@ -11,10 +11,10 @@ import (
 
 // The rules about roles.
 const (
-	ServicesFirst = "ServicesFirst" // a gate is open only with services that were ready, and stop behind it (docs/protocol-nodes.md#services)
+	ServicesFirst = "ServicesFirst" // a gate is open only with ready services, which stop behind it (docs/protocol-nodes.md#services)
 	LeadsByRole   = "LeadsByRole"   // only a node with the controller role leads (docs/protocol.md#eligibility)
 	KeepsQuorum   = "KeepsQuorum"   // no role change takes the majority away (docs/protocol-membership.md#membership)
-	OneCluster    = "OneCluster"    // a member that was removed never answers again, and begins no cluster (docs/protocol-membership.md#membership)
+	OneCluster    = "OneCluster"    // a removed member never answers again, and begins no cluster (docs/protocol-membership.md#membership)
 	Kept          = "Kept"          // a write that was acknowledged stays
 	AsRecorded    = "AsRecorded"    // a node matches its record
 )
