@@ -116,7 +116,8 @@ func (s *turnsState) stuck(cfg *TurnsConfig) (name, why string) {
 	}
 	for range turnRounds {
 		for _, m := range []turnMove{
-			turnStart, turnMemberStart, turnUncordon, turnOverrideEnd, turnReport, turnDecide, turnDecidePatiently, turnWrite, turnWork, turnAct,
+			turnStart, turnMemberStart, turnUncordon, turnOverrideEnd, turnReport,
+			turnDecide, turnDecidePatiently, turnWrite, turnWork, turnAct,
 		} {
 			for i := range cfg.Nodes {
 				st.apply(cfg, m, i)
