@@ -211,7 +211,8 @@ func (e Embedded) checkPorts(p *problems) {
 		field, flag string
 		port        int
 	}{
-		{"Etcd.PeerPort", "peer-port", e.PeerPort}, {"Etcd.ClientPort", "client-port", e.ClientPort}, {"Etcd.JoinPort", "join-port", e.JoinPort},
+		{"Etcd.PeerPort", "peer-port", e.PeerPort}, {"Etcd.ClientPort", "client-port", e.ClientPort},
+		{"Etcd.JoinPort", "join-port", e.JoinPort},
 	}
 	for i, a := range ports {
 		if a.port < 1 || a.port > 65535 {

@@ -136,7 +136,8 @@ func (p program) restore(ctx context.Context, opts runFlags, file string) error 
 		if is && problem.Field == "NodeID" {
 			return usagef("--node-id %s", problem.Problem)
 		}
-		first = &backup.First{Node: opts.NodeID, PeerPort: opts.embedded.PeerPort, ClientPort: opts.embedded.ClientPort, JoinPort: opts.embedded.JoinPort}
+		e := opts.embedded
+		first = &backup.First{Node: opts.NodeID, PeerPort: e.PeerPort, ClientPort: e.ClientPort, JoinPort: e.JoinPort}
 	}
 	if problem := trusted.Problem(file); problem != "" {
 		fmt.Fprintf(p.stderr, "Others can change the snapshot, and with it everything in the cluster: %s\n", problem)
