@@ -88,7 +88,8 @@ func trouble(e Entry) bool {
 // ofEtcd reports whether trouble of one node is that of all: each request of each kube-apiserver may wait for a member of
 // etcd with a slow disk.
 func ofEtcd(e Entry) bool {
-	return e.Kind == Warning && slices.Contains([]protocol.Reason{protocol.DiskSlow, protocol.EtcdLeaderChanges, protocol.EtcdFull}, e.Reason)
+	slow := []protocol.Reason{protocol.DiskSlow, protocol.EtcdLeaderChanges, protocol.EtcdFull}
+	return e.Kind == Warning && slices.Contains(slow, e.Reason)
 }
 
 // saysMore reports whether e explains better than the other entry why a node was out of service.
