@@ -127,10 +127,13 @@ func applied(t *testing.T, n *Node) uint64 {
 
 func (n *Node) signalMember(signal syscall.Signal) {
 	n.rig.t.Helper()
-	pid := n.MemberPID()
-	if pid == 0 {
-		n.rig.t.Fatal(errors.New("no member of " + n.ID + " runs"))
-	}
+	pid := 0
+	cluster.Await(n.rig.t, "the member of "+n.ID+" to run", func(context.Context) error {
+		if pid = n.MemberPID(); pid == 0 {
+			return errors.New("there is no process") // its sidecar is about to start it again
+		}
+		return nil
+	})
 	if err := syscall.Kill(pid, signal); err != nil {
 		n.rig.t.Fatal(err)
 	}
