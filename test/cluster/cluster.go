@@ -27,8 +27,8 @@
 // `make test` builds them and sets it. Without it, tests are skipped and report that.
 //
 // Every Start returns when the part answers, or with an error that shows the end of
-// its log. Close stops everything that was started, in reverse order. On Linux all
-// children also end when this process dies. Logs are in Config.LogDir; in a test,
+// its log. Close stops all sidecars at once, and then ends everything else that was started, in
+// reverse order. On Linux all children also end when this process dies. Logs are in Config.LogDir; in a test,
 // `go test -artifacts` keeps them.
 package cluster
 
@@ -93,8 +93,9 @@ type Cluster struct {
 	cfg Config
 	pki pki
 
-	mu     sync.Mutex // mu guards closes
-	closes []func() error
+	mu       sync.Mutex // mu guards the fields below
+	closes   []func() error
+	sidecars []*Process
 }
 
 // New starts the etcd and creates the keys.
@@ -159,15 +160,21 @@ func prepare(cfg *Config) error {
 	return nil
 }
 
-// Close stops everything that the cluster started, the newest first. It returns the
-// errors.
+// Close stops all sidecars at once: of members that stop one after another, the last ones would wait for a majority.
+// Then it ends everything else that the cluster started, the newest first: kube-apiservers are killed, since their graceful
+// stop takes seconds and is not what is tested. It returns the errors.
 func (c *Cluster) Close() error {
 	c.mu.Lock()
-	closes := c.closes
-	c.closes = nil
+	closes, sidecars := c.closes, c.sidecars
+	c.closes, c.sidecars = nil, nil
 	c.mu.Unlock()
 
-	var errs []error
+	errs := make([]error, len(sidecars))
+	var stopping sync.WaitGroup
+	for i, s := range sidecars {
+		stopping.Go(func() { errs[i] = s.Stop() })
+	}
+	stopping.Wait()
 	for _, stop := range slices.Backward(closes) {
 		errs = append(errs, stop())
 	}
@@ -180,7 +187,7 @@ func (c *Cluster) onClose(f func() error) {
 	c.closes = append(c.closes, f)
 }
 
-// start starts a binary of Config.Assets. Close stops it.
+// start starts a binary of Config.Assets. Close ends it.
 func (c *Cluster) start(binary string, cfg processConfig) (*Process, error) {
 	cfg.path = filepath.Join(c.cfg.Assets, binary)
 	if binary == "sidecar" {
@@ -190,7 +197,13 @@ func (c *Cluster) start(binary string, cfg processConfig) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.onClose(p.Stop)
+	if binary != "sidecar" {
+		c.onClose(p.Kill)
+		return p, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sidecars = append(c.sidecars, p)
 	return p, nil
 }
 
