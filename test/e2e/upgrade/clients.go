@@ -34,7 +34,7 @@ type clients struct {
 
 const (
 	clientCount   = 4
-	clientPause   = 50 * time.Millisecond
+	clientPause   = 100 * time.Millisecond
 	gateInterval  = 100 * time.Millisecond
 	gateTimeout   = time.Second
 	clientTimeout = 15 * time.Second

@@ -14,7 +14,7 @@ import (
 
 // observeInterval is how often the walk observes the control plane. A kubelet probes
 // every ten seconds.
-const observeInterval = 100 * time.Millisecond
+const observeInterval = 200 * time.Millisecond
 
 // kubeletFailureThreshold is the default of a readiness probe.
 const kubeletFailureThreshold = 3
