@@ -10,13 +10,13 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// TestClose_sidecarsAtOnce: each of two programs ends only when both were told to.
+// TestClose_sidecarsAtOnce: each of two programs ends only when both got the signal.
 func TestClose_sidecarsAtOnce(t *testing.T) {
 	t.Parallel()
 	dir, signs := t.TempDir(), t.TempDir()
 	program := fmt.Sprintf(`#!/bin/sh
 cd %q
-trap 'touch "told$2"; while [ "$(ls | grep -c told)" -lt 2 ]; do sleep 0.01; done; exit 0' TERM
+trap 'touch "ends$2"; while [ "$(ls | grep -c ends)" -lt 2 ]; do sleep 0.01; done; exit 0' TERM
 touch "runs$2"
 while :; do sleep 0.01; done
 `, signs)
