@@ -92,7 +92,7 @@ func TestEtcd_reachesTheWiring(t *testing.T) {
 	config := func(e reflect.Value) app.Config {
 		t.Helper()
 		opts := base
-		opts.Etcd, _ = e.Interface().(Etcd)
+		opts.Etcd, _ = reflect.TypeAssert[Etcd](e)
 		cfg, err := opts.config()
 		if err != nil {
 			t.Error(err)
