@@ -236,7 +236,7 @@ func compareHere(was, now Facts) []Happening {
 		}
 		out = append(out, Happening{
 			Kind: Service, Node: now.Node, Subject: s.Name, Reason: Restarted, Count: s.Restarts - was.Services[at].Restarts,
-			Message: fmt.Sprintf("the service %s was started again: %s", s.Name, s.LastExit),
+			Message: startedAgain(s, was.Services[at].LastLines),
 		})
 	}
 	if n := now.Repairs - was.Repairs; n > 0 {
@@ -250,6 +250,22 @@ func compareHere(was, now Facts) []Happening {
 		})
 	}
 	return out
+}
+
+// maxLine bounds the line of a service in a message.
+const maxLine = MaxMessage / 2
+
+// startedAgain says why a service ended, with its last line if the sidecar shows any; before are the lines shown until then.
+func startedAgain(s report.Service, before []string) string {
+	text := fmt.Sprintf("the service %s was started again: %s", s.Name, s.LastExit)
+	lines := []string(s.LastLines)
+	if len(lines) == 0 {
+		lines = before
+	}
+	if n := len(lines); n > 0 {
+		text += "; its last line: " + clipTo(lines[n-1], maxLine)
+	}
+	return text
 }
 
 // statusChange describes the change of the status; empty: nothing that people read changed.
