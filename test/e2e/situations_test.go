@@ -491,6 +491,7 @@ func serviceCrashes(b *broken) {
 	for _, node := range []string{"cp-1", "cp-2"} {
 		b.says(node, "WARNINGS", `cp-2|its service "apiserver" ended (exit status 2) and is not ready again|its file: `+file, "UPGRADE|do not start the next upgrade: cp-2: ")
 	}
+	b.toldLater("cp-2", "Restarted: the service apiserver was started again: exit status 2", "unknown flag: --etcd-server")
 }
 
 // service starts a node with one service, waits until it is ready, and returns the service's file.

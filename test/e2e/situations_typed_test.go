@@ -5,11 +5,32 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
+
+// toldLater: who asks why a node failed clients at this time learns the cause.
+func (b *broken) toldLater(node string, causes ...string) {
+	b.Helper()
+	args := []string{"explain", "--node=" + node, "--at=" + time.Now().UTC().Format(time.RFC3339), "--etcd-servers=" + b.c.Endpoints()[0]}
+	cluster.Await(b.T, "the causes of the situation "+b.name, func(ctx context.Context) error {
+		out, err := exec.CommandContext(ctx, filepath.Join(cluster.Assets(b.T, "sidecar"), "sidecar"), args...).CombinedOutput()
+		for _, cause := range causes {
+			if err == nil && !regexp.MustCompile("(?m)^  possible cause .*"+regexp.QuoteMeta(cause)).Match(out) {
+				err = fmt.Errorf("no possible cause is %q", cause)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		b.Logf("$ sidecar %q\n%s", args, out)
+		return nil
+	})
+}
 
 // types finds a command in the table of a node, by its beginning, and gives it to a shell,
 // as a person does who pastes it.
