@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/allowance"
-	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
 // certificatePeriod is the pause between two reads of the files. They are read in a
@@ -63,7 +62,16 @@ func (c *certificates) run(ctx context.Context) {
 		<-ctx.Done()
 		return
 	}
-	_ = backoff.Every(ctx, certificatePeriod, c.reload) // it ends only with ctx
+	tick := time.NewTicker(certificatePeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			c.reload()
+		}
+	}
 }
 
 // reload puts the files into use if they changed. It logs a problem of them once for each change.
