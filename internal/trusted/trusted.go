@@ -22,7 +22,7 @@ func Problem(path string) string {
 	if found == nil {
 		return ""
 	}
-	return found.Path + " " + found.What + "; if no other user has, type: " + found.Remedy
+	return found.Path + " " + found.What + "; " + found.Advice()
 }
 
 // NewFileProblem is Problem for a file that this process makes, opens and makes again by its name:
@@ -43,7 +43,27 @@ func NewFileProblem(path string) string {
 type Finding struct {
 	Path   string // of the directory, file or link at fault
 	What   string // who can change it
-	Remedy string // the command to type if no other user changed it
+	Remedy string // the command to type if no other user changed it; after a #, what else to do
+}
+
+// Advice says what to do.
+func (f *Finding) Advice() string {
+	if action, found := strings.CutPrefix(f.Remedy, "# "); found {
+		return action
+	}
+	return "if no other user has, type: " + f.Remedy
+}
+
+// systems are directories that a distribution lets a group or every user change, for its own
+// programs: rsyslog, for example, needs /var/log.
+var systems = []string{"/dev/shm", "/run", "/run/lock", "/tmp", "/var/local", "/var/log", "/var/mail", "/var/tmp"}
+
+// restrict returns the remedy for a path with that mode: chmod, or another path.
+func restrict(mode, path string) string {
+	if slices.Contains(systems, path) {
+		return "# choose a path that is not below " + path + ", such as a directory of its own in /var/lib: programs of the system may need that mode"
+	}
+	return "chmod " + mode + " " + path
 }
 
 // Find returns the first place on a path where others than root and the user of this process can
@@ -121,9 +141,9 @@ func (j judge) step(path string, info fs.FileInfo) *Finding {
 	case mode.Perm()&0o022 != 0 && readOnly(path):
 		return nil
 	case mode.Perm()&0o002 != 0:
-		return &Finding{path, fmt.Sprintf("can be changed by every user (mode %#o)", mode.Perm()), "chmod o-w " + path}
+		return &Finding{path, fmt.Sprintf("can be changed by every user (mode %#o)", mode.Perm()), restrict("o-w", path)}
 	case mode.Perm()&0o020 != 0 && group != 0 && group != j.group && !outside(group):
-		return &Finding{path, fmt.Sprintf("can be changed by the group with the ID %d (mode %#o)", group, mode.Perm()), "chmod g-w " + path}
+		return &Finding{path, fmt.Sprintf("can be changed by the group with the ID %d (mode %#o)", group, mode.Perm()), restrict("g-w", path)}
 	}
 	return nil
 }

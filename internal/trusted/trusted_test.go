@@ -142,3 +142,15 @@ func chmod(t *testing.T, path string, mode fs.FileMode) {
 		t.Fatal(err)
 	}
 }
+
+// Programs of the system need the mode of its directories, such as rsyslog that of /var/log.
+func TestRestrict(t *testing.T) {
+	for path, want := range map[string]string{
+		"/var/log": "choose a path that is not below /var/log", "/tmp": "choose a path that is not below /tmp",
+		"/var/log/own": "if no other user has, type: chmod g-w /var/log/own",
+	} {
+		if got := (&Finding{Path: path, Remedy: restrict("g-w", path)}).Advice(); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+}

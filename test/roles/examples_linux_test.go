@@ -149,7 +149,7 @@ func (e *examples) writeFiles() {
 			e.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.MkdirAll("/var/log", 0o700), os.MkdirAll(manifestsDir, 0o700)); err != nil {
+	if err := errors.Join(os.MkdirAll("/var/lib/kube-apiserver", 0o700), os.MkdirAll(manifestsDir, 0o700)); err != nil {
 		e.Fatal(err)
 	}
 }

@@ -63,7 +63,7 @@ func Lock(path string) (*Dir, error) {
 		return nil, err
 	}
 	if found := trusted.Find(path); found != nil {
-		return nil, &RefusedError{found.Path, found.What, "if no other user has, type: " + found.Remedy}
+		return nil, &RefusedError{found.Path, found.What, found.Advice()}
 	}
 	file, err := os.Open(path)
 	if err != nil {
