@@ -17,6 +17,7 @@ func TestPasteable(t *testing.T) {
 		"for good: sidecar store adopt --id 00ff":                         "for good: sidecar store adopt --id 00ff --etcd-servers=E",
 		"for good: sidecar cluster remove cp-2; and more":                 "for good: sidecar cluster remove cp-2 --etcd-servers=E; and more",
 		"sidecar node set-roles a --remove consensus_member":              "sidecar node set-roles a --remove consensus_member --etcd-servers=E",
+		"type sidecar cluster token create --node c; or not":              "type sidecar cluster token create --node c --etcd-servers=E; or not",
 		"remove it (sidecar cluster remove), then":                        "remove it (sidecar cluster remove), then",
 		"it is complete: sidecar uncordon a --etcd-servers=E":             "it is complete: sidecar uncordon a --etcd-servers=E",
 		"the sidecar is starting":                                         "the sidecar is starting",

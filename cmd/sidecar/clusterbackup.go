@@ -155,6 +155,6 @@ func (p program) restore(ctx context.Context, opts runFlags, file string) error 
 	if restored.Replaced != "" {
 		fmt.Fprintf(p.stdout, "The data before is in %s\n", restored.Replaced)
 	}
-	fmt.Fprintf(p.stdout, "Start the sidecar here. On each other node delete the data directory, then join: sidecar cluster token create\n")
+	fmt.Fprintf(p.stdout, "Start the sidecar here. On each other node delete the data directory, then join: sidecar cluster token create --node ID\n")
 	return nil
 }

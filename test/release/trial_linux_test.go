@@ -52,16 +52,17 @@ func TestTrial(t *testing.T) {
 			}
 		}
 	})
-	printed := ""
-	r.part("the first node starts", func() { printed = r.typeAll(first, r.blocks[1]) })
-	found := regexp.MustCompile(`lockstep1\.\S+`).FindString(printed)
-	if found == "" {
-		t.Fatalf("no token is printed: %s", printed)
-	}
-	r.typed = strings.NewReplacer(package1, packageInside, package2, packageInside, address, first.Address, token, found)
+	starts, creates := r.blocks[1][:len(r.blocks[1])-len(others)], r.blocks[1][len(r.blocks[1])-len(others):]
+	r.part("the first node starts", func() { r.typeAll(first, starts) })
 	r.part("the others start", func() {
-		for _, m := range others {
-			printed = r.typeAll(m, r.blocks[2])
+		for i, m := range others {
+			printed := first.Run(strings.Replace(creates[i], fmt.Sprintf("--node cp-%d", 2+i), "--node "+strings.TrimSpace(m.Run("hostname")), 1))
+			found := regexp.MustCompile(`lockstep1\.\S+`).FindString(printed)
+			if found == "" {
+				t.Fatalf("no token is printed: %s", printed)
+			}
+			r.typed = strings.NewReplacer(package1, packageInside, package2, packageInside, address, first.Address, token, found)
+			r.typeAll(m, r.blocks[2])
 		}
 	})
 	r.want("red", "DONE, release 1.0.0", "10.77.0.3", mayStart)

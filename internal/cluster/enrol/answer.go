@@ -18,6 +18,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/internal/cluster/token"
 	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // answer carries out one request. The token is checked first: a client without a valid
@@ -40,7 +41,7 @@ func (s *Server) answer(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	}
 	copy(claim.Secret[:], in.Token.Secret)
 	if err := s.mayJoin(ctx, node, claim); err != nil {
-		return nil, explain(err)
+		return nil, explain(err, node.Node)
 	}
 	if _, err := s.authority(ctx); err != nil { // before the token is used
 		return nil, err
@@ -50,12 +51,12 @@ func (s *Server) answer(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	}
 	s.cfg.After("check")
 	if err := token.Consume(ctx, s.cfg.Client, claim); err != nil {
-		return nil, explain(err)
+		return nil, explain(err, node.Node)
 	}
 	s.cfg.After("token")
 	added, err := s.add(ctx, node)
 	if err != nil {
-		return nil, explain(err)
+		return nil, explain(err, node.Node)
 	}
 	out, err := s.sign(ctx, in, added)
 	if err != nil {
@@ -136,25 +137,27 @@ func newAnswerMember(m etcd.Member) answerMember {
 	return out
 }
 
-// newToken is the remedy where a person needs another token.
-const newToken = "create another one on a member: sidecar cluster token create"
+// newToken is the remedy where a person needs another token for a node.
+func newToken(node protocol.NodeID) string {
+	return fmt.Sprintf("create another one on a member: sidecar cluster token create --node %s", node)
+}
 
 // explain turns an error into a refusal with the status that the joining node needs, and
 // with the remedy. Any other error names the endpoints of etcd, and the client may not hold
 // a valid token: only the log gets it.
-func explain(err error) error {
+func explain(err error, node protocol.NodeID) error {
 	is := func(target error) bool { return errors.Is(err, target) }
 	_, inUse := errors.AsType[*quorum.InUseError](err)
 	_, removed := errors.AsType[*quorum.RemovedError](err)
 	switch {
 	case is(token.ErrUnknown), is(token.ErrSecret):
-		return &refusal{wrongToken, http.StatusUnauthorized, err.Error() + "; " + newToken}
+		return &refusal{wrongToken, http.StatusUnauthorized, err.Error() + "; " + newToken(node)}
 	case is(token.ErrOtherKey):
-		return &refusal{wrongToken, http.StatusForbidden, err.Error() + ": its data directory was emptied after that; remove the node on a member (sidecar cluster remove), and " + newToken}
+		return &refusal{wrongToken, http.StatusForbidden, err.Error() + ": its data directory was emptied after that; remove the node on a member (sidecar cluster remove), and " + newToken(node)}
 	case is(token.ErrOtherNode):
-		return &refusal{wrongToken, http.StatusForbidden, err.Error() + "; check --node-id and --node-address, or create a token for this node on a member: sidecar cluster token create --node ID"}
+		return &refusal{wrongToken, http.StatusForbidden, err.Error() + "; check --node-id and --node-address, or " + newToken(node)}
 	case slices.ContainsFunc([]error{token.ErrRevoked, token.ErrExpired, token.ErrUsed}, is):
-		return &refusal{wrongToken, http.StatusForbidden, err.Error() + "; " + newToken}
+		return &refusal{wrongToken, http.StatusForbidden, err.Error() + "; " + newToken(node)}
 	case inUse:
 		return &refusal{conflict, http.StatusConflict, err.Error()}
 	case removed:

@@ -54,7 +54,7 @@ func (s *Server) giveAuthority(ctx context.Context, _ http.ResponseWriter, r *ht
 	node := protocol.NodeID(cert.Subject.CommonName)
 	standing, err := quorum.StandingOf(ctx, s.cfg.Client, node, pki.HashOf(cert))
 	if err != nil {
-		return nil, explain(err)
+		return nil, explain(err, node)
 	}
 	if !standing.MayRenew() {
 		return nil, &refusal{conflict, http.StatusGone, fmt.Sprintf("node %q was removed from the cluster, or has another key", node)}
@@ -86,7 +86,7 @@ func (s *Server) giveAuthority(ctx context.Context, _ http.ResponseWriter, r *ht
 func (s *Server) giveKey(ctx context.Context, node protocol.NodeID, standing membership.Standing, wanted string) ([]byte, error) {
 	rotation, err := quorum.ReadRotation(ctx, s.cfg.Client)
 	if err != nil {
-		return nil, explain(err)
+		return nil, explain(err, node)
 	}
 	if !standing.MaySign() || !quorum.MayHaveNextKey(rotation, node) || rotation.Hash.String() != wanted {
 		return nil, &refusal{conflict, http.StatusForbidden, fmt.Sprintf("node %q may not have the key of that CA", node)}

@@ -94,7 +94,7 @@ func TestJoin_refused(t *testing.T) {
 	if _, err := Join(t.Context(), r.request("b", tok)); err != nil {
 		t.Fatal(err)
 	}
-	wantRefused(t, "used", r.request("c", tok), http.StatusForbidden, "no uses left", create)
+	wantRefused(t, "used", r.request("c", tok), http.StatusForbidden, "no uses left", create+" --node c")
 
 	wrong := tok
 	wrong.Secret[0] ^= 1
@@ -147,7 +147,7 @@ func TestJoin_bound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantRefused(t, "another node", r.request("evil", tok), http.StatusForbidden, `it is for node "b", and this node is "evil"`, "--node-id", create)
+	wantRefused(t, "another node", r.request("evil", tok), http.StatusForbidden, `it is for node "b", and this node is "evil"`, "--node-id", create+" --node evil")
 	if all, err := r.client.Members(t.Context()); err != nil || len(all) != 1 {
 		t.Errorf("got %+v, %v, want one member", all, err)
 	}
