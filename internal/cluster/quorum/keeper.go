@@ -211,6 +211,7 @@ func (k *Keeper) keepLearner(ctx context.Context, m etcd.Member, local etcd.Memb
 		}
 		facts.Behind = true
 		step = membership.NextLearnerStep(facts)
+		k.behind(m.ID)
 	}
 	if step == membership.EvictLearner {
 		return k.evict(ctx, m, rec)
@@ -249,6 +250,14 @@ func (k *Keeper) observe(ctx context.Context, m etcd.Member, local etcd.MemberSt
 	k.progress[m.ID] = p
 	facts.Idle = time.Since(p.since)
 	return facts
+}
+
+// behind notes that etcd refused a learner: in the place of the leader's keeper, this one waits again
+// before it asks.
+func (k *Keeper) behind(id uint64) {
+	p := k.progress[id]
+	p.synced = time.Time{}
+	k.progress[id] = p
 }
 
 func (k *Keeper) promoted(ctx context.Context, m etcd.Member) error {

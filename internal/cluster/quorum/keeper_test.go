@@ -3,6 +3,7 @@ package quorum
 import (
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol/membership"
 	"github.com/lockstep-dev/lockstep/test/members"
@@ -64,4 +65,12 @@ func TestKeeper_inPlaceOfTheLeader(t *testing.T) {
 		}
 		return voters(t, client) == 3
 	})
+}
+
+// After etcd refused a learner, a keeper in the place of another waits again: it would ask every second.
+func TestKeeper_behind(t *testing.T) {
+	k := &Keeper{progress: map[uint64]progress{1: {first: time.Now(), synced: time.Now().Add(-time.Hour)}}}
+	if k.behind(1); !k.progress[1].synced.IsZero() || k.progress[1].first.IsZero() {
+		t.Errorf("got %+v", k.progress[1])
+	}
 }
