@@ -24,6 +24,8 @@ const (
 	burst = 0.3
 	// addresses of strangers; more than a filter can hold, and than a sidecar remembers.
 	addresses = 5000
+	// attempts is how often an attack begins that does nothing.
+	attempts = 10
 )
 
 // victim is a sidecar with an etcd of its own.
@@ -141,10 +143,15 @@ func TestAttack(t *testing.T) {
 			t.Fatalf("without an attack: %v, %v", err, quiet.Failed)
 		}
 		t.Logf("%s, no attack: %.1f %% of a processor, p99 %s", v.url, 100*quiet.CPU, quiet.P99)
+		began, spent := time.Now(), 0.0
 		for _, a := range All() {
 			if a.Fits(v.Target) {
-				t.Run(a.Name, func(t *testing.T) { v.attack(t, o, a, quiet) })
+				t.Run(a.Name, func(t *testing.T) { spent += v.attack(t, o, a, quiet) })
 			}
+		}
+		// What is saved up counts once: after it is used, an attack of a second has a tenth of one.
+		if most := maxCPU*time.Since(began).Seconds() + burst; spent > most {
+			t.Errorf("all strangers one after another used %.2f s of a processor, want %.2f s at most", spent, most)
 		}
 		if text := v.text(t); strings.Contains(text, "session lost") || strings.Contains(text, "panic") {
 			t.Error("a session was lost, or a handler panicked")
@@ -152,21 +159,26 @@ func TestAttack(t *testing.T) {
 	}
 }
 
-func (v *victim) attack(t *testing.T, o Observation, a Attack, quiet Cost) {
+// attack attacks for a while, and returns how many seconds of a processor that took.
+func (v *victim) attack(t *testing.T, o Observation, a Attack, quiet Cost) float64 {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), *duration)
-	defer cancel()
-	got, err := o.During(t.Context(), func() int { return a.Run(ctx, v.Target) })
-	if err != nil {
-		t.Fatal(err)
+	var got Cost
+	for try := 0; try < attempts && got.Times == 0; try++ { // in a second on a busy machine, it may not come to it
+		ctx, cancel := context.WithTimeout(t.Context(), *duration)
+		var err error
+		got, err = o.During(t.Context(), func() int { return a.Run(ctx, v.Target) })
+		if cancel(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Logf("%d times (%.0f/s): %.1f %% of a processor more, %d probes, p99 %s, %d failed", got.Times, float64(got.Times)/duration.Seconds(),
 		100*(got.CPU-quiet.CPU), got.Probes, got.P99, len(got.Failed))
-	if spent := got.CPU - quiet.CPU; spent > maxCPU+burst/duration.Seconds() {
+	spent := got.CPU - quiet.CPU
+	if spent > maxCPU+burst/duration.Seconds() {
 		t.Errorf("strangers use %.1f %% of a processor, want %.0f %% at most", 100*spent, 100*maxCPU)
 	}
-	// In a second on a busy machine, an attack may not come to it.
-	if got.Times == 0 && *duration > 2*patience || got.Probes == 0 || len(got.Failed) > 0 {
+	if got.Times == 0 || got.Probes == 0 || len(got.Failed) > 0 {
 		t.Errorf("%d times; %d probes: %v", got.Times, got.Probes, got.Failed)
 	}
+	return spent * duration.Seconds()
 }
