@@ -13,7 +13,8 @@
 // the status shows its problem. Any other error ends in Failed.
 //
 // The ways share a flow. The data directory, its marker and the process of the member are a
-// resident, which alone deletes and moves data, and asks the protocol before that. While the
+// resident, which alone deletes and moves data while a sidecar runs, and asks the protocol
+// before that; otherwise only package backup does, to restore a snapshot. While the
 // node is in its cluster, a change takes the steps by which it becomes a member and leaves:
 //
 //	role.ControlPlane --> Manager --> change --> resident --> disk

@@ -11,8 +11,9 @@ import (
 )
 
 // resident is the part that stays with this node: its data directory, the marker in it, and
-// the process of the member that uses it. Only a resident deletes or moves the data of etcd,
-// and asks the protocol before that (docs/protocol-membership.md#clear).
+// the process of the member that uses it. While a sidecar runs, only its resident deletes or moves
+// the data of etcd, and asks the protocol before that (docs/protocol-membership.md#clear). Without
+// one, `sidecar cluster restore` does so (backup.Restore), which holds the lock of the directory.
 type resident struct {
 	dir    *datadir.Dir             // since the first step
 	disk   disk                     // dir, as an interface
