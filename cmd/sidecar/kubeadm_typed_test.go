@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,6 +47,39 @@ func TestKubeadm_typed(t *testing.T) {
 		typed, err := cmd.CombinedOutput()
 		if diff := cmp.Diff(want, strings.Split(strings.TrimSpace(string(typed)), "\n")); !found || err != nil || diff != "" {
 			t.Errorf("%s typed: %v, (-want +got)\n%s", title, err, diff)
+		}
+	}
+}
+
+// A first call with the command for other nodes writes the same patch there, whatever calls set the flags on this one.
+func TestKubeadm_joinTyped(t *testing.T) {
+	first := []string{"--image=lockstep:1", "--bundle=builtin"}
+	for _, calls := range [][][]string{
+		{append(first, "--", "--listen=0.0.0.0:8086", "--insecure-listen"), {"--", "--kubernetes-service"}, {"--image=lockstep:2"}},
+		{append(first, "--", "--listen=127.0.0.1:8086"), {"--image=lockstep:2"}},
+		{append(first, "--", "--expire-dead-nodes=2m"), {"--", "--kubernetes-service"}},
+		{append(first, "--", "--listen=127.0.0.1:9000"), {"--https"}, {"--", "--listen=:9001"}},
+		{append(first, "--", `--data-dir=/var/lib/a b`), {"--image=lockstep:2"}},
+	} {
+		n, other := newKubeadmNode(t), newKubeadmNode(t)
+		out := ""
+		for _, args := range calls {
+			out = n.ok(append([]string{"--apiserver-url=https://10.0.0.1:6443"}, args...)...)
+		}
+		_, line, found := strings.Cut(out, "\non every other node:\n  sidecar ")
+		line, _, _ = strings.Cut(line, "\n")
+		words, err := exec.CommandContext(t.Context(), "bash", "-c", `printf '%s\n' `+line).Output()
+		typed := strings.Split(strings.TrimSpace(string(words)), "\n")
+		if !found || err != nil || len(typed) < 3 {
+			t.Fatalf("%v: %v: no command in\n%s", calls, err, out)
+		}
+		other.ok(append([]string{"--apiserver-url=https://10.0.0.2:6443"}, typed[3:]...)...) // without kubeadm and the directories
+		lines := func(n *kubeadmNode) []string {
+			text := strings.ReplaceAll(n.read(n.podPatch()), n.dir, "DIR")
+			return slices.Sorted(strings.Lines(text)) // the order of flags may differ
+		}
+		if diff := cmp.Diff(lines(n), lines(other)); diff != "" {
+			t.Errorf("%v: the other node, with %s, differs: (-this +other)\n%s", calls, line, diff)
 		}
 	}
 }

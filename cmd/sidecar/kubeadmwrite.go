@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/durable"
 	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
+	"github.com/lockstep-dev/lockstep/internal/shell"
 	"github.com/lockstep-dev/lockstep/internal/strict"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/reconcile/rights"
@@ -336,8 +337,11 @@ func (f kubeadmFlags) joins(s kubeadm.Settings, patches string) []string {
 		dir = s.Bundle
 	}
 	first := f.again() + " --image=" + s.Image + " --bundle=" + dir
-	if len(f.args) > 0 {
-		first += " -- " + strings.Join(f.args, " ")
+	if args := s.FirstArgs(); len(args) > 0 { // those of calls before, too: all nodes have the same
+		first += " --"
+		for _, arg := range args {
+			first += " " + shell.Quote(arg)
+		}
 	}
 	return []string{
 		first + "    # writes the patches; copy the bundle there before",

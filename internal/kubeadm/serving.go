@@ -1,6 +1,7 @@
 package kubeadm
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -66,6 +67,21 @@ func ChoosesListener(args []string) bool {
 func (s Settings) WithoutListener() Settings {
 	s.Args = slices.DeleteFunc(slices.Clone(s.Args), func(arg string) bool { return ChoosesListener([]string{arg}) })
 	return s
+}
+
+// FirstArgs returns the flags of sidecar run with which a first call on another node has these settings.
+func (s Settings) FirstArgs() []string {
+	serves := slices.DeleteFunc(slices.Clone(s.Args), func(arg string) bool { return !ChoosesListener([]string{arg}) })
+	standard := ServingArgs() // what a first call chooses by itself
+	slices.Sort(serves)
+	slices.Sort(standard)
+	switch {
+	case slices.Equal(serves, standard):
+		return s.WithoutListener().Args
+	case len(serves) == 0: // plain, as in the embedded patch: it must be said
+		return append([]string{"--listen=" + cmp.Or(flagOf(s.RunArgs(), "listen"), "127.0.0.1:8086")}, s.Args...)
+	}
+	return s.Args
 }
 
 // WantsPlain reports whether arguments ask for a listener without TLS.
