@@ -173,7 +173,7 @@ func remarkOn(a report.Action, preview report.Preview) string {
 	case a == report.ActionPrune && preview.PruneImmediately:
 		return "to be removed as soon as all other objects are in place"
 	case a == report.ActionPrune:
-		return "to be removed when no node of an older release is registered any more"
+		return "to be removed when no node of another release is registered any more"
 	}
 	return ""
 }

@@ -99,7 +99,7 @@ diff -u live/Secret/default/token bundle/Secret/default/token
  kind: Secret
  metadata:
    labels:
-# to be removed when no node of an older release is registered any more
+# to be removed when no node of another release is registered any more
 diff -u live/ConfigMap/default/old bundle/ConfigMap/default/old
 --- live/ConfigMap/default/old
 +++ bundle/ConfigMap/default/old

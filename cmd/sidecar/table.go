@@ -179,9 +179,9 @@ func (t table) objects(shown report.Status) string {
 // removalsWaitFor names the conditions for removing objects that no brake holds.
 func removalsWaitFor(r report.Reconcile) string {
 	if len(r.Failures) > 0 {
-		return "no required object fails and no node of an older release is registered"
+		return "no required object fails and no node of another release is registered"
 	}
-	return "no node of an older release is registered"
+	return "no node of another release is registered"
 }
 
 // fenceText counts the objects that are not in the bundle.
