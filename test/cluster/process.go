@@ -96,6 +96,16 @@ func (p *Process) ExitCode() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
+// Ended waits for the end of the process, and says how it ended. killed: a signal ended it, so its log does
+// not say why.
+func (p *Process) Ended() (how string, killed bool) {
+	<-p.done
+	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return fmt.Sprintf("was killed (signal %d)", status.Signal()), true
+	}
+	return fmt.Sprintf("ended with exit code %d", p.cmd.ProcessState.ExitCode()), false
+}
+
 // PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 

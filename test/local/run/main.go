@@ -88,7 +88,8 @@ func run(ctx context.Context, s settings, out io.Writer, typed <-chan string) (e
 	p.bundle = b
 	cfg := cluster.Config{Assets: s.assets, Dir: dir, LogDir: filepath.Join(dir, "logs")}
 	var c *cluster.Cluster
-	defer func() { err = cleanUp(c, cfg, p, err) }()
+	var n node
+	defer func() { err = cleanUp(c, n, cfg, p, err) }()
 
 	start := startLocal
 	if len(s.addresses) > 0 {
@@ -97,23 +98,10 @@ func run(ctx context.Context, s settings, out io.Writer, typed <-chan string) (e
 	if os.Getenv("KUBECONFIG") != "" && os.Getenv("ETCD_SERVERS") != "" {
 		start = startOwn
 	}
-	c, n, err := start(cfg, p)
-	if err != nil {
+	if c, n, err = start(cfg, p); err != nil {
 		return err
 	}
 	return serve(ctx, c, n, p, typed)
-}
-
-// cleanUp stops everything. It keeps the logs if something failed.
-func cleanUp(c *cluster.Cluster, cfg cluster.Config, p *printer, err error) error {
-	if c != nil {
-		p.stopping()
-		err = errors.Join(err, c.Close())
-	}
-	if err != nil && c != nil {
-		return fmt.Errorf("%w\nlogs are in %s", err, cfg.LogDir)
-	}
-	return errors.Join(err, os.RemoveAll(cfg.Dir))
 }
 
 // serve waits until the node is ready, and prints commands to try. Then it waits for
@@ -142,8 +130,7 @@ func serveOne(ctx context.Context, n node, p *printer, ready func(), typed <-cha
 	defer watching(nil)
 	for _, process := range n.processes() {
 		go func() { // ends with the process, which run or serve stops
-			<-process.Done()
-			watching(fmt.Errorf("%s ended; %s", filepath.Base(process.LogFile()), process.Ending()))
+			watching(endOf(n.nameOf(process), process))
 		}()
 	}
 	if err := awaitReady(ended, n, p); err != nil && ended.Err() == nil {

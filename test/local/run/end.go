@@ -1,0 +1,47 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// cleanUp stops everything. It keeps the logs and the data if something failed.
+func cleanUp(c *cluster.Cluster, n node, cfg cluster.Config, p *printer, err error) error {
+	if c != nil {
+		p.stopping()
+		err = errors.Join(err, c.Close())
+	}
+	if err != nil && c != nil {
+		return fmt.Errorf("%w\n%s", err, kept(n, cfg))
+	}
+	return errors.Join(err, os.RemoveAll(cfg.Dir))
+}
+
+// kept says what stays after a failure, and how the node starts again.
+func kept(n node, cfg cluster.Config) string {
+	lines := []string{"logs are in " + cfg.LogDir}
+	if _, err := os.Stat(n.own.settings); err == nil {
+		lines = append(lines, "to start the node again, with its data: . "+n.own.settings+" && sidecar run")
+	}
+	return strings.Join(append(lines, "to remove everything: rm -r "+cfg.Dir), "\n")
+}
+
+// endOf waits for the end of a process, and describes it.
+func endOf(name string, process *cluster.Process) error {
+	how, killed := process.Ended()
+	if killed { // not by itself, so the last lines of its log are no reason
+		return fmt.Errorf("%s %s; its log: %s", name, how, process.LogFile())
+	}
+	return fmt.Errorf("%s %s; %s", name, how, process.Ending())
+}
+
+func (n node) nameOf(process *cluster.Process) string {
+	if process == n.sidecar.Process {
+		return "the sidecar"
+	}
+	return "kube-apiserver"
+}
