@@ -67,6 +67,12 @@ func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 	}
 	out = append(out, rollbackObstacle(v, f)...)
 	out = append(out, turnObstacles(f)...)
+	// Before what may follow from it: no leader applies such a bundle, and its release may differ, too.
+	for _, r := range f.Records {
+		if text := ForeignBundle(v, r.Node.Bundle); text != "" && r.Problem == "" && r.Node.Roles.Controller {
+			out = append(out, UpgradeObstacle{Reason: OtherBundle, Node: r.ID, Message: "it " + text})
+		}
+	}
 	if message := unsettled(v, f); message != "" {
 		out = append(out, UpgradeObstacle{Reason: UpgradeUnderWay, Message: message})
 	}
@@ -82,11 +88,6 @@ func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 	}
 	out = append(out, outage(v, f)...)
 	out = append(out, outOfServiceNow(v, f)...)
-	for _, r := range f.Records {
-		if text := ForeignBundle(v, r.Node.Bundle); text != "" && r.Problem == "" && r.Node.Roles.Controller {
-			out = append(out, UpgradeObstacle{Reason: OtherBundle, Node: r.ID, Message: "it " + text})
-		}
-	}
 	for _, m := range Mismatched(f) {
 		out = append(out, UpgradeObstacle{Reason: BundlesDiffer, Message: fmt.Sprintf("nodes of release %s have different bundles: %s", m.Release, m)})
 	}

@@ -230,7 +230,7 @@ func TestUpgradeObstacles_rollback(t *testing.T) {
 }
 
 // A node that runs another bundle, maybe by mistake, is no reason to upgrade or roll back
-// the others.
+// the others. It is named before the releases, which differ because of it.
 func TestUpgradeObstacles_anotherBundle(t *testing.T) {
 	v := presentStatus(Status{State: Done, Version: ver("1.1.0"), Bundle: "acme"})
 	at := func(r *Record, revision int64) *Record { r.Revision = revision; return r.runs("acme", "") }
@@ -245,7 +245,14 @@ func TestUpgradeObstacles_anotherBundle(t *testing.T) {
 		{"of an older release", at(controller("a", "0.1.0").serving(), 9).runs("base", ""), "an upgrade is in progress: a runs release 0.1.0, b, c run 1.1.0; upgrade a"},
 		{"none", at(controller("a", "1.2.0").leading(), 9), "an upgrade is in progress: b, c run release 1.1.0, a runs 1.2.0; upgrade b, c"},
 	} {
-		if got := UpgradeObstacles(v, Fleet{Records: []*Record{tc.a, b, c}})[0].Message; got != tc.want {
+		all := UpgradeObstacles(v, Fleet{Records: []*Record{tc.a, b, c}})
+		if tc.name != "none" {
+			if all[0].Reason != OtherBundle || all[0].Node != "a" {
+				t.Errorf("%s: it begins with %+v", tc.name, all[0])
+			}
+			all = all[1:]
+		}
+		if got := all[0].Message; got != tc.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", tc.name, got, tc.want)
 		}
 	}
