@@ -189,6 +189,7 @@ type Status struct {
 	Reconciler struct {
 		Kind                     string `json:"kind"`
 		State                    string `json:"state"` // empty: no status exists
+		Bundle                   string `json:"bundle"`
 		Version                  string `json:"version"`
 		MinimumCompatibleRelease string `json:"minimumCompatibleRelease"`
 		Leader                   string `json:"leader"`

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -39,6 +40,35 @@ func choose(dir string) (chosen, error) {
 		}
 	}
 	return chosen{Bundle: b, dir: dir}, nil
+}
+
+// objectsBundle returns the name of the bundle whose objects are in the cluster.
+func (n node) objectsBundle(ctx context.Context, p *printer) string {
+	status, err := n.sidecar.Status(ctx)
+	if err != nil || status.Reconciler.Bundle == "" {
+		return p.bundle.Name
+	}
+	return status.Reconciler.Bundle
+}
+
+// otherBundle says what follows if the node starts with a bundle of another name than that of the objects;
+// empty: it has the same name.
+func (n node) otherBundle(objects string, next chosen, p *printer) string {
+	if next.Name == objects {
+		return ""
+	}
+	command := "sidecar bundle replace --from " + objects + " --to " + next.Name
+	switch {
+	case n.own.settings != "":
+		command = ". " + n.own.settings + " && " + command
+	case n.dataDir != "":
+		command = filepath.Join(p.assets, command) + " --data-dir=" + n.dataDir
+	default:
+		command = filepath.Join(p.assets, command) + " --etcd-servers=" + strings.Join(n.etcdServers, ",")
+	}
+	return fmt.Sprintf("  not started: the objects are of the bundle %s, and %s has the bundle %s, which no leader applies in its place.\n"+
+		"  If %s is meant to replace %s, type the directory here again, and when this node runs it, in another terminal:\n    %s\n",
+		objects, next.dir, next.Name, next.Name, objects, command)
 }
 
 // resources are the kinds of the objects, for kubectl, without Namespace: there is nothing

@@ -139,7 +139,7 @@ func serveOne(ctx context.Context, n node, p *printer, ready func(), typed <-cha
 	if ended.Err() == nil {
 		ready()
 	}
-	for {
+	for asked := ""; ; {
 		select {
 		case <-ended.Done():
 			if ctx.Err() != nil {
@@ -147,10 +147,16 @@ func serveOne(ctx context.Context, n node, p *printer, ready func(), typed <-cha
 			}
 			return next, context.Cause(ended)
 		case dir := <-typed:
-			if next, err = choose(dir); err == nil {
-				return next, nil
+			if next, err = choose(dir); err != nil {
+				p.print("  %s\n", err)
+				continue
 			}
-			p.print("  %s\n", err)
+			if text := n.otherBundle(n.objectsBundle(ended, p), next, p); text != "" && asked != next.Name {
+				asked = next.Name
+				p.print("%s", text)
+				continue
+			}
+			return next, nil
 		}
 	}
 }
