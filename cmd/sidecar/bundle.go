@@ -103,6 +103,7 @@ func (p program) validated(b *bundle.Bundle, from []origin) error {
 	fmt.Fprintf(p.stdout, "%s %s: minReconcilerRelease %s, minApiserverRelease %s%s, %s, %s\n",
 		b.Name, b.Version, b.Constraints.MinReconciler, b.Constraints.MinApiserver, forServer, count(len(b.Objects), "object"), b.Digest)
 	for _, o := range from {
+		fmt.Fprintf(p.stdout, "from %s: %s\n", o.release, rolloutText(o.release, b.Version.Release))
 		if note := rollout.RollbackRisk(o.release, b.Version.Release, b.Constraints); note != "" {
 			fmt.Fprintf(p.stdout, "note: %s\n", note)
 		}
@@ -111,6 +112,17 @@ func (p program) validated(b *bundle.Bundle, from []origin) error {
 		}
 	}
 	return nil
+}
+
+// rolloutText says what was found about a rollout that has no deadlock.
+func rolloutText(from, to protocol.Release) string {
+	switch order := from.Compare(to); {
+	case order < 0:
+		return fmt.Sprintf("%s can be rolled out, node by node", to)
+	case order == 0:
+		return "the same release, so there is no rollout to check"
+	}
+	return fmt.Sprintf("it is newer than this bundle, so there is no rollout to check; what it costs to go back, the check of the bundle of %s says, with --from %s", from, to)
 }
 
 // problemsIn prints one line for each problem of what is in a directory, as compilers do, so that editors

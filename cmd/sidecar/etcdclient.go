@@ -19,6 +19,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/cluster"
@@ -77,7 +78,7 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string)
 			}
 		}
 		to := etcdClient{client, etcd.CommandFlags(reach, dataDir), reach, dataDir}
-		err = to.whenAway(pasteable(whenFull(do(cmd.Context(), to, args), dataDir), to.flags), opts)
+		err = to.whenAway(pasteable(whenFull(to.whenNoNode(cmd.Context(), do(cmd.Context(), to, args)), dataDir), to.flags), opts)
 		return errors.Join(err, client.Close())
 	}
 	return cmd
@@ -102,6 +103,30 @@ func (c etcdClient) whenAway(err error, opts runFlags) error {
 type awayError struct{ error }
 
 func (e awayError) Unwrap() error { return e.error }
+
+// maxKnown bounds how many IDs an error lists.
+const maxKnown = 20
+
+// whenNoNode adds to an error of a command for a node without a record which nodes have one.
+func (c etcdClient) whenNoNode(ctx context.Context, err error) error {
+	if !errors.Is(err, fleet.ErrNoNode) {
+		return err
+	}
+	f, failed := fleet.List(ctx, c.Client)
+	var ids []string
+	for _, r := range f.Records {
+		ids = append(ids, string(r.ID))
+	}
+	switch more := len(ids) - maxKnown; {
+	case failed != nil: // the error says enough
+		return err
+	case len(ids) == 0:
+		return fmt.Errorf("%w; no node has one", err)
+	case more > 0:
+		return fmt.Errorf("%w; these have one: %s and %d more", err, strings.Join(ids[:maxKnown], ", "), more)
+	}
+	return fmt.Errorf("%w; these have one: %s", err, strings.Join(ids, ", "))
+}
 
 // whenFull adds the remedy to an error of a full etcd that the sidecars run themselves.
 func whenFull(err error, dataDir string) error {

@@ -52,12 +52,18 @@ func printHelp(cmd *cobra.Command) {
 func printUsage(cmd *cobra.Command) {
 	w := cmd.OutOrStdout()
 	s := helpScreen(w)
-	use := cmd.UseLine()
-	if cmd.HasAvailableSubCommands() {
-		use = cmd.CommandPath() + " COMMAND"
+	uses := []string{cmd.UseLine()}
+	switch {
+	case !cmd.HasAvailableSubCommands():
+	case strings.Contains(cmd.Use, " "): // it does something without one, like turn -- COMMAND
+		uses = append(uses, cmd.CommandPath()+" "+strings.Join(subcommands(cmd), "|"))
+	default:
+		uses = []string{cmd.CommandPath() + " COMMAND"}
 	}
-	lines := s.wrap(use, s.width-len(helpIndent))
-	fmt.Fprintf(w, "Usage:\n%s%s\n", helpIndent, strings.Join(lines, "\n"+helpIndent+helpIndent))
+	fmt.Fprintln(w, "Usage:")
+	for _, use := range uses {
+		fmt.Fprintf(w, "%s%s\n", helpIndent, strings.Join(s.wrap(use, s.width-len(helpIndent)), "\n"+helpIndent+helpIndent))
+	}
 	if cmd.Example != "" {
 		fmt.Fprintf(w, "\nExamples:\n%s\n", cmd.Example)
 	}
@@ -66,6 +72,17 @@ func printUsage(cmd *cobra.Command) {
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprintf(w, "\nType %s COMMAND --help for more about a command.\n", cmd.CommandPath())
 	}
+}
+
+// subcommands are the names of those that people see.
+func subcommands(cmd *cobra.Command) []string {
+	var out []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			out = append(out, c.Name())
+		}
+	}
+	return out
 }
 
 // helpIndent indents the lines below a heading.

@@ -56,6 +56,28 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// A command that does something by itself shows that before its subcommands.
+func TestHelp_usage(t *testing.T) {
+	for name, want := range map[string]string{
+		"turn": "Usage:\n  sidecar turn [flags] -- COMMAND [ARG...]\n  sidecar turn begin|end|set|status\n\n",
+		"node": "Usage:\n  sidecar node COMMAND\n\n",
+	} {
+		if _, out, _ := call(t, program{}, name, "--help"); !strings.Contains(out, want) {
+			t.Errorf("%s --help: got\n%s\nwant\n%s", name, out, want)
+		}
+	}
+}
+
+// The exit codes that commands have of their own are in the topic about all.
+func TestHelp_exitCodes(t *testing.T) {
+	_, out, _ := call(t, program{}, "help", "exit-codes")
+	for _, code := range []int{exitOK, exitFailed, exitUsage, exitNotReady, exitNoTurn, exitNoService} {
+		if !strings.Contains(out, fmt.Sprintf("\n  %d  ", code)) {
+			t.Errorf("help exit-codes has no %d:\n%s", code, out)
+		}
+	}
+}
+
 // The variables are named where the flags are, and one topic names the variables of etcd.
 func TestHelp_names(t *testing.T) {
 	space := regexp.MustCompile(`\s+`)

@@ -107,7 +107,7 @@ cp-3  -        -                      no     -     -         it is not a node re
 
 	c.want(exitUsage, "--confirm-stopped", "node", "remove", "cp-2")
 	c.want(exitFailed, "the node is alive", "node", "remove", "cp-1", "--confirm-stopped")
-	c.want(exitFailed, "the node has no record", "node", "remove", "cp-9", "--confirm-stopped")
+	c.want(exitFailed, "the node has no record; these have one: cp-1, cp-2, cp-3", "node", "remove", "cp-9", "--confirm-stopped")
 	c.want(exitOK, "node cp-2 removed", "node", "remove", "cp-2", "--confirm-stopped")
 	c.want(exitOK, "node cp-3 removed", "node", "remove", "cp-3", "--confirm-stopped")
 	if got := nodesLeft(t, raw); got != "/lockstep/nodes/cp-1" {

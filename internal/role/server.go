@@ -215,7 +215,7 @@ func (s *Server) stop(ctx context.Context, failure error, leading *supervise.Gro
 			f.Published = false
 		case nodeservices.HandOver:
 			leading.End()
-			s.cfg.Log.Info("not leading any more")
+			s.cfg.Log.Info("left the election: this node neither leads nor campaigns")
 			f.Leads = false
 		case nodeservices.AwaitDelay:
 			<-time.After(f.ShutdownDelay - f.Closed)
