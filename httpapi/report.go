@@ -7,6 +7,7 @@ import (
 
 // NewStatus renders a snapshot.
 func NewStatus(s Snapshot) report.Status {
+	s = s.current()
 	upgrade := judgeUpgrade(s)
 	return report.Status{
 		Node:       nodeReport(s),

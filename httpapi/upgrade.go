@@ -6,7 +6,7 @@ import (
 )
 
 // UpgradeReady reports whether the next upgrade may start, as upgradeReady in /status.
-func UpgradeReady(s Snapshot) bool { return judgeUpgrade(s).Ready() }
+func UpgradeReady(s Snapshot) bool { return judgeUpgrade(s.current()).Ready() }
 
 func judgeUpgrade(s Snapshot) protocol.UpgradeAnswer {
 	return protocol.JudgeUpgrade(protocol.UpgradeFacts{

@@ -1,0 +1,52 @@
+package httpapi
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// current returns the snapshot with parts that agree. What this sidecar knows of its own gate is newer than its
+// presence in the fleet, and the fleet is newer than the warnings about it. Otherwise /status would contradict itself
+// for a moment after each change.
+func (s Snapshot) current() Snapshot {
+	s.Warnings = s.knownNodes()
+	i := slices.IndexFunc(s.Fleet.Records, func(r *protocol.Record) bool { return r.ID == s.Local.ID })
+	v := s.Gate.Verdict
+	if i < 0 || v.Reason == "" || v.Reason == protocol.DuplicateNodeID { // not decided yet, or the presence is another sidecar's
+		return s
+	}
+	own := *s.Fleet.Records[i]
+	if !own.Alive || own.Presence.Ready == v.Ready && own.Presence.Reason == v.Reason {
+		return s
+	}
+	own.Presence.Ready, own.Presence.Reason = v.Ready, v.Reason
+	s.Fleet.Records = slices.Clone(s.Fleet.Records)
+	s.Fleet.Records[i] = &own
+	seen := s.Sightings[own.ID]
+	_, seen.Serves = servesNow(s)
+	s.Sightings = maps.Clone(s.Sightings)
+	if s.Sightings == nil {
+		s.Sightings = map[protocol.NodeID]Sighting{}
+	}
+	s.Sightings[own.ID] = seen
+	return s
+}
+
+// knownNodes returns the warnings without those about a record that was deleted meanwhile.
+func (s Snapshot) knownNodes() []protocol.Warning {
+	gone := func(w protocol.Warning) bool {
+		switch w.Reason {
+		case protocol.RecordCorrupt, protocol.NodeDead, protocol.NoGate, protocol.Cordoned, protocol.GateClosed, protocol.APIServerNotReady:
+			_, found := s.Fleet.Record(protocol.NodeID(w.Subject))
+			return w.Subject != "" && !found
+		default:
+			return false
+		}
+	}
+	if s.Fleet.Revision == 0 || !slices.ContainsFunc(s.Warnings, gone) {
+		return s.Warnings
+	}
+	return slices.DeleteFunc(slices.Clone(s.Warnings), gone)
+}

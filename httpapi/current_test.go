@@ -1,0 +1,49 @@
+package httpapi
+
+import (
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// A gate that has just opened is not closed in FLEET and for UPGRADE, although the presence is older. A sidecar
+// with another's ID does not speak for the presence.
+func TestNewStatus_ownGate(t *testing.T) {
+	old := &protocol.Record{ID: "c", Alive: true, Node: protocol.Node{ID: "c", Roles: protocol.Roles{Controller: true}}}
+	old.Presence = protocol.Presence{Reason: protocol.NotRegistered, Election: protocol.Leading}
+	s := Snapshot{Local: protocol.Local{ID: "c"}, Fleet: protocol.Fleet{Revision: 1, Records: []*protocol.Record{old}}}
+	s.Etcd.Connected = true
+	for reason, want := range map[protocol.Reason]protocol.Reason{
+		protocol.Ready: protocol.Ready, protocol.Fenced: protocol.Fenced, protocol.DuplicateNodeID: protocol.NotRegistered, "": protocol.NotRegistered,
+	} {
+		s.Gate = Gate{Verdict: protocol.Verdict{Ready: reason == protocol.Ready, Reason: reason}, Since: epochTime}
+		got := NewStatus(s)
+		row := got.Fleet.Nodes[0]
+		if row.Reason != string(want) || row.Ready != (want == protocol.Ready) || row.ServesSince.IsZero() != (want == protocol.NotRegistered) {
+			t.Errorf("%s: got %+v", reason, row)
+		}
+		closed := false
+		for _, o := range got.UpgradeObstacles {
+			closed = closed || o.Reason == string(protocol.GateClosed)
+		}
+		if closed != (want != protocol.Ready) {
+			t.Errorf("%s: got obstacles %+v", reason, got.UpgradeObstacles)
+		}
+	}
+	if old.Presence.Reason != protocol.NotRegistered {
+		t.Error("the fleet of the snapshot was changed")
+	}
+}
+
+// The warnings follow the fleet: a node that FLEET lists no more has none.
+func TestNewStatus_removedNode(t *testing.T) {
+	s := Snapshot{Fleet: protocol.Fleet{Revision: 1}, Warnings: []protocol.Warning{
+		{Reason: protocol.NodeDead, Subject: "b"}, {Reason: protocol.MemberDown, Subject: "b"}, {Reason: protocol.APIServerNotReady},
+	}}
+	if got := NewStatus(s).Warnings; len(got) != 2 || got[0].Reason != string(protocol.MemberDown) {
+		t.Errorf("got %+v", got)
+	}
+	if s.Fleet.Revision = 0; len(NewStatus(s).Warnings) != 3 {
+		t.Error("a fleet that was not read yet says that nodes were deleted")
+	}
+}
