@@ -58,10 +58,23 @@ what to do, 1 etcd or the API server is unreachable, or the bundle is invalid.`,
 	return cmd
 }
 
+// warnOfFaults prints what an API server would reject, for a plan that asks none.
+func (p program) warnOfFaults(dir string) {
+	_, err := bundle.Validate(dir)
+	if found, ok := errors.AsType[*bundle.LoadError](err); ok {
+		for _, problem := range found.Problems {
+			fmt.Fprintln(p.stderr, "warning: "+clean(problem.Error()))
+		}
+	}
+}
+
 func (p program) plan(ctx context.Context, client etcdClient, opts planOptions) (err error) {
 	b, err := bundle.Open(opts.dir)
 	if err != nil {
 		return err
+	}
+	if opts.inspect.Kubeconfig == "" {
+		p.warnOfFaults(opts.dir)
 	}
 	in := rollout.Input{Bundle: b.Local(), Rollback: opts.back}
 	if in.Fleet, in.Status, in.Replacement, err = election.ReadSnapshot(ctx, client.Client); err != nil {

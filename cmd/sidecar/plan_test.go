@@ -160,6 +160,13 @@ The rollout is clean. Upgrade one node at a time, and wait until it is ready bef
 	r.want(exitUsage, "(set by LOCKSTEP_ETCD_SERVERS)", "plan")
 }
 
+// Without an API server, the plan finds what validate finds.
+func TestPlan_faults(t *testing.T) {
+	r := newPlanRig(t)
+	dir := writeBundle(t, constraints("1.0.0", "1.0.0", "1.0.0"), "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: n}\ndata: {color: 5}\n")
+	r.want(exitOK, "warning: "+dir+`/objects.yaml:1: ConfigMap "a": data["color"] must be a text: write it in quotes`, "plan", "--bundle", dir)
+}
+
 func TestPlanWithObjects(t *testing.T) {
 	r := newPlanRig(t)
 	api := cluster.NewAPIServer(t)

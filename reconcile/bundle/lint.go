@@ -22,14 +22,19 @@ func Validate(dir string) (*Bundle, error) {
 		return nil, err
 	}
 	b, _ := l.load() // its error is among the problems
+	return b, l.lint()
+}
+
+// lint returns the problems so far, and those that an API server would find in the objects that could be read.
+func (l *loader) lint() error {
 	read := Bundle{}
 	read.Objects, read.sources = canonical(l.objects)
 	read.lint(l.problems)
-	return b, l.problems.Err()
+	return l.problems.Err()
 }
 
-// lint finds the faults that an API server would reject, as far as it can without one. Load does not call it: which
-// kinds are in a namespace is up to the API server, and a sidecar starts with such a bundle and reports the
+// lint finds the faults that an API server would reject, as far as it can without one. They alone are no error of Load:
+// which kinds are in a namespace is up to the API server, and a sidecar starts with such a bundle and reports the
 // objects that fail.
 func (b *Bundle) lint(problems *strict.Problems) {
 	scopes := b.scopes()

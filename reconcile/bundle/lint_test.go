@@ -76,6 +76,9 @@ func TestValidate_allAtOnce(t *testing.T) {
 	if b != nil || err == nil {
 		t.Fatalf("got %v, %v", b, err)
 	}
+	if _, loaded := Load(dir); loaded == nil || loaded.Error() != err.Error() {
+		t.Errorf("Load finds\n%v\nand Validate\n%v", loaded, err)
+	}
 	for _, want := range []string{
 		`bundle.yaml:4: unknown field "relase"`, `a.yaml:1: ConfigMap "a": data["a"] must be a text`, "a.yaml:6: apiVersion is missing", "b.yaml:2: not valid YAML",
 		`c.yaml:1: ConfigMap "c": data["a"] must be a text`,

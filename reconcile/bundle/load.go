@@ -26,7 +26,7 @@ const maxEntries = 10_000
 const maxBundleSize = 64 << 20
 
 // Load reads the bundle in dir. If its contents are at fault, the error is a
-// *LoadError with all problems.
+// *LoadError with all problems, those of Validate too.
 //
 // Load ignores names that begin with a dot. In a mounted ConfigMap they are the
 // directories with the data, to which the visible names link.
@@ -35,7 +35,11 @@ func Load(dir string) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.load()
+	b, err := l.load()
+	if err != nil { // people correct all in one go
+		return nil, l.lint()
+	}
+	return b, nil
 }
 
 func newLoader(dir string) (*loader, error) {
