@@ -58,6 +58,9 @@ func (l *leadership) giveUp(ctx context.Context) {
 	if l.clock.confirmed.IsZero() || !l.session.Valid() || !client.Contact().Get().Connected {
 		return // the next leader waits
 	}
+	if l.e.rewinds() != l.rewinds {
+		return // of the restored store, it cannot say who drained
+	}
 	// It must run after ctx ended, too.
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
 	defer cancel()

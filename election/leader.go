@@ -60,9 +60,7 @@ func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch 
 			err = errors.Join(ErrJobStuck, err)
 			return
 		}
-		if !errors.Is(err, errWentBack) { // of the restored store, it cannot say who drained
-			l.giveUp(ctx)
-		}
+		l.giveUp(ctx)
 	}()
 	for !l.stuck {
 		changes := l.changes()

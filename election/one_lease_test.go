@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"testing"
 	"time"
 
@@ -141,4 +142,48 @@ func TestElection_entryRefused(t *testing.T) {
 	if now := a.presence.Lease().Get(); now != lease {
 		t.Errorf("leads on lease %x after %x", now, lease)
 	}
+}
+
+// A restore brings back the key of a node that led when the backup was made. The node runs since then, so
+// the lease of its presence lives on, and it takes no part in the election any more.
+func TestElection_keyBroughtBack(t *testing.T) {
+	data, backup := t.TempDir(), t.TempDir()+"/backup"
+	w := newWorld(t)
+	w.server = w.server.Replace(t, etcdtest.Config{Dir: data})
+	broken, breaks := newAPI(t), make(chan error, 1)
+	broken.expect("keep", endsWith(breaks))
+	a := w.start("a", "1.0.0", options{api: broken, yieldAfter: time.Second})
+	broken.awaitCalls(t, "keep", 1)
+	lease := a.presence.Lease().Get()
+	w.server.Stop()
+	if err := os.CopyFS(backup, os.DirFS(data)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+
+	broken.expect("", failsWith(errRefused))
+	breaks <- errRefused
+	a.awaitState(protocol.Withdrawn)
+	b := w.start("b", "1.0.0", options{})
+	b.awaitStep(protocol.StepHold)
+	if now := a.presence.Lease().Get(); now != lease {
+		t.Fatalf("the lease is %x after %x, and the backup does not have it", now, lease)
+	}
+	for range 20 {
+		w.put("/elsewhere", nil)
+	}
+	for _, n := range []*node{a, b} {
+		until(t, "the client knows the newest revision", func() bool { return n.election.cfg.Client.Check(t.Context()) == nil })
+	}
+
+	w.server = w.server.Replace(t, etcdtest.Config{Dir: backup})
+	t.Cleanup(func() { a.stop(); b.stop() })
+	until(t, "b leads in the restored store", func() bool {
+		resp, err := w.raw.Get(t.Context(), keys.Leaders(), clientv3.WithPrefix())
+		s := b.election.State().Get()
+		return err == nil && resp.Count == 1 && s.Election == protocol.Leading && resp.Kvs[0].CreateRevision == s.Epoch
+	})
+	await(t, a.presence.Lease(), "a presence of a on another lease", func(l clientv3.LeaseID) bool { return l != clientv3.NoLease && l != lease })
 }

@@ -31,6 +31,8 @@ var (
 	errRoles = errors.New("the roles of this node were not read from the disk yet")
 	// errServices: a registration waits for this node's services.
 	errServices = errors.New("the services of this node are not ready, or those of another release still run")
+	// errWentBack: etcd was restored from a backup, with what was on the lease then.
+	errWentBack = errors.New("etcd went back to an older state, and the lease with it")
 	// errLate: the answer to a registration took so long that leaders may already ignore the
 	// record.
 	errLate = errors.New("etcd answered too late")

@@ -159,6 +159,14 @@ func (p *Presence) hold(ctx context.Context, s *etcd.Session) error {
 		})
 	})
 	followers.Go(func() { p.followNotice(following) })
+	// A restore brings back keys that were deleted from this lease, such as a candidate's, on which all
+	// candidates after it would wait.
+	_, rewound := p.cfg.Client.Rewound().Load()
+	followers.Go(func() {
+		if event.Wait(following, rewound) {
+			s.End(errWentBack)
+		}
+	})
 	defer func() { cancel(); followers.Wait() }()
 	defer p.held.Set(nil)
 	defer p.lease.Set(clientv3.NoLease)
