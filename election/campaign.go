@@ -117,7 +117,7 @@ func (e *Election) once(ctx context.Context) error {
 		return ctx.Err()
 	}
 	e.mayLead(true)
-	defer e.mayLead(false) // the key is deleted before it, also after a panic
+	defer e.mayLead(false) // before that, the key is deleted, or its lease given up and revoked, also after a panic
 	defer e.showOut()
 	return session.Share(ctx, e.campaign)
 }

@@ -97,27 +97,52 @@ func TestElection_entersWithoutAnswer(t *testing.T) {
 	}
 	defer client.Close()
 	e := New(Config{Client: client, Local: event.New(localOf(t, "a", "1.0.0", "0.0.0")), Log: slog.New(slog.DiscardHandler)})
+	entered := make(chan error, 1)
 	err = client.WithSession(t.Context(), time.Minute, func(held context.Context, owner *etcd.Session) error {
 		if err := client.Check(held); err != nil { // the connection is there, so the entry arrives
 			return err
 		}
 		proxy.Cut(etcdtest.BlackholeResponses)
-		if err := owner.Share(held, e.campaign); err == nil {
-			t.Error("entered without an answer")
-		}
-		if held.Err() == nil {
-			t.Error("the session goes on")
-		}
+		go func() { entered <- owner.Share(held, e.campaign) }()
+		<-held.Done()
 		proxy.Restore()
 		return context.Cause(held)
 	})
 	if !errors.Is(err, etcd.ErrSessionLost) {
 		t.Errorf("got %v", err)
 	}
+	if <-entered == nil {
+		t.Error("entered without an answer")
+	}
 	until(t, "no key", func() bool {
 		resp, err := w.raw.Get(t.Context(), keys.Leaders(), clientv3.WithPrefix())
 		return err == nil && resp.Count == 0 && w.leases() == 0
 	})
+}
+
+// An entry that was never sent cannot leave a key: the session goes on.
+func TestElection_entryNotSent(t *testing.T) {
+	w := newWorld(t)
+	client, err := etcd.NewClient(etcd.Config{Endpoints: w.server.Endpoints(), Prefix: prefix, RequestTimeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	e := New(Config{Client: client, Local: event.New(localOf(t, "a", "1.0.0", "0.0.0")), Log: slog.New(slog.DiscardHandler)})
+	err = client.WithSession(t.Context(), 5*time.Minute, func(held context.Context, owner *etcd.Session) error {
+		w.server.Stop()
+		until(t, "no connection", func() bool { return client.Check(held) != nil })
+		if err := owner.Share(held, e.campaign); err == nil {
+			t.Error("entered without an etcd")
+		}
+		if held.Err() != nil {
+			t.Errorf("the session ended: %v", context.Cause(held))
+		}
+		return w.server.Restart()
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // If etcd refuses to let a candidate in, as it does when its database is full, the presence stays: it

@@ -207,7 +207,9 @@ func do[T any](ctx context.Context, c *Client, kind effect, request func(context
 	before, rewinds := c.contact.Get().Revision, c.rewound.Get()
 	var got answer[T]
 	err := c.tls.missing()
-	if err == nil {
+	if err != nil {
+		err = &unsentError{err}
+	} else {
 		begin := time.Now()
 		got, err = ask(limited, c, kind, request)
 		c.observe(ctx, verbs[kind], begin, err)

@@ -217,12 +217,19 @@ const (
 // ask makes a request to the server in use. If that cannot serve it, others are asked, each
 // within a limit of its own, as long as repeating the request is safe. A server that is the
 // only one is asked again only after its leader changed.
-func ask[T any](ctx context.Context, c *Client, kind effect, request func(context.Context, *clientv3.Client) (T, error)) (T, error) {
+func ask[T any](ctx context.Context, c *Client, kind effect, request func(context.Context, *clientv3.Client) (T, error)) (_ T, err error) {
+	ever := false
+	defer func() {
+		if err != nil && !ever {
+			err = &unsentError{err}
+		}
+	}()
 	pauses := backoff.Backoff{First: minRoundPause, Max: maxRoundPause, Jitter: backoff.Apart}
 	for asked := 1; ; asked++ {
 		l := c.link()
 		began := time.Now()
 		resp, sent, err := attempt(ctx, c, l, c.attempts[kind], request)
+		ever = ever || sent
 		if err == nil || !unusable(err) {
 			return resp, err
 		}

@@ -13,3 +13,8 @@ var (
 	// client changed a key since it was read.
 	ErrChanged = errors.New("the key has changed since it was read")
 )
+
+// unsentError is the error of a request that was never sent.
+type unsentError struct{ error }
+
+func (e *unsentError) Unwrap() error { return e.error }

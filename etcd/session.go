@@ -25,6 +25,8 @@ type Session struct {
 	checks sync.WaitGroup // of the store, after an interruption
 	owner  *Session       // whose lease it shares; nil: the lease is its own
 	lose   context.CancelCauseFunc
+	// revoked is closed when the lease was revoked, or that was given up; nil: it is not its own.
+	revoked chan struct{}
 	*validity
 
 	// The mutex of validity guards the fields below.
@@ -78,8 +80,10 @@ func (c *Client) WithSession(ctx context.Context, ttl time.Duration, hold func(c
 	held, lose := context.WithCancelCause(ctx)
 	s.lose = lose
 	var keeper sync.WaitGroup
-	keeper.Go(func() { lose(s.keepAlive(held)) })
+	// Those who share the lease end with it, also if hold hangs: nothing ends them later.
+	keeper.Go(func() { lose(s.keepAlive(held)); s.loseShares() })
 	// Last in, first out: the keeper, and all who share the lease, end before it is revoked.
+	defer close(s.revoked)
 	defer s.revoke(ctx)
 	defer s.awaitShares()
 	defer keeper.Wait()
@@ -102,7 +106,7 @@ func (c *Client) grant(ctx context.Context, ttl time.Duration) (*Session, error)
 	if err != nil {
 		return nil, fmt.Errorf("grant a lease: %w", err)
 	}
-	s := &Session{client: c, lease: resp.ID, ttl: time.Duration(resp.TTL) * time.Second, validity: new(validity)}
+	s := &Session{client: c, lease: resp.ID, ttl: time.Duration(resp.TTL) * time.Second, validity: new(validity), revoked: make(chan struct{})}
 	s.extend(sent, s.ttl)
 	s.Beat()
 	return s, nil
@@ -175,11 +179,13 @@ func (s *Session) Beat() {
 	s.beat = time.Now()
 }
 
-// extend records a keep-alive that was sent at sent and answered with ttl.
+// extend records a keep-alive that was sent at sent and answered with ttl. If this machine was suspended
+// meanwhile, the lease may be no longer certain to live all the same.
 func (s *Session) extend(sent time.Time, ttl time.Duration) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.validUntil = sent.Add(ttl - margin(ttl))
+	s.mu.Unlock()
+	s.endShares()
 }
 
 // keepAlive returns why the session ended.

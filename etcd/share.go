@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -27,7 +28,9 @@ type shares struct {
 // with an Outlast, a Rely and a Beat of its own. Its context ends with ctx and with s. If it relies on
 // the lease, it also ends when Valid turns false. A hold without Beat for two TTLs ends s.
 //
-// The lease lives on when hold returns. So hold must delete its keys before that, by Delete.
+// The lease lives on when hold returns. So hold must delete its keys before that, by Delete. If the lease
+// is given up, Share returns after it was revoked. So hold's keys have ended then, or the lease is no
+// longer certain to live.
 func (s *Session) Share(ctx context.Context, hold func(context.Context, *Session) error) error {
 	held, lose := context.WithCancelCause(ctx)
 	defer lose(nil)
@@ -36,6 +39,7 @@ func (s *Session) Share(ctx context.Context, hold func(context.Context, *Session
 	if !s.enter(part) {
 		return fmt.Errorf("%w: the lease is given up", ErrSessionLost)
 	}
+	defer s.awaitRevoked() // it is revoked after exit
 	defer s.exit(part)
 	return hold(held, part)
 }
@@ -82,15 +86,20 @@ func (s *Session) endShares() {
 	}
 }
 
-// awaitShares ends all who share the lease, and waits for them: what they do relies on their keys. One
-// that hangs does nothing any more when the lease is no longer certain to live.
-func (s *Session) awaitShares() {
+// loseShares ends all who share the lease.
+func (s *Session) loseShares() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.shares.none = true
 	for _, part := range s.shares.all {
 		part.lose(fmt.Errorf("%w: the lease is given up", ErrSessionLost))
 	}
-	s.mu.Unlock()
+}
+
+// awaitShares ends all who share the lease, and waits for them: what they do relies on their keys. One
+// that hangs does nothing any more when the lease is no longer certain to live.
+func (s *Session) awaitShares() {
+	s.loseShares()
 	left := make(chan struct{})
 	go func() { s.shares.ended.Wait(); close(left) }()
 	select {
@@ -104,14 +113,31 @@ func (s *Session) End(why error) {
 	if s.owner != nil {
 		s = s.owner
 	}
+	s.mu.Lock()
+	s.shares.none = true
+	s.mu.Unlock()
 	s.lose(fmt.Errorf("%w: %w", ErrSessionLost, why))
 }
 
-// revoked reports whether the lease that s shares is about to be revoked.
-func (s *Session) revoked() bool {
+// givenUp reports whether the lease that s shares is about to be revoked.
+func (s *Session) givenUp() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.owner != nil && s.owner.shares.none
+}
+
+// awaitRevoked returns when the lease of s is revoked, if it is given up, or is no longer certain to live.
+func (s *Session) awaitRevoked() {
+	s.mu.Lock()
+	waits := s.shares.none
+	s.mu.Unlock()
+	if !waits {
+		return
+	}
+	select {
+	case <-s.revoked:
+	case <-time.After(time.Until(s.ValidUntil())):
+	}
 }
 
 // Delete deletes a key of a session that shares its lease. If etcd does not confirm that it deleted the
@@ -123,7 +149,7 @@ func (s *Session) Delete(ctx context.Context, key string, created int64) {
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	pauses := backoff.Backoff{First: firstRevokePause, Max: limit / 4, Jitter: backoff.Apart}
-	for !s.revoked() {
+	for !s.givenUp() {
 		resp, err := s.client.Txn(clean,
 			[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", created)},
 			[]clientv3.Op{clientv3.OpDelete(key)}, []clientv3.Op{clientv3.OpGet(key, clientv3.WithCountOnly())})
@@ -142,6 +168,9 @@ func (s *Session) Delete(ctx context.Context, key string, created int64) {
 
 // NotExecuted reports whether an error of a request shows that etcd did not execute it, and will not.
 func NotExecuted(err error) bool {
+	if _, unsent := errors.AsType[*unsentError](err); unsent {
+		return true
+	}
 	switch codeOf(err) {
 	case codes.ResourceExhausted, codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.FailedPrecondition:
 		return true

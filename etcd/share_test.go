@@ -231,3 +231,48 @@ func TestSession_Delete_notConfirmed(t *testing.T) {
 		}
 	})
 }
+
+// If the owner hangs after its session has ended, those who share the lease end all the same.
+func TestSession_Share_ownerHangs(t *testing.T) {
+	t.Parallel()
+	c := newCutServer(t)
+	ended := make(chan struct{})
+	ownerErr, partErr := c.sharing(t, time.Minute, func(_ context.Context, s *etcd.Session) error {
+		return ends(t, "the one that shares the lease", func() error { <-ended; return nil })
+	}, func(held context.Context, s *etcd.Session) error {
+		defer close(ended)
+		s.End(errors.New("enough"))
+		<-held.Done()
+		return context.Cause(held)
+	})
+	if ownerErr != nil || !errors.Is(partErr, etcd.ErrSessionLost) {
+		t.Errorf("got %v and %v", ownerErr, partErr)
+	}
+}
+
+// If the lease is given up, Share returns after it was revoked, and with it the key.
+func TestSession_Share_returnsAfterRevocation(t *testing.T) {
+	t.Parallel()
+	c := newCutServer(t)
+	shared := make(chan struct{})
+	err := c.client.WithSession(t.Context(), time.Minute, func(held context.Context, s *etcd.Session) error {
+		go func() {
+			defer close(shared)
+			_ = s.Share(t.Context(), func(held context.Context, s *etcd.Session) error {
+				created := c.putOn(t, s, "/p/key")
+				s.Delete(held, "/p/key", created-1) // it cannot be confirmed
+				return nil
+			})
+			if n := c.count(t, "/p/key"); n != 0 {
+				t.Error("the key exists")
+			}
+		}()
+		<-held.Done()
+		<-time.After(300 * time.Millisecond) // as long as Share could need to return
+		return context.Cause(held)
+	})
+	if !errors.Is(err, etcd.ErrSessionLost) {
+		t.Errorf("got %v", err)
+	}
+	<-shared
+}
