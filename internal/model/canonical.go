@@ -187,7 +187,7 @@ func (t *transition) nodeKeys() (keys [maxNodes]uint64) {
 		key := uint64(n.run)<<24 | uint64(n.record)<<16 | uint64(n.before)<<8
 		key |= packed(n.registered, n.ready, n.staleRead, n.alive, n.overdue, n.serves, n.roleless, n.plain)
 		key |= packed(n.unusable, n.withdrawn, n.rewound, n.behind, n.saved.alive, n.saved.serves) << 34
-		key |= packed(n.saved.roleless, n.cordoned, n.obeys, n.keyLeft) << 52
+		key |= uint64(n.saved.key)<<50 | packed(n.saved.roleless, n.cordoned, n.obeys, n.keyLeft)<<52
 		key |= uint64(n.chosen)<<42 | uint64(n.leaving)<<46
 		key |= uint64(n.absent)<<40 | uint64(n.confirmed)<<44 | uint64(n.expired)<<48 | uint64(n.saved.record)<<56
 		for l := range t.state.leaders {

@@ -71,6 +71,7 @@ func (t *transition) loseLeases(i int) bool {
 		return false
 	}
 	n.alive, n.keyLeft = false, false
+	t.endLease(i)
 	t.say("%s is cut off, and its leases expire", t.name(i))
 	for l := range t.state.leaders {
 		if lead := &t.state.leaders[l]; lead.on && int(lead.node) == i {

@@ -135,6 +135,33 @@ func TestProgressFindsStuckState(t *testing.T) {
 	wantGolden(t, "keys-expire.txt", "# The key of a dead leader must expire: otherwise no other node could ever lead.\n\n"+r.Violation.String())
 }
 
+// TestProgressOfKeysBroughtBack restores etcd from backups that contain candidates' keys.
+func TestProgressOfKeysBroughtBack(t *testing.T) {
+	skipRaced(t)
+	cfg := keysBroughtBack(0).changes(0)
+	cfg.Releases, cfg.M, cfg.A = 1, cfg.M[:1], cfg.A[:1]
+	sum := each(t, []*Config{&cfg}, CheckProgress)
+	t.Logf("%s\n%s", sum, &sum.counts)
+	wantMoves(moveRestore, moveGiveUpLease, moveYield)(t, sum.counts)
+}
+
+// keysBroughtBack is a small world in which a restore brings back a candidate's key.
+func keysBroughtBack(off safeguard) Config {
+	return two(off, 1, 1).leavingKeys().restored(restoreAll).withdrawing().objects(sameForm).faults(2).changes(1)
+}
+
+// TestProgressNeedsLeaseNotRestored keeps the lease of a sidecar that does not take part in the election.
+func TestProgressNeedsLeaseNotRestored(t *testing.T) {
+	skipRaced(t)
+	cfg := keysBroughtBack(leaseNotRestored)
+	r := CheckProgress(&cfg)
+	if r.Violation == nil || r.Violation.Invariant != "Progress" {
+		t.Fatalf("got %v in %d states, want a state in which no node leads", r.Violation, r.States)
+	}
+	wantGolden(t, "lease-not-restored.txt",
+		"# A sidecar whose presence lives would keep a key for ever that a restore brought back: it gives up the lease of both.\n\n"+r.Violation.String())
+}
+
 // TestProgressNeedsLeaseGivenUp keeps the lease of a leader that gave up and could not delete its key.
 func TestProgressNeedsLeaseGivenUp(t *testing.T) {
 	cfg := two(leaseGivenUp, 1, 1).leavingKeys()

@@ -10,10 +10,11 @@ type backup struct {
 	parent   parent
 }
 
-// saved is a record and a presence in the backup.
+// saved is a record, a presence and a candidate's key in the backup.
 type saved struct {
 	record                  uint8
 	serves, roleless, alive bool
+	key                     savedKey
 }
 
 // backUp takes the one backup of a run. All leaders of that time are former leaders
@@ -31,7 +32,7 @@ func (t *transition) backUp() bool {
 	}
 	for i := range t.cfg.Nodes {
 		n := &st.nodes[i]
-		n.saved = saved{record: n.record, serves: n.serves, roleless: n.roleless, alive: n.alive}
+		n.saved = saved{record: n.record, serves: n.serves, roleless: n.roleless, alive: n.alive, key: t.savedKeyOf(i)}
 	}
 	t.say("a backup of etcd is made")
 	return true
@@ -61,7 +62,7 @@ func (t *transition) restore() bool {
 		n := &st.nodes[i]
 		t.putRecord(i, n.saved.record)
 		n.before, n.serves, n.roleless, n.alive = 0, n.saved.serves, n.saved.roleless, n.saved.alive
-		n.keyLeft = false
+		t.bringKeyBack(i)
 		n.saved, n.rewound, n.behind = saved{}, n.run != 0, n.run != 0
 		if !t.cfg.Unnoticed {
 			t.noticeRestore(i)
