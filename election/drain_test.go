@@ -1,6 +1,7 @@
 package election
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -76,6 +77,30 @@ func TestDrain(t *testing.T) {
 			return o.View.Status.State == protocol.Done && o.View.Status.Digest == "another"
 		})
 		w.wantQuiet(true)
+	})
+}
+
+// A leader that gives up after the store went back does not say that it has drained: the status may be one
+// that the restore brought back.
+func TestLeadership_giveUp_storeWentBack(t *testing.T) {
+	w := newWorld(t)
+	w.putStatus(crashed(t))
+	w.withLeadership(localOf(t, "a", "1.1.0", "0.0.0"), func(ctx context.Context, l *leadership) {
+		l.e.drainTime = time.Nanosecond
+		in, err := l.gather(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.confirm(&in)
+		before := w.statusRevision()
+		l.e.cfg.Client.Rewound().Set(1)
+		if l.giveUp(ctx); w.statusRevision() != before {
+			t.Error("it says whether it has drained")
+		}
+		l.rewinds = 1
+		if l.giveUp(ctx); w.statusRevision() == before {
+			t.Error("without a restore, it does not say so")
+		}
 	})
 }
 
