@@ -20,7 +20,7 @@ var (
 	// ErrGoverned is returned when a store contains a status and a valid ID, so that it must
 	// not get another one.
 	ErrGoverned = errors.New("this store has a status: its leader governs objects already")
-	// ErrNoTurn is returned when a node has no turn.
+	// ErrNoTurn is returned when a node has no turn, or another one than the one to be changed.
 	ErrNoTurn = errors.New("the node has no turn")
 )
 

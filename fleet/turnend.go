@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -12,12 +13,31 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
+// turnChange decides how to change a turn: what has to hold, and what to write.
+type turnChange func(turnSnapshot, protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error)
+
+// of is the same change, of that turn alone: people may have ended it, and services have taken one.
+func (change turnChange) of(t protocol.Turn) turnChange {
+	return func(s turnSnapshot, has protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error) {
+		if !has.Same(t) {
+			return nil, nil, otherTurnError{had: t, has: has}
+		}
+		return change(s, has)
+	}
+}
+
+// otherTurnError is an ErrNoTurn: the turn has ended, and its node has another one.
+type otherTurnError struct{ had, has protocol.Turn }
+
+func (e otherTurnError) Error() string {
+	return fmt.Sprintf("its turn of %s has ended, and now it has another one (%s): %s", e.had.Since.UTC().Format(time.RFC3339), e.has.Kind, e.has)
+}
+
+func (otherTurnError) Is(target error) bool { return target == ErrNoTurn }
+
 // changeTurn reads the turn of a node and changes it, and tries again if something changed in
 // between. It returns the turn as it was.
-func changeTurn(
-	ctx context.Context, client *etcd.Client, id protocol.NodeID,
-	change func(turnSnapshot, protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error),
-) (protocol.Turn, error) {
+func changeTurn(ctx context.Context, client *etcd.Client, id protocol.NodeID, change turnChange) (protocol.Turn, error) {
 	pauses := registerPauses()
 	for {
 		s, err := readTurns(ctx, client)
@@ -43,26 +63,26 @@ func changeTurn(
 	}
 }
 
-// SetTurnWork writes how far the work of a node's turn is. It returns ErrNoTurn if the node has
-// none.
-func SetTurnWork(ctx context.Context, client *etcd.Client, id protocol.NodeID, work protocol.TurnWork) error {
-	return endTurnWork(ctx, client, id, work, "")
+// SetTurnWork writes how far the work of a turn is. It returns ErrNoTurn if that turn has ended.
+func SetTurnWork(ctx context.Context, client *etcd.Client, t protocol.Turn, work protocol.TurnWork) error {
+	return endTurnWork(ctx, client, t, work, "")
 }
 
-// FailTurnWork writes that the work of a node's turn failed, and why, for people. It returns ErrNoTurn
-// if the node has none.
-func FailTurnWork(ctx context.Context, client *etcd.Client, id protocol.NodeID, problem string) error {
-	return endTurnWork(ctx, client, id, protocol.TurnWorkFailed, problem)
+// FailTurnWork writes that the work of a turn failed, and why, for people. It returns ErrNoTurn if
+// that turn has ended.
+func FailTurnWork(ctx context.Context, client *etcd.Client, t protocol.Turn, problem string) error {
+	return endTurnWork(ctx, client, t, protocol.TurnWorkFailed, problem)
 }
 
-func endTurnWork(ctx context.Context, client *etcd.Client, id protocol.NodeID, work protocol.TurnWork, problem string) error {
-	_, err := changeTurn(ctx, client, id, func(s turnSnapshot, t protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error) {
+func endTurnWork(ctx context.Context, client *etcd.Client, of protocol.Turn, work protocol.TurnWork, problem string) error {
+	write := turnChange(func(s turnSnapshot, t protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error) {
 		if t.Work == work {
 			return nil, nil, nil
 		}
 		t.Work, t.Problem = work, problem
-		return nil, []clientv3.Op{clientv3.OpPut(s.keys.Turn(id), string(encodeTurn(t)))}, nil
+		return nil, []clientv3.Op{clientv3.OpPut(s.keys.Turn(t.Node), string(encodeTurn(t)))}, nil
 	})
+	_, err := changeTurn(ctx, client, of.Node, write.of(of))
 	return err
 }
 
@@ -83,10 +103,10 @@ func SetCommandWork(ctx context.Context, client *etcd.Client, t protocol.Turn) e
 
 // AdvanceTurn carries out the next action of the node with the turn, as protocol.NextTurnAction
 // decides, and returns it. votes: its member of etcd answers, or it runs none. It returns
-// ErrNoTurn if the node has no turn.
-func AdvanceTurn(ctx context.Context, client *etcd.Client, id protocol.NodeID, votes bool) (protocol.TurnAction, error) {
-	var action protocol.TurnAction
-	_, err := changeTurn(ctx, client, id, func(s turnSnapshot, t protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error) {
+// ErrNoTurn if that turn has ended.
+func AdvanceTurn(ctx context.Context, client *etcd.Client, of protocol.Turn, votes bool) (protocol.TurnAction, error) {
+	id, action := of.Node, protocol.TurnAction(0)
+	advance := turnChange(func(s turnSnapshot, t protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error) {
 		own, _ := s.fleet.Record(id)
 		action = protocol.NextTurnAction(protocol.TurnProgress{
 			Work: t.Work, Cordoned: own.Node.Cordon == t.Cordon() && own.Problem == "", Own: own, Votes: votes,
@@ -103,6 +123,7 @@ func AdvanceTurn(ctx context.Context, client *etcd.Client, id protocol.NodeID, v
 			return nil, nil, nil
 		}
 	})
+	_, err := changeTurn(ctx, client, id, advance.of(of))
 	return action, err
 }
 
@@ -112,18 +133,27 @@ func (s turnSnapshot) withoutCordon(id protocol.NodeID) (clientv3.Op, error) {
 	return clientv3.OpPut(s.keys.Node(id), string(value)), err
 }
 
-// ForceTurnEnd ends the turn of a node in any state of the node, with the cordon of the turn,
+// ForceTurnEnd ends the turn that a node has, in any state of the node, with the cordon of the turn,
 // and returns it. It returns ErrNoTurn if the node has none.
 func ForceTurnEnd(ctx context.Context, client *etcd.Client, id protocol.NodeID) (protocol.Turn, error) {
-	return changeTurn(ctx, client, id, func(s turnSnapshot, t protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error) {
-		own, found := s.fleet.Record(id)
-		ops := []clientv3.Op{clientv3.OpDelete(s.keys.Turn(id))}
-		if !found || own.Problem != "" || own.Node.Cordon != t.Cordon() {
-			return nil, ops, nil
-		}
-		op, err := s.withoutCordon(id)
-		return []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(s.keys.Node(id)), "=", own.Revision)}, append(ops, op), err
-	})
+	return changeTurn(ctx, client, id, turnSnapshot.endByForce)
+}
+
+// GiveTurnBack is ForceTurnEnd for a turn in which nothing was done. It returns ErrNoTurn if that turn
+// has ended.
+func GiveTurnBack(ctx context.Context, client *etcd.Client, t protocol.Turn) error {
+	_, err := changeTurn(ctx, client, t.Node, turnChange(turnSnapshot.endByForce).of(t))
+	return err
+}
+
+func (s turnSnapshot) endByForce(t protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error) {
+	own, found := s.fleet.Record(t.Node)
+	ops := []clientv3.Op{clientv3.OpDelete(s.keys.Turn(t.Node))}
+	if !found || own.Problem != "" || own.Node.Cordon != t.Cordon() {
+		return nil, ops, nil
+	}
+	op, err := s.withoutCordon(t.Node)
+	return []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(s.keys.Node(t.Node)), "=", own.Revision)}, append(ops, op), err
 }
 
 // SetTurnLimit sets how many nodes of the fleet may have a turn at the same time.

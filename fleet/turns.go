@@ -76,8 +76,7 @@ func TakeTurn(
 	ctx context.Context, client *etcd.Client, want protocol.Turn, voters []protocol.Voter, out time.Duration,
 ) (protocol.TurnAnswer, protocol.Fleet, error) {
 	pauses := registerPauses()
-	want.Work = protocol.TurnWorkUnderWay
-	want = decodeTurn(want.Node, &etcd.KV{Value: encodeTurn(want)}) // as others will read it: its cordon is known by that
+	want = asRead(want)
 	for {
 		answer, f, err := tryTakeTurn(ctx, client, want, voters, out)
 		if errors.Is(err, etcd.ErrChanged) && pauses.Sleep(ctx) {
@@ -88,6 +87,12 @@ func TakeTurn(
 		}
 		return answer, f, nil
 	}
+}
+
+// asRead is a new turn as others will read it: its cordon is known by that.
+func asRead(t protocol.Turn) protocol.Turn {
+	t.Work = protocol.TurnWorkUnderWay
+	return decodeTurn(t.Node, &etcd.KV{Value: encodeTurn(t)})
 }
 
 func tryTakeTurn(
@@ -128,6 +133,8 @@ type TurnWait struct {
 	Out func() time.Duration
 	// Told gets each answer, while it waits, with the turns at that moment.
 	Told func(protocol.TurnAnswer, protocol.Turns)
+	// Took gets the turn when it is taken; nil: that is not needed.
+	Took func(protocol.Turn)
 	// Followed is the fleet, from a program that follows it already; nil: AwaitTurn follows it
 	// meanwhile.
 	Followed *event.Value[protocol.Fleet]
@@ -168,6 +175,9 @@ func (w TurnWait) try(ctx context.Context, client *etcd.Client) (answer protocol
 	answer, f, err := TakeTurn(ctx, client, want, w.Voters(), out)
 	if err != nil {
 		return answer, false, err
+	}
+	if answer.Verdict == protocol.TurnGranted && w.Took != nil {
+		w.Took(asRead(want))
 	}
 	switch answer.Verdict {
 	case protocol.TurnGranted, protocol.TurnHeld, protocol.TurnNotController:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -30,6 +31,20 @@ func awaitTurn(ctx context.Context, client *etcd.Client, id protocol.NodeID, tol
 	return AwaitTurn(ctx, client, TurnWait{Want: turnOf(id), Voters: noVoters, Told: told})
 }
 
+// heldBy returns the turn that a node has.
+func heldBy(t *testing.T, client *etcd.Client, id protocol.NodeID) protocol.Turn {
+	t.Helper()
+	f, err := ReadTurns(t.Context(), client)
+	if err != nil {
+		t.Error(err)
+	}
+	has, found := f.Turns.Of(id)
+	if !found {
+		t.Errorf("node %q has no turn", id)
+	}
+	return has
+}
+
 // A turn is taken with the cordon of the node, and ends when the node serves again.
 func TestTakeTurn(t *testing.T) {
 	server := etcdtest.New(t)
@@ -42,9 +57,10 @@ func TestTakeTurn(t *testing.T) {
 		}
 		return answer.Verdict
 	}
-	advance := func(id protocol.NodeID, votes bool, want protocol.TurnAction) {
+	var held protocol.Turn
+	advance := func(votes bool, want protocol.TurnAction) {
 		t.Helper()
-		if got, err := AdvanceTurn(t.Context(), client, id, votes); err != nil || got != want {
+		if got, err := AdvanceTurn(t.Context(), client, held, votes); err != nil || got != want {
 			t.Fatalf("got %d, %v, want %d", got, err, want)
 		}
 	}
@@ -54,12 +70,8 @@ func TestTakeTurn(t *testing.T) {
 	if got := take("a"); got != protocol.TurnGranted {
 		t.Fatalf("got %d", got)
 	}
-	f, err := ReadTurns(t.Context(), client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	held, _ := f.Turns.Of("a")
-	a, _ := f.Record("a")
+	held = heldBy(t, client, "a")
+	a := get(t, raw, "a")
 	if held.Work != protocol.TurnWorkUnderWay || held.Command != "restart it" || held.Message != "new flags" || a.Node.Cordon != held.Cordon() || !a.Node.Cordon.Turn {
 		t.Fatalf("got %+v, and %+v", held, a.Node.Cordon)
 	}
@@ -69,14 +81,14 @@ func TestTakeTurn(t *testing.T) {
 	if got := take("b"); got != protocol.TurnTaken {
 		t.Errorf("another node: got %d", got)
 	}
-	advance("a", true, protocol.KeepTurn)
-	if err := SetTurnWork(t.Context(), client, "a", protocol.TurnWorkDone); err != nil {
+	advance(true, protocol.KeepTurn)
+	if err := SetTurnWork(t.Context(), client, held, protocol.TurnWorkDone); err != nil {
 		t.Fatal(err)
 	}
-	advance("a", true, protocol.ReturnToService)
-	advance("a", false, protocol.AwaitService)
-	advance("a", true, protocol.EndTurn)
-	if _, err := AdvanceTurn(t.Context(), client, "a", true); !errors.Is(err, ErrNoTurn) {
+	advance(true, protocol.ReturnToService)
+	advance(false, protocol.AwaitService)
+	advance(true, protocol.EndTurn)
+	if _, err := AdvanceTurn(t.Context(), client, held, true); !errors.Is(err, ErrNoTurn) {
 		t.Errorf("it has ended: got %v", err)
 	}
 	if get(t, raw, "a").Node.Cordon.On() {
@@ -87,6 +99,47 @@ func TestTakeTurn(t *testing.T) {
 	}
 	if was, err := ForceTurnEnd(t.Context(), client, "b"); err != nil || was.Node != "b" || get(t, raw, "b").Node.Cordon.On() {
 		t.Errorf("by force: got %+v, %v", was, err)
+	}
+}
+
+// People end a turn by force, and services take one on that node: it is not changed for the first.
+func TestSetTurnWork_anotherTurn(t *testing.T) {
+	server := etcdtest.New(t)
+	raw, client := server.Client(t), newClient(t, server.Endpoints()...)
+	putServing(t, raw, "a")
+	putServing(t, raw, "b")
+	take := func(kind protocol.TurnKind) protocol.Turn {
+		t.Helper()
+		want := turnOf("a")
+		want.Kind = kind
+		if answer, _, err := TakeTurn(t.Context(), client, want, nil, 0); err != nil || answer.Verdict != protocol.TurnGranted {
+			t.Fatalf("got %+v, %v", answer, err)
+		}
+		return heldBy(t, client, "a")
+	}
+	had := take(protocol.TurnOfCommand)
+	if _, err := ForceTurnEnd(t.Context(), client, "a"); err != nil {
+		t.Fatal(err)
+	}
+	has := take(protocol.TurnOfServices)
+	for name, change := range map[string]func() error{
+		"done":   func() error { return SetTurnWork(t.Context(), client, had, protocol.TurnWorkDone) },
+		"failed": func() error { return FailTurnWork(t.Context(), client, had, "exit code 5") },
+		"ended": func() error {
+			_, err := AdvanceTurn(t.Context(), client, had, true)
+			return err
+		},
+		"given back": func() error { return GiveTurnBack(t.Context(), client, had) },
+	} {
+		if err := change(); !errors.Is(err, ErrNoTurn) || !strings.Contains(err.Error(), "has ended, and now it has another one (services)") {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if now := heldBy(t, client, "a"); now != has || get(t, raw, "a").Node.Cordon != has.Cordon() {
+			t.Errorf("%s: got %+v, want %+v", name, now, has)
+		}
+	}
+	if err := GiveTurnBack(t.Context(), client, has); err != nil || get(t, raw, "a").Node.Cordon.On() {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -155,11 +208,12 @@ func TestAwaitTurn_allAtOnce(t *testing.T) {
 				}
 				delete(at, id)
 				mu.Unlock()
-				if err := SetTurnWork(t.Context(), client, id, protocol.TurnWorkDone); err != nil {
+				has := heldBy(t, client, id)
+				if err := SetTurnWork(t.Context(), client, has, protocol.TurnWorkDone); err != nil {
 					t.Error(err)
 				}
 				for action := protocol.KeepTurn; action != protocol.EndTurn; {
-					if action, err = AdvanceTurn(t.Context(), client, id, true); err != nil {
+					if action, err = AdvanceTurn(t.Context(), client, has, true); err != nil {
 						t.Error(err)
 						return
 					}

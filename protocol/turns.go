@@ -75,6 +75,12 @@ func cut(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit-len(dots)], "") + dots
 }
 
+// Same reports whether o is this turn, also if its work has changed since. A node whose turn ended may
+// have another one at once.
+func (t Turn) Same(o Turn) bool {
+	return t.Node == o.Node && t.Kind == o.Kind && t.Since.Equal(o.Since)
+}
+
 // Rebooted reports whether a turn of a reboot did its work: the machine runs with another boot
 // ID than when the turn was taken.
 func (t Turn) Rebooted(bootID string) bool {

@@ -50,12 +50,19 @@ func (f *turnFlags) validate() error {
 	return err
 }
 
-// withoutEtcd adds to the error of a command that etcd does not answer how the work can be done all the same.
+// ranError is the error of a turn whose command has run.
+type ranError struct{ error }
+
+func (e ranError) Unwrap() error { return e.error }
+
+// withoutEtcd adds to the error of a command that etcd does not answer how the work can be done all the same, if it
+// was not done.
 func withoutEtcd(cmd *cobra.Command, work string) *cobra.Command {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		err := run(cmd, args)
-		if _, away := errors.AsType[awayError](err); away {
+		_, ran := errors.AsType[ranError](err)
+		if _, away := errors.AsType[awayError](err); away && !ran {
 			return fmt.Errorf("%w; while etcd does not answer, no node gets a turn: repair etcd first, or %s without a turn, on one node after another", err, work)
 		}
 		return err
@@ -78,7 +85,8 @@ the machine was rebooted. A turn of reboot, shutdown or systemctl reboot ends by
 when the machine is back.
 
 Exit codes: that of COMMAND; 7 no turn within --wait, 8 the command has succeeded and the
-node does not serve afterwards; 1 the turn was not taken, 2 wrong usage.`,
+node does not serve afterwards, or its turn was not ended; 1 the turn was not taken, 2 wrong
+usage.`,
 		Example: `  sidecar turn -- systemctl restart kube-apiserver
   sidecar turn --message "new flags" -- kubeadm upgrade node
   sidecar turn --for 20m -- reboot`,
@@ -124,7 +132,9 @@ turn was not taken, 2 wrong usage.`,
 		if err != nil {
 			return err
 		}
-		if _, err := w.take(ctx); err != nil {
+		waiting, stop := untilSignal(ctx)
+		defer stop()
+		if _, err := w.take(waiting); err != nil {
 			return err
 		}
 		fmt.Fprintf(p.stdout, "node %s has the turn, and is out of service; when the work is done: %s\n",
@@ -197,7 +207,7 @@ func (p program) endTurn(ctx context.Context, client etcdClient, f turnEnd, args
 	if f.force {
 		_, err = fleet.ForceTurnEnd(ctx, client.Client, w.want.Node)
 	} else {
-		err = w.finish(ctx, f.wait)
+		err = w.endHeld(ctx, f.wait)
 	}
 	switch {
 	case errors.Is(err, fleet.ErrNoTurn):

@@ -25,6 +25,7 @@ import (
 type turnWorld struct {
 	command
 	raw    *clientv3.Client
+	etcd   *etcdtest.Server
 	server *fakeSidecar // of cp-1
 
 	mu     sync.Mutex // mu guards broken
@@ -34,7 +35,7 @@ type turnWorld struct {
 func newTurnWorld(t *testing.T, ids ...protocol.NodeID) *turnWorld {
 	t.Helper()
 	server := etcdtest.New(t)
-	w := &turnWorld{command: command{T: t, endpoint: server.Endpoints()[0]}, raw: server.Client(t), server: newFakeSidecar(), broken: map[protocol.NodeID]bool{}}
+	w := &turnWorld{command: command{T: t, endpoint: server.Endpoints()[0]}, raw: server.Client(t), etcd: server, server: newFakeSidecar(), broken: map[protocol.NodeID]bool{}}
 	t.Cleanup(w.server.Close)
 	w.server.snapshot.Set(httpapi.Snapshot{Local: protocol.Local{ID: "cp-1"}})
 	client, err := etcd.NewClient(etcd.Config{Endpoints: server.Endpoints(), Prefix: "/lockstep/"})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/machine"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -27,6 +28,10 @@ func (w *turnWork) run(ctx context.Context, command []string) error {
 	defer cancel()
 	node, err := w.awaitNode(limited)
 	if err != nil {
+		return w.inTime(limited, err)
+	}
+	w.want.Node = node
+	if err := w.notAfterFailure(limited); err != nil {
 		return w.inTime(limited, err)
 	}
 	request, worked := protocol.TurnRequest{Node: node, Since: w.want.Since, Message: w.want.What(), By: w.want.By}, false
@@ -46,23 +51,69 @@ func (w *turnWork) run(ctx context.Context, command []string) error {
 func (w *turnWork) runAlone(ctx context.Context, command []string) error {
 	waiting, stop := untilSignal(ctx)
 	resumed, err := w.take(waiting)
-	interrupted := waiting.Err() != nil
+	if err == nil && waiting.Err() != nil {
+		err = errors.Join(waiting.Err(), w.giveBack(ctx))
+	}
 	stop()
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case interrupted:
-		return waiting.Err()
 	}
 	if !resumed || !w.isDone() {
-		if err := w.execute(ctx, command); err != nil {
-			return err
-		}
-		if w.want.Kind == protocol.TurnOfReboot {
+		err = w.execute(ctx, command)
+		if err == nil && w.want.Kind == protocol.TurnOfReboot {
 			return w.awaitReboot(ctx)
 		}
 	}
-	return w.finish(ctx, max(time.Until(w.want.Until), minServeWait))
+	if err == nil {
+		err = w.finish(ctx)
+	}
+	if err != nil && w.ran {
+		return ranError{err}
+	}
+	return err
+}
+
+// finish records that the work is done, and returns when the node serves and its turn has ended.
+func (w *turnWork) finish(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, w.left())
+	defer cancel()
+	err := w.record(limited, w.want.Command+" has succeeded", func() error {
+		return fleet.SetTurnWork(limited, w.client.Client, w.want, protocol.TurnWorkDone)
+	})
+	switch {
+	case errors.Is(err, fleet.ErrNoTurn) && !w.ran:
+		return nil // it was done before, and this node's sidecar has ended the turn
+	case errors.Is(err, fleet.ErrNoTurn):
+		return exitError{code: exitNoService, err: fmt.Errorf("%s has succeeded; %w", w.want.Command, w.lost(err))}
+	case err != nil:
+		return exitError{code: exitNoService, err: fmt.Errorf("%s has succeeded, and its end is not in etcd; node %s keeps the turn, and no other node gets one; when etcd answers: %s: %w",
+			w.want.Command, w.want.Node, httpapi.Pasteable("sidecar turn end "+string(w.want.Node), w.client.flags), err)}
+	}
+	return w.awaitEnd(ctx, w.left())
+}
+
+// left is how long the node has to serve again.
+func (w *turnWork) left() time.Duration { return max(time.Until(w.want.Until), minServeWait) }
+
+// record writes how the command has ended, and tries again while etcd does not answer: the command may have stopped it.
+func (w *turnWork) record(ctx context.Context, ended string, write func() error) error {
+	for said := false; ; said = true {
+		err := write()
+		if err == nil || errors.Is(err, fleet.ErrNoTurn) {
+			return err
+		}
+		if !said && ctx.Err() == nil {
+			fmt.Fprintf(w.program.stderr, "%s; waiting for etcd, to record it: %v\n", ended, err)
+		}
+		if !backoff.Sleep(ctx, statusPause) {
+			return err
+		}
+	}
+}
+
+// lost is the error of a command whose turn has ended while it ran.
+func (w *turnWork) lost(err error) error {
+	return fmt.Errorf("the turn of this command was ended meanwhile, as sidecar turn end %s --force does: %w", w.want.Node, err)
 }
 
 // isDone reports whether the work of a turn that goes on was done before.
@@ -73,17 +124,27 @@ func (w *turnWork) isDone() bool {
 // execute runs the command. If it fails, the node keeps the turn.
 func (w *turnWork) execute(ctx context.Context, command []string) error {
 	if w.want.Work.HasFailed() { // it is tried again
-		if err := fleet.SetTurnWork(ctx, w.client.Client, w.want.Node, protocol.TurnWorkUnderWay); err != nil {
+		if err := fleet.SetTurnWork(ctx, w.client.Client, w.want, protocol.TurnWorkUnderWay); err != nil {
 			return err
 		}
 	}
+	w.ran = true
 	code, err := w.program.execCommand(ctx, command)
 	if err == nil {
 		return nil
 	}
-	kept := fleet.FailTurnWork(ctx, w.client.Client, w.want.Node, endOf(err))
-	return exitError{code: code, err: errors.Join(fmt.Errorf("%s: %w; node %s keeps the turn, and no other node gets one; %s",
-		w.want.Command, err, w.want.Node, httpapi.Pasteable(w.want.Remedy(), w.client.flags)), kept)}
+	failed := fmt.Errorf("%s: %w", w.want.Command, err)
+	// After that time, this node's sidecar sees by itself that the command does not run any more.
+	limited, cancel := context.WithTimeout(ctx, protocol.TurnSilence)
+	defer cancel()
+	kept := w.record(limited, failed.Error(), func() error {
+		return fleet.FailTurnWork(limited, w.client.Client, w.want, endOf(err))
+	})
+	if errors.Is(kept, fleet.ErrNoTurn) {
+		return exitError{code: code, err: fmt.Errorf("%w; %w", failed, w.lost(kept))}
+	}
+	return exitError{code: code, err: errors.Join(fmt.Errorf("%w; node %s keeps the turn, and no other node gets one; %s",
+		failed, w.want.Node, httpapi.Pasteable(w.want.Remedy(), w.client.flags)), kept)}
 }
 
 // endOf describes how a command ended that has failed, for people.

@@ -26,7 +26,9 @@ type turnWork struct {
 	client  etcdClient
 	server  *statusClient
 	flags   turnFlags
-	want    protocol.Turn // without a node until take knows it
+	want    protocol.Turn // without a node until take knows it; afterwards the turn that the node has
+	taken   bool          // by this command, which did not resume it
+	ran     bool          // the command of the turn has begun
 
 	causes waitCauses
 	shown  report.Status // the sidecar's last report
@@ -121,16 +123,15 @@ func (w *turnWork) take(ctx context.Context) (resumed bool, err error) {
 		resumed, err = w.await(limited)
 	}
 	if err != nil {
-		return false, w.inTime(limited, err)
+		return false, errors.Join(w.inTime(limited, err), w.giveBack(ctx))
 	}
-	err = w.awaitOut(ctx)
-	if err != nil && !resumed {
-		return false, errors.Join(err, w.giveBack(ctx))
+	if err = w.awaitOut(ctx); err == nil {
+		err = w.drain(ctx)
 	}
 	if err != nil {
-		return resumed, err
+		err = errors.Join(err, w.giveBack(ctx))
 	}
-	return resumed, w.drain(ctx)
+	return resumed, err
 }
 
 // limited bounds the wait for a turn.
@@ -174,6 +175,7 @@ func (w *turnWork) await(ctx context.Context) (resumed bool, err error) {
 		verdict, err := fleet.AwaitTurn(ctx, w.client.Client, fleet.TurnWait{
 			Want: w.want, Voters: func() []protocol.Voter { return w.voters(ctx) }, Out: w.out,
 			Told: func(a protocol.TurnAnswer, turns protocol.Turns) { w.causes.print(w.cause(a, turns)) },
+			Took: func(t protocol.Turn) { w.want, w.taken = t, true },
 		})
 		switch {
 		case err != nil:
@@ -191,7 +193,7 @@ func (w *turnWork) await(ctx context.Context) (resumed bool, err error) {
 		switch {
 		case !found:
 			continue // it just ended
-		case has.Kind == w.want.Kind && has.Command == w.want.Command:
+		case w.continues(has):
 			fmt.Fprintf(w.program.stderr, "continues its turn of %s\n", has.Since.UTC().Format(time.RFC3339))
 			w.want = has
 			return true, nil
@@ -203,6 +205,25 @@ func (w *turnWork) await(ctx context.Context) (resumed bool, err error) {
 			return false, ctx.Err()
 		}
 	}
+}
+
+// continues reports whether a turn that the node has is that of the same command line.
+func (w *turnWork) continues(has protocol.Turn) bool {
+	return has.Kind == w.want.Kind && has.Command == w.want.Command
+}
+
+// notAfterFailure returns an error if the node keeps a turn whose work has failed, and this command is not its
+// repair: it would count as the command of that turn while it waits.
+func (w *turnWork) notAfterFailure(ctx context.Context) error {
+	f, err := fleet.ReadTurns(ctx, w.client.Client)
+	if err != nil {
+		return err
+	}
+	has, _ := f.Turns.Of(w.want.Node)
+	if !has.Work.HasFailed() || has.Kind == protocol.TurnOfServices || w.continues(has) {
+		return nil
+	}
+	return fmt.Errorf("%s; %s", has, has.Remedy())
 }
 
 // cause explains why the node waits, and names the obstacle.
@@ -221,12 +242,19 @@ func (w *turnWork) awaitOut(ctx context.Context) error {
 	return err
 }
 
-// giveBack ends a turn in which nothing was done, also after a signal.
+// giveBack ends the turn that this command has taken, if it has: nothing was done in it. It does so also after a
+// signal.
 func (w *turnWork) giveBack(ctx context.Context) error {
+	if !w.taken {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
-	_, err := fleet.ForceTurnEnd(ctx, w.client.Client, w.want.Node)
-	return err
+	if err := fleet.GiveTurnBack(ctx, w.client.Client, w.want); err != nil && !errors.Is(err, fleet.ErrNoTurn) {
+		return fmt.Errorf("node %s keeps the turn, and no other node gets one; give it up: sidecar turn end %s: %w", w.want.Node, w.want.Node, err)
+	}
+	w.taken = false
+	return nil
 }
 
 // drain returns when clients had enough time to leave the node.
@@ -255,11 +283,25 @@ func (w *turnWork) leaveEndpoints(ctx context.Context) {
 	})
 }
 
-// finish records that the work is done, and returns when the node serves and its turn ended. A limit of 0 is none.
-func (w *turnWork) finish(ctx context.Context, limit time.Duration) error {
-	if err := fleet.SetTurnWork(ctx, w.client.Client, w.want.Node, protocol.TurnWorkDone); err != nil {
+// endHeld says that the work of the turn that the node has now is done, and returns when that turn has ended.
+func (w *turnWork) endHeld(ctx context.Context, limit time.Duration) error {
+	f, err := fleet.ReadTurns(ctx, w.client.Client)
+	if err != nil {
 		return err
 	}
+	has, found := f.Turns.Of(w.want.Node)
+	if !found {
+		return fleet.ErrNoTurn
+	}
+	w.want = has
+	if err := fleet.SetTurnWork(ctx, w.client.Client, has, protocol.TurnWorkDone); err != nil {
+		return err
+	}
+	return w.awaitEnd(ctx, limit)
+}
+
+// awaitEnd returns when the node serves and its turn, whose work is done, has ended. A limit of 0 is none.
+func (w *turnWork) awaitEnd(ctx context.Context, limit time.Duration) error {
 	limited, cancel := context.WithCancel(ctx)
 	if limit > 0 {
 		limited, cancel = context.WithTimeout(ctx, limit)
@@ -272,7 +314,7 @@ func (w *turnWork) finish(ctx context.Context, limit time.Duration) error {
 	defer func() { cancel(); <-ended }()
 	for {
 		now, changed := nodes.Fleet().Load()
-		action, err := fleet.AdvanceTurn(limited, w.client.Client, w.want.Node, w.votes(limited))
+		action, err := fleet.AdvanceTurn(limited, w.client.Client, w.want, w.votes(limited))
 		switch {
 		case err == nil && action == protocol.EndTurn:
 			return nil

@@ -96,7 +96,7 @@ func (n *Node) SteadyState(ctx context.Context, agent string) error {
 	if want := n.ofAgent(agent); !found || has.Kind != want.Kind || has.By != want.By {
 		return nil // it holds nothing
 	}
-	if err := fleet.SetTurnWork(ctx, n.cfg.Client, n.cfg.Node, protocol.TurnWorkDone); err != nil && !errors.Is(err, fleet.ErrNoTurn) {
+	if err := fleet.SetTurnWork(ctx, n.cfg.Client, has, protocol.TurnWorkDone); err != nil && !errors.Is(err, fleet.ErrNoTurn) {
 		return err
 	}
 	return nil

@@ -113,13 +113,13 @@ func (n *Node) StepOfServices(ctx context.Context, action nodeservices.TurnActio
 	switch action {
 	case nodeservices.GiveBackTurn:
 		n.cfg.Log.Info("the turn of the services is given back: people have ended its cordon")
-		_, err = fleet.ForceTurnEnd(ctx, n.cfg.Client, n.cfg.Node)
+		err = fleet.GiveTurnBack(ctx, n.cfg.Client, t)
 	case nodeservices.FailTurn:
 		n.cfg.Log.Error("services do not become ready after their change: this node keeps its turn, and no other node gets one", "services", t.Message)
-		err = fleet.SetTurnWork(ctx, n.cfg.Client, n.cfg.Node, protocol.TurnWorkFailed)
+		err = fleet.SetTurnWork(ctx, n.cfg.Client, t, protocol.TurnWorkFailed)
 	case nodeservices.ContinueTurn:
 		n.cfg.Log.Info("services are started again in the turn of this node", "services", t.Message)
-		err = fleet.SetTurnWork(ctx, n.cfg.Client, n.cfg.Node, protocol.TurnWorkUnderWay)
+		err = fleet.SetTurnWork(ctx, n.cfg.Client, t, protocol.TurnWorkUnderWay)
 	case nodeservices.FinishTurn:
 		err = n.advance(ctx, t)
 	default: // wait for a change
@@ -138,11 +138,11 @@ func (n *Node) report(ctx context.Context, err error, kind string) {
 func (n *Node) advance(ctx context.Context, t protocol.Turn) error {
 	if t.Work != protocol.TurnWorkDone {
 		n.cfg.Log.Info("the work of this node's turn is done, which ends when this node serves", "kind", t.Kind)
-		if err := fleet.SetTurnWork(ctx, n.cfg.Client, t.Node, protocol.TurnWorkDone); err != nil {
+		if err := fleet.SetTurnWork(ctx, n.cfg.Client, t, protocol.TurnWorkDone); err != nil {
 			return err
 		}
 	}
-	action, err := fleet.AdvanceTurn(ctx, n.cfg.Client, t.Node, n.votes())
+	action, err := fleet.AdvanceTurn(ctx, n.cfg.Client, t, n.votes())
 	if err == nil && action == protocol.EndTurn {
 		n.cfg.Log.Info("the turn of this node has ended")
 	}

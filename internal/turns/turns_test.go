@@ -150,6 +150,29 @@ func TestNode_StepOfServices(t *testing.T) {
 	}
 }
 
+// The sidecar's fleet lags: people have ended the turn of its services, and a command has taken one.
+func TestNode_StepOfServices_lags(t *testing.T) {
+	for name, action := range map[string]nodeservices.TurnAction{
+		"given back": nodeservices.GiveBackTurn, "failed": nodeservices.FailTurn, "finished": nodeservices.FinishTurn,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			had := r.take("a", protocol.TurnOfServices, "the sidecar", "")
+			if _, err := fleet.ForceTurnEnd(t.Context(), r.client, "a"); err != nil {
+				t.Fatal(err)
+			}
+			want := r.take("a", protocol.TurnOfCommand, "root@a", "")
+			r.node.StepOfServices(t.Context(), action, had)
+			if got, _ := r.observe(); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+			if a, _ := r.fleet.Get().Record("a"); a.Node.Cordon != want.Cordon() {
+				t.Errorf("got the cordon %+v", a.Node.Cordon)
+			}
+		})
+	}
+}
+
 // The turn of a reboot ends once the machine has another boot, and not before.
 func TestNode_KeepCommands(t *testing.T) {
 	for boot, ends := range map[string]bool{"before": true, "now": false, "": false} {

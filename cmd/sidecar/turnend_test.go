@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// said is what a command prints. It calls each function once, when its text is there.
+type said struct {
+	mu   sync.Mutex // mu guards the fields below
+	text bytes.Buffer
+	when map[string]func()
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := s.text.Write(p)
+	for text, do := range s.when {
+		if strings.Contains(s.text.String(), text) {
+			delete(s.when, text)
+			do()
+		}
+	}
+	return n, err
+}
+
+// turnWhen runs sidecar turn of cp-1 as turn does, and meanwhile the functions when their text is printed.
+func (w *turnWorld) turnWhen(code int, part string, meanwhile map[string]func(), args ...string) {
+	w.Helper()
+	out := &said{when: meanwhile}
+	p := program{stdout: out, stderr: out, now: time.Now, lookupEnv: func(name string) (string, bool) {
+		return map[string]string{"LOCKSTEP_ETCD_SERVERS": w.endpoint}[name], true
+	}}
+	got := p.main(context.WithoutCancel(w.Context()), append([]string{"turn", "--server", w.server.URL}, args...))
+	if text := out.text.String(); got != code || !strings.Contains(text, part) || len(meanwhile) > 0 {
+		w.Errorf("exit %d, want %d and %q in\n%s", got, code, part, text)
+	}
+}
+
+// halfway returns a command that prints half and ends when the function is called.
+func halfway(t *testing.T, code string) (typed []string, goOn func()) {
+	t.Helper()
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--", "sh", "-c", "echo half; cat " + fifo + "; exit " + code}, func() {
+		if err := os.WriteFile(fifo, nil, 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func (w *turnWorld) client() *etcd.Client {
+	w.Helper()
+	client, err := etcd.NewClient(etcd.Config{Endpoints: []string{w.endpoint}, Prefix: "/lockstep/"})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// A command may stop the etcd that records its end.
+func TestTurn_etcdAway(t *testing.T) {
+	w := newTurnWorld(t, "cp-1", "cp-2")
+	for _, tc := range []struct {
+		exits string
+		code  int
+		said  string
+	}{{"0", exitOK, "has succeeded; waiting for etcd"}, {"5", 5, "node cp-1 keeps the turn"}} {
+		typed, goOn := halfway(t, tc.exits)
+		w.turnWhen(tc.code, tc.said, map[string]func(){
+			"half": func() { w.etcd.Stop(); goOn() },
+			"waiting for etcd": func() {
+				if err := w.etcd.Restart(); err != nil {
+					t.Error(err)
+				}
+			},
+		}, append([]string{"--drain", "1ms"}, typed...)...)
+	}
+	w.want(exitOK, "it ended with exit code 5", "turn", "status")
+}
+
+// The advice to do without a turn is only for a command that has not run.
+func TestWithoutEtcd(t *testing.T) {
+	away := awayError{context.DeadlineExceeded}
+	for name, tc := range map[string]struct {
+		err     error
+		advises bool
+	}{
+		"it has not run": {away, true},
+		"it has run":     {awayError{ranError{context.DeadlineExceeded}}, false},
+		"etcd answers":   {context.DeadlineExceeded, false},
+	} {
+		cmd := withoutEtcd(&cobra.Command{RunE: func(*cobra.Command, []string) error { return tc.err }}, "run the command")
+		if err := cmd.RunE(cmd, nil); strings.Contains(err.Error(), "without a turn") != tc.advises {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// People end the turn of a command that runs, and services take one on that node.
+func TestTurn_endedMeanwhile(t *testing.T) {
+	for code, want := range map[string]int{"0": exitNoService, "5": 5} {
+		t.Run(code, func(t *testing.T) {
+			w := newTurnWorld(t, "cp-1", "cp-2")
+			client := w.client()
+			typed, goOn := halfway(t, code)
+			w.turnWhen(want, "has ended, and now it has another one (services)", map[string]func(){"half": func() {
+				defer goOn()
+				if _, err := fleet.ForceTurnEnd(t.Context(), client, "cp-1"); err != nil {
+					t.Error(err)
+				}
+				services := protocol.Turn{Node: "cp-1", Kind: protocol.TurnOfServices, Since: time.Now().UTC()}
+				// It may wait until cp-1 serves again.
+				if _, err := fleet.AwaitTurn(t.Context(), client, fleet.TurnWait{
+					Want: services, Voters: func() []protocol.Voter { return nil }, Told: func(protocol.TurnAnswer, protocol.Turns) {},
+				}); err != nil {
+					t.Error(err)
+				}
+			}}, append([]string{"--drain", "1ms"}, typed...)...)
+			f, err := fleet.ReadTurns(t.Context(), client)
+			if err != nil {
+				t.Fatal(err)
+			}
+			has, _ := f.Turns.Of("cp-1")
+			if r, _ := f.Record("cp-1"); has.Kind != protocol.TurnOfServices || has.Work != protocol.TurnWorkUnderWay || r.Node.Cordon != has.Cordon() {
+				t.Errorf("got %+v, and the cordon %+v", has, r.Node.Cordon)
+			}
+		})
+	}
+}
+
+// A command that is given up in its drain gives its turn back, unless it continues an older one.
+func TestTurn_givenUpInDrain(t *testing.T) {
+	w := newTurnWorld(t, "cp-1", "cp-2")
+	client := w.client()
+	for _, resumed := range []bool{false, true} {
+		if resumed {
+			w.put("turns/held/cp-1", mustMarshal(t, &lockstepv1.Turn{Node: "cp-1", Kind: "command", Command: "true"}))
+		}
+		p := program{stdout: &said{}, stderr: &said{}, now: time.Now}
+		turn, err := p.newTurnWork(etcdClient{Client: client}, turnFlags{duration: time.Hour, drain: time.Hour, server: serverFlags{url: w.server.URL}}, []string{"true"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // its drain takes far longer
+		if _, err := turn.take(ctx); err == nil {
+			t.Error("it was not given up")
+		}
+		cancel()
+		f, err := fleet.ReadTurns(t.Context(), client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, keeps := f.Turns.Of("cp-1"); keeps != resumed {
+			t.Errorf("resumed: %v: it keeps the turn: %v", resumed, keeps)
+		}
+	}
+}
+
+// Another command typed on a node whose work has failed neither waits nor counts as that work.
+func TestTurn_anotherCommand(t *testing.T) {
+	w := newTurnWorld(t, "cp-1", "cp-2")
+	w.put("turns/held/cp-1", mustMarshal(t, &lockstepv1.Turn{Node: "cp-1", Kind: "command", Command: "false", Work: "interrupted"}))
+	w.put("turns/running/cp-1", mustMarshal(t, &lockstepv1.TurnRequest{Node: "cp-1", Message: "false"}))
+	w.turn(exitFailed, "give the turn up: sidecar turn end cp-1", "--wait", "1s", "--", "true")
+	w.turn(exitNoTurn, "sidecar turn -- false runs on this node", "--wait", "1s", "--", "false")
+}
