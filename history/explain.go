@@ -27,10 +27,10 @@ const (
 // Explain joins what happened on a node and in the fleet around a time.
 func Explain(all []Entry, node protocol.NodeID, at time.Time) Explanation {
 	var out Explanation
-	closed := outage(all, node, at)
+	closed := outageAt(all, node, at)
 	during := asked{at, at}
-	if closed != nil && closed.Time.Add(-causesBefore).Before(at) {
-		during.from = closed.Time.Add(-causesBefore)
+	if closed != nil && closed.From.Add(-causesBefore).Before(at) {
+		during.from = closed.From.Add(-causesBefore)
 	}
 	for _, e := range all {
 		if during.has(e) && trouble(e) && (e.Node == node || ofEtcd(e)) {
@@ -48,28 +48,22 @@ func Explain(all []Entry, node protocol.NodeID, at time.Time) Explanation {
 	case !slices.ContainsFunc(all, func(e Entry) bool { return e.Node == node }):
 		out.Verdict = "the history has nothing about this node"
 	case closed == nil:
-		out.Verdict = "it was in service, as far as the history has it"
+		out.Verdict = "it was in service, as far as the history has it" + between(all, node, at)
 	default:
-		out.Verdict = verdictOf(*closed)
+		out.Verdict = closed.verdict(at)
 	}
 	return out
-}
-
-// outage returns the entry that says best why a node was out of service; nil: it was in service.
-func outage(all []Entry, node protocol.NodeID, at time.Time) (closed *Entry) {
-	for _, e := range all {
-		if e.Node == node && (asked{at, at}).has(e) && OutOfService(e) && (closed == nil || saysMore(e, *closed)) {
-			closed = &e
-		}
-	}
-	return closed
 }
 
 // asked is the time that people mean: "at 14:02" is all of that minute. It begins earlier for the causes of an outage.
 type asked struct{ from, at time.Time }
 
+func (a asked) overlaps(s Span) bool {
+	return s.From.Before(a.at.Add(time.Minute)) && (s.open() || !s.Until.Before(a.from))
+}
+
 func (a asked) has(e Entry) bool {
-	return e.Time.Before(a.at.Add(time.Minute)) && (e.Open() || !e.Until.Before(a.from))
+	return slices.ContainsFunc(e.stretches(), func(s stretch) bool { return a.overlaps(s.Span) })
 }
 
 // trouble reports whether clients may notice an entry about a node although its gate stays open, or it is the cause
@@ -92,36 +86,22 @@ func ofEtcd(e Entry) bool {
 	return e.Kind == Warning && slices.Contains(slow, e.Reason)
 }
 
-// saysMore reports whether e explains better than the other entry why a node was out of service.
-func saysMore(e, than Entry) bool {
-	return e.Kind != Sidecar && (than.Kind == Sidecar || than.Kind == Node)
-}
-
-func verdictOf(e Entry) string {
-	span := fmt.Sprintf("from %s until now", e.Time.UTC().Format(time.RFC3339))
-	if !e.Open() {
-		span = fmt.Sprintf("from %s for %s", e.Time.UTC().Format(time.RFC3339), short(e.Until.Sub(e.Time)))
-	}
-	if e.Reason == protocol.NoPresence {
-		span += " (it may have stopped up to one --lease-ttl before)"
-	}
-	return fmt.Sprintf("out of service %s: %s: %s", span, e.Reason, e.Sentence())
-}
-
 // Cause describes an entry in the Causes of a node, for people.
 func Cause(e Entry, of protocol.NodeID) string {
 	text := e.Sentence()
 	if e.Node != of {
 		text = string(e.Node) + ": " + text
 	}
-	span := "from " + e.Time.UTC().Format(time.RFC3339)
+	span := "from " + stamp(e.Time)
 	switch {
 	case e.Open():
 		span += " until now"
+	case e.Until.After(e.Time) && e.Count > 1:
+		span = fmt.Sprintf("between %s and %s", stamp(e.Time), stamp(e.Until))
 	case e.Until.After(e.Time):
 		span += " for " + short(e.Until.Sub(e.Time))
 	default:
-		span = "at " + e.Time.UTC().Format(time.RFC3339)
+		span = "at " + stamp(e.Time)
 	}
 	return fmt.Sprintf("%s: %s: %s", span, e.Reason, text)
 }

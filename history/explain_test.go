@@ -81,3 +81,42 @@ func TestExplain_before(t *testing.T) {
 		t.Errorf("got %q, %q, want %q", got.Verdict, causes, want)
 	}
 }
+
+// TestExplain_joined: an entry that joins several outages says of a moment only what was true then.
+func TestExplain_joined(t *testing.T) {
+	at := func(second int) time.Time { return t0.Add(time.Duration(second) * time.Second) }
+	known := Entry{
+		Kind: Gate, Node: "cp-2", Time: at(0), Until: at(160), Reason: protocol.ShuttingDown, Message: "it stops", Count: 2, Lasted: 14 * time.Second,
+		Spans: []Span{{at(0), at(7)}, {at(153), at(160)}},
+	}
+	older, partly, open := known, known, known
+	older.Spans = nil
+	partly.Count, partly.Spans = 3, known.Spans[1:]
+	open.Until, open.Spans = time.Time{}, []Span{known.Spans[0], {From: at(153)}}
+	const times = "out of service 2 times between 2026-01-01T14:02:00Z and 2026-01-01T14:04:40Z, 14s in all"
+	for _, test := range []struct {
+		entry  Entry
+		second int
+		want   string
+	}{
+		{known, 5, "out of service from 2026-01-01T14:02:00Z for 7s: ShuttingDown: it stops; " + times},
+		{known, 46, "it was in service, as far as the history has it; " + times + ": ShuttingDown"},
+		{known, 120, "in service at 2026-01-01T14:04:00Z, then out of service from 2026-01-01T14:04:33Z for 7s: ShuttingDown: it stops; " + times},
+		{known, 161, "it was in service, as far as the history has it"},
+		{older, 46, times + ", and the history does not say when: ShuttingDown: it stops"},
+		{partly, 46, strings.Replace(times, "2 times", "3 times", 1) + ", and the history does not say when: ShuttingDown: it stops"},
+		{partly, 155, "out of service from 2026-01-01T14:04:33Z for 7s: ShuttingDown: it stops; " + strings.Replace(times, "2 times", "3 times", 1)},
+		{open, 170, "out of service from 2026-01-01T14:04:33Z until now: ShuttingDown: it stops; out of service 2 times since 2026-01-01T14:02:00Z, 14s before this one"},
+	} {
+		if got := Explain([]Entry{test.entry}, "cp-2", at(test.second)).Verdict; got != test.want {
+			t.Errorf("at %d s: got  %q\nwant %q", test.second, got, test.want)
+		}
+	}
+	cause := Entry{Kind: Etcd, Node: "cp-2", Time: at(0), Until: at(160), Reason: Unreachable, Message: "no answer", Count: 2, Lasted: 14 * time.Second, Spans: known.Spans}
+	if got := Explain([]Entry{cause}, "cp-2", at(46)).Causes; len(got) > 0 {
+		t.Errorf("got the causes %v, between its times", got)
+	}
+	if got, want := Cause(cause, "cp-2"), "between 2026-01-01T14:02:00Z and 2026-01-01T14:04:40Z: Unreachable: no answer (2 times, 14s in all)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

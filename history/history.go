@@ -82,8 +82,10 @@ type Entry struct {
 	Reason  protocol.Reason `json:"reason"`
 	Message string          `json:"message"`
 	Count   int             `json:"count"`
-	// Lasted is the total duration of a thing that ended and began again.
+	// Lasted is the total duration of a thing that ended and began again, and Spans are the newest of its times. Older
+	// programs wrote no spans.
 	Lasted time.Duration `json:"lasted,omitempty"`
+	Spans  []Span        `json:"spans,omitempty"`
 	// Out is how long each node was out of service in an upgrade, and Waits how long the leader waited for each.
 	Out   map[protocol.NodeID]time.Duration `json:"out,omitempty"`
 	Waits map[protocol.NodeID]time.Duration `json:"waits,omitempty"`
@@ -103,13 +105,20 @@ func (e Entry) Concerns(id protocol.NodeID) bool {
 func (e Entry) Sentence() string {
 	text := e.Message
 	if e.Count > 1 {
-		text += fmt.Sprintf(" (%d times", e.Count)
-		if e.Lasted > 0 {
-			text += ", " + short(e.Lasted) + " in all"
-		}
-		text += ")"
+		text += fmt.Sprintf(" (%d times%s)", e.Count, e.inAll())
 	}
 	return text + each("; it waited for ", e.Waits) + each("; out of service: ", e.Out)
+}
+
+// inAll says for how long a thing that ended and began again lasted.
+func (e Entry) inAll() string {
+	switch {
+	case e.Lasted <= 0:
+		return ""
+	case e.Open():
+		return ", " + short(e.total()) + " before this one"
+	}
+	return ", " + short(e.total()) + " in all"
 }
 
 // maxShown bounds the nodes that a sentence names.
@@ -135,7 +144,9 @@ func each(title string, nodes map[protocol.NodeID]time.Duration) string {
 // short formats a duration for people.
 func short(d time.Duration) string {
 	switch {
-	case d < 10*time.Second:
+	case d < 100*time.Millisecond:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
 		return d.Round(100 * time.Millisecond).String()
 	case d < time.Hour:
 		return d.Round(time.Second).String()

@@ -17,6 +17,7 @@ type Lane struct {
 const (
 	Serves   = '█'
 	OutOf    = '░' // out of service
+	Partly   = '▒' // out of service for some of the time: an entry that joins several outages says no more
 	Leads    = 'L' // it began to lead, or led when the time began
 	Turns    = 'T' // a turn of planned work began
 	Upgrades = '═' // an upgrade or a rollback is under way
@@ -55,7 +56,7 @@ func Lanes(entries []Entry, nodes []protocol.NodeID, from, to time.Time, width i
 		case e.Kind == Upgrade || e.Kind == Rollback:
 			p.paint(out[0].Cells, e, Upgrades)
 		case e.Node != "" && OutOfService(e):
-			p.paint(out[lane].Cells, e, OutOf)
+			p.outages(out[lane].Cells, e)
 		}
 	}
 	for _, e := range entries {
@@ -87,6 +88,30 @@ func (p painter) paint(cells []rune, e Entry, with rune) {
 	first, last := p.cell(e.Time), p.cell(until)
 	for i := first; i <= last; i++ {
 		cells[i] = with
+	}
+}
+
+// outages paints the times of an entry in which a node was out of service. It certainly was at the begin and at the end.
+func (p painter) outages(cells []rune, e Entry) {
+	for _, s := range e.stretches() {
+		part := Entry{Time: s.From, Until: s.Until}
+		if !s.partly {
+			p.paint(cells, part, OutOf)
+			continue
+		}
+		before := slices.Clone(cells)
+		p.paint(cells, part, Partly)
+		for i, was := range before {
+			if was == OutOf {
+				cells[i] = OutOf
+			}
+		}
+		end := e.Until
+		if e.Open() {
+			end = p.to
+		}
+		p.paint(cells, Entry{Time: e.Time, Until: e.Time}, OutOf)
+		p.paint(cells, Entry{Time: end, Until: end}, OutOf)
 	}
 }
 

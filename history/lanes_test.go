@@ -34,3 +34,25 @@ func TestLanes(t *testing.T) {
 		}
 	}
 }
+
+// TestLanes_joined: a lane is hollow only where the node was out of service, although one entry joins the outages; where only
+// their begin and end are known, it is partly out.
+func TestLanes_joined(t *testing.T) {
+	at := func(minute int) time.Time { return t0.Add(time.Duration(minute) * time.Minute) }
+	spans := []Span{{at(0), at(1)}, {at(25), at(26)}, {at(55), at(56)}}
+	for name, test := range map[string]struct {
+		entry Entry
+		want  string
+	}{
+		"all known":        {Entry{Count: 3, Time: at(0), Until: at(56), Spans: spans}, "░█░██░"},
+		"the newest known": {Entry{Count: 4, Time: at(0), Until: at(56), Spans: spans[1:]}, "░▒░██░"},
+		"none known":       {Entry{Count: 3, Time: at(0), Until: at(56)}, "░▒▒▒▒░"},
+		"it goes on":       {Entry{Count: 3, Time: at(10)}, "█░▒▒▒░"},
+		"the last goes on": {Entry{Count: 3, Time: at(0), Spans: []Span{spans[0], spans[1], {From: at(45)}}}, "░█░█░░"},
+	} {
+		test.entry.Kind, test.entry.Node = Gate, "a"
+		if got := string(Lanes([]Entry{test.entry}, nil, t0, at(60), 6)[1].Cells); got != test.want {
+			t.Errorf("%s: got %s, want %s", name, got, test.want)
+		}
+	}
+}

@@ -38,8 +38,7 @@ type Held struct {
 	Entry
 	Revision int64 // of its key in the store; 0: it is not stored yet
 	fleet    bool
-	dirty    bool      // the store has another version of the entry, or none
-	began    time.Time // when it began the last time; zero: at Time
+	dirty    bool // the store has another version of the entry, or none
 }
 
 // NewLedger returns the ledger of a node whose sidecar has just started.
@@ -140,12 +139,8 @@ func (l *Ledger) last(ok func(*Held) bool) *Held {
 // again.
 func (l *Ledger) begin(at time.Time, h Happening) {
 	if again := l.recent(at, h); again != nil && h.Kind != Upgrade && h.Kind != Rollback && h.Kind != Sidecar {
-		again.Count++
-		again.Message = clip(h.Message) // of a turn, how its work failed this time
-		if again.Lasted == 0 {
-			again.Lasted = again.Until.Sub(again.Time)
-		}
-		again.began, again.Until, again.dirty = at, time.Time{}, true
+		again.beginAgain(at)
+		again.Message, again.dirty = clip(h.Message), true // of a turn, how its work failed this time
 		return
 	}
 	l.add(at, h)
@@ -201,19 +196,9 @@ func sum(text string) uint32 {
 	return h
 }
 
-// begun is when an entry began the last time.
-func begun(h *Held) time.Time {
-	if h.began.IsZero() {
-		return h.Time
-	}
-	return h.began
-}
-
 func (l *Ledger) end(at time.Time, h *Held) {
-	h.Until, h.dirty = at, true
-	if h.Count > 1 {
-		h.Lasted += at.Sub(begun(h))
-	}
+	h.endAt(at)
+	h.dirty = true
 	if h.Kind == Upgrade || h.Kind == Rollback {
 		h.Reason = Done
 		h.Message = clip(h.Message + "; " + l.outcome())

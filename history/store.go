@@ -80,6 +80,7 @@ func (l *Ledger) Adopt(at time.Time, stored []Held) {
 			return h.Open() && s.Open() && (h.about() == s.about() || h.Kind == Upgrade && s.Kind == Upgrade)
 		})
 		if open == nil {
+			s.sinceSeen(at)
 			l.held = append(l.held, &s)
 			continue
 		}
@@ -92,7 +93,11 @@ func (l *Ledger) Adopt(at time.Time, stored []Held) {
 // adopt gives an open entry the identity and the beginning of the stored one.
 func adopt(own *Held, s Held) {
 	own.ID, own.Revision, own.dirty = s.ID, s.Revision, true
-	own.Time, own.Message, own.Count = s.Time, s.Message, max(s.Count, own.Count)
+	s.sinceSeen(own.Time)
+	if s.Count >= own.Count {
+		own.Count, own.Lasted, own.Spans = s.Count, s.Lasted, s.Spans
+	}
+	own.Time, own.Message = s.Time, s.Message
 	for id, d := range s.Out {
 		if own.Out[id] < d {
 			own.Out = plus(own.Out, id, d-own.Out[id])
