@@ -24,10 +24,12 @@ type Facts struct {
 	Digest    string             // of this node's bundle
 	Version   protocol.Version   // of this node
 	Services  []report.Service
-	Repairs   int64 // of objects, by this process
-	// Pass is when this process completed a pass, which removed Pruned objects.
-	Pass   time.Time
-	Pruned int
+	Repairs   int64    // of objects, by this process
+	Repaired  []string // the objects of the newest of them, the newest last
+	// Pass is when this process completed a pass, which removed Pruned objects: the first of them are PrunedObjects.
+	Pass          time.Time
+	Pruned        int
+	PrunedObjects []string
 
 	// Leading: this node leads, and Blockers are the nodes that the leader waits for.
 	Leading  bool
@@ -49,6 +51,7 @@ type Happening struct {
 	Reason  protocol.Reason
 	Message string
 	Count   int // zero: once
+	Objects []string
 	// Fleet: all sidecars notice it, and the leader writes it. Mark is a revision that all of them read, so that
 	// two leaders give the entry the same ID; 0: there is none.
 	Fleet bool
@@ -242,11 +245,13 @@ func compareHere(was, now Facts) []Happening {
 	if n := now.Repairs - was.Repairs; n > 0 {
 		out = append(out, Happening{
 			Kind: Object, Node: now.Node, Reason: Repaired, Count: int(n), Message: "an object that another client changed was repaired",
+			Objects: now.Repaired[max(0, len(now.Repaired)-int(min(n, report.MaxNamed))):],
 		})
 	}
 	if now.Pass.After(was.Pass) && now.Pruned > 0 {
 		out = append(out, Happening{
 			Kind: Object, Node: now.Node, Reason: Pruned, Count: now.Pruned, Message: "an object that the bundle dropped was removed",
+			Objects: now.PrunedObjects,
 		})
 	}
 	return out

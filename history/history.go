@@ -82,6 +82,9 @@ type Entry struct {
 	Reason  protocol.Reason `json:"reason"`
 	Message string          `json:"message"`
 	Count   int             `json:"count"`
+	// Objects are the first MaxObjects that were repaired or removed, and More is how many others there were.
+	Objects []string `json:"objects,omitempty"`
+	More    int      `json:"more,omitempty"`
 	// Lasted is the total duration of a thing that ended and began again, and Spans are the newest of its times. Older
 	// programs wrote no spans.
 	Lasted time.Duration `json:"lasted,omitempty"`
@@ -107,8 +110,11 @@ func (e Entry) Sentence() string {
 	if e.Count > 1 {
 		text += fmt.Sprintf(" (%d times%s)", e.Count, e.inAll())
 	}
-	return text + each("; it waited for ", e.Waits) + each("; out of service: ", e.Out)
+	return text + e.named() + each("; it waited for ", e.Waits) + each("; out of service: ", e.Out)
 }
+
+// Note is the message with the names of the objects, without what grows.
+func (e Entry) Note() string { return e.Message + e.named() }
 
 // inAll says for how long a thing that ended and began again lasted.
 func (e Entry) inAll() string {

@@ -38,7 +38,8 @@ type Held struct {
 	Entry
 	Revision int64 // of its key in the store; 0: it is not stored yet
 	fleet    bool
-	dirty    bool // the store has another version of the entry, or none
+	dirty    bool            // the store has another version of the entry, or none
+	named    map[string]bool // the objects that are counted in Objects and More
 }
 
 // NewLedger returns the ledger of a node whose sidecar has just started.
@@ -151,10 +152,12 @@ func (l *Ledger) note(at time.Time, h Happening) {
 	if again := l.recent(at, h); again != nil && !h.Fleet {
 		again.Count += max(1, h.Count)
 		again.Until, again.Message, again.dirty = at, clip(h.Message), true
+		again.name(h)
 		return
 	}
 	added := l.add(at, h)
 	added.Until = at
+	added.name(h)
 }
 
 // recent returns the entry about the same thing that ended a moment ago.

@@ -19,8 +19,15 @@ func NewEntries(entries []history.Entry) []report.Entry {
 	for _, e := range entries {
 		out = append(out, report.Entry{
 			Time: report.At(e.Time), Until: report.At(e.Until), Kind: string(e.Kind), Node: string(e.Node), Reason: string(e.Reason),
-			Message: e.Sentence(), Count: e.Count,
+			Message: e.Sentence(), Count: e.Count, Spans: newSpans(e.Spans),
 		})
+	}
+	return out
+}
+
+func newSpans(spans []history.Span) (out report.List[report.Span]) {
+	for _, s := range spans {
+		out = append(out, report.Span{Time: report.At(s.From), Until: report.At(s.Until)})
 	}
 	return out
 }

@@ -289,8 +289,7 @@ func (k *keeper) count(r repair) {
 		k.env.log.Info("object repaired", attrs...)
 	}
 	k.env.metrics.repaired(r.result.Verb, time.Since(r.began))
-	k.env.drift.Repairs++
-	k.env.drift.LastRepair = report.At(time.Now())
+	k.env.drift.CountRepair(key.String(), report.At(time.Now()))
 	k.show()
 }
 

@@ -210,12 +210,15 @@ func (p *pass) reportAfter(last report.Reconcile) report.Reconcile {
 			n.Fence++
 		}
 	}
-	for _, v := range p.written {
-		if v == exec.VerbDelete {
-			n.Pruned++
-		} else {
+	for _, k := range applyset.SortedKeys(p.written) {
+		switch {
+		case p.written[k] != exec.VerbDelete:
 			n.Applied++
+			continue
+		case n.Pruned < report.MaxNamed:
+			out.PrunedObjects = append(out.PrunedObjects, k.String())
 		}
+		n.Pruned++
 	}
 	now, required := report.At(time.Now()), p.required()
 	n.Unchanged = max(0, len(p.todo.Placed)+len(p.todo.Contested)-n.Applied) // contested objects are left as they are

@@ -15,6 +15,8 @@ type Reconcile struct {
 	LastError       string  `json:"lastError"`
 	DurationSeconds float64 `json:"durationSeconds"` // of the last pass
 	Objects         Objects `json:"objects"`         // of the last pass
+	// PrunedObjects are the first MaxNamed of the objects that the last pass removed, sorted.
+	PrunedObjects List[string] `json:"prunedObjects"`
 	// PruneHeld is the brake that keeps objects which the bundle dropped, and how to release it; empty: no brake is on.
 	PruneHeld string `json:"pruneHeld"`
 
@@ -103,6 +105,18 @@ type Drift struct {
 	Repairs    int64       `json:"repairs"` // objects repaired by this process between passes
 	LastRepair Timestamp   `json:"lastRepair"`
 	Fights     List[Fight] `json:"fights"` // sorted by object
+	// Repaired are the objects of the last MaxNamed repairs, the newest last.
+	Repaired List[string] `json:"repaired"`
+}
+
+// MaxNamed bounds the lists of objects that were removed or repaired.
+const MaxNamed = 20
+
+// CountRepair counts a repair of an object, and names it. It leaves the list of an earlier report as it is.
+func (d *Drift) CountRepair(object string, at Timestamp) {
+	d.Repairs++
+	d.LastRepair = at
+	d.Repaired = append(d.Repaired[max(0, len(d.Repaired)-MaxNamed+1):len(d.Repaired):len(d.Repaired)], object)
 }
 
 // Fight is an object that another writer changes again and again.

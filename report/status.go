@@ -155,4 +155,12 @@ type Entry struct {
 	Reason  string    `json:"reason"`
 	Message string    `json:"message"`
 	Count   int       `json:"count"`
+	// Spans are the times of an entry that ended and began again: the newest history.MaxSpans of Count.
+	Spans List[Span] `json:"spans"`
+}
+
+// Span is one of the times of an Entry.
+type Span struct {
+	Time  Timestamp `json:"time"`
+	Until Timestamp `json:"until"` // null: it goes on
 }

@@ -66,7 +66,7 @@ func eventOf(e history.Entry, reporter protocol.NodeID, now time.Time) object {
 	out := object{
 		APIVersion: "events.k8s.io/v1", Kind: "Event", Metadata: metadata{nameOf(e), "kube-system"},
 		EventTime: microTime(e.Time), ReportingController: controller, ReportingInstance: string(reporter),
-		Action: string(e.Kind), Reason: cmp.Or(string(e.Reason), string(e.Kind)), Note: e.Message, Type: typeOf(e),
+		Action: string(e.Kind), Reason: cmp.Or(string(e.Reason), string(e.Kind)), Note: e.Note(), Type: typeOf(e),
 		Regarding: regarding{APIVersion: "v1", Kind: "ConfigMap", Namespace: "kube-system", Name: "lockstep"},
 	}
 	if e.Node != "" {

@@ -28,7 +28,8 @@ func historyFacts(s httpapi.Snapshot, reported []protocol.Warning) history.Facts
 	out := history.Facts{
 		Node: s.Local.ID, Reached: s.Etcd.Reached, Override: s.Override, Warnings: reported,
 		Digest: s.Local.Digest, Version: s.Local.Version, Services: s.Services, Members: s.Cluster.Members,
-		Repairs: s.Reconcile.Drift.Repairs, Pass: s.Reconcile.LastSuccess.Time, Pruned: s.Reconcile.Objects.Pruned,
+		Repairs: s.Reconcile.Drift.Repairs, Repaired: s.Reconcile.Drift.Repaired,
+		Pass: s.Reconcile.LastSuccess.Time, Pruned: s.Reconcile.Objects.Pruned, PrunedObjects: s.Reconcile.PrunedObjects,
 		Leading: leading, Leader: s.Election.Leader, Epoch: s.Election.Epoch, Status: s.Status, Fleet: s.Fleet, Store: s.Etcd.Store,
 	}
 	if leading {
