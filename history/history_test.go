@@ -350,7 +350,7 @@ func TestLedger_upgrade(t *testing.T) {
 	if e.Until.Sub(e.Time) != 13*time.Second || e.Reason != Done || e.Out["a"] != 4*time.Second || e.Waits["a"] != 6*time.Second {
 		t.Errorf("got %+v", e)
 	}
-	if want := "releases 1.0.0 and 1.1.0, objects of 1.0.0 when it began; ended with objects of 1.1.0, DONE; it waited for a 6s; out of service: a 4s"; e.Sentence() != want {
+	if want := "releases 1.0.0 and 1.1.0, objects of 1.0.0 when it began; ended with objects of 1.1.0, DONE; it waited for a 6s; out of service: a 4s, b 3s"; e.Sentence() != want {
 		t.Errorf("got  %q\nwant %q", e.Sentence(), want)
 	}
 }

@@ -2,7 +2,6 @@ package history
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -29,8 +28,9 @@ type Ledger struct {
 	known   bool // facts were observed
 	leading bool
 	opened  time.Time                     // when this node's gate opened; zero: it is closed
-	outs    map[protocol.NodeID]time.Time // when each node of an upgrade that is out of service was first counted
-	waits   map[protocol.NodeID]time.Time
+	outs    map[protocol.NodeID]time.Time // since when each node that is out of service counts as out
+	waits   map[protocol.NodeID]time.Time // since when the leader waits for each, during an upgrade
+	tallied bool                          // an upgrade was under way at the last Observe
 }
 
 // Held is an entry in a ledger.
@@ -79,6 +79,7 @@ func (l *Ledger) endClosings() {
 // Observe learns of the facts as they are now.
 func (l *Ledger) Observe(at time.Time, now Facts) {
 	was := l.facts
+	begins := l.begins(now)
 	l.facts, l.leading = now, now.Leading
 	if l.known {
 		for _, h := range Compare(was, now) {
@@ -100,7 +101,7 @@ func (l *Ledger) Observe(at time.Time, now Facts) {
 			l.begin(at, h)
 		}
 	}
-	l.tally(at, now)
+	l.tally(at, now, begins)
 	l.forget(at)
 }
 
@@ -214,71 +215,6 @@ func (l *Ledger) outcome() string {
 		return fmt.Sprintf("ended with objects of %s, %s", s.Status.ContentRelease, s.Status.State)
 	}
 	return "ended without a status"
-}
-
-// tally counts, during an upgrade, how long each node is out of service, and how long the leader waits for each.
-func (l *Ledger) tally(at time.Time, now Facts) {
-	entry := l.last(func(h *Held) bool { return h.Open() && (h.Kind == Upgrade || h.Kind == Rollback) })
-	if entry == nil {
-		clear(l.outs)
-		clear(l.waits)
-		return
-	}
-	out, waits := map[protocol.NodeID]bool{}, map[protocol.NodeID]bool{}
-	for _, r := range now.Fleet.Records {
-		out[r.ID] = r.Counts() && !r.Serves()
-	}
-	for _, b := range now.Blockers {
-		waits[b.Node] = true
-	}
-	entry.Out = count(entry, entry.Out, l.outs, out, at)
-	entry.Waits = count(entry, entry.Waits, l.waits, waits, at)
-}
-
-// count adds to sums the times of the nodes that left the condition, and starts counting for the nodes that are in
-// it now.
-func count(
-	entry *Held, sums map[protocol.NodeID]time.Duration, since map[protocol.NodeID]time.Time, is map[protocol.NodeID]bool, at time.Time,
-) map[protocol.NodeID]time.Duration {
-	for _, id := range slices.Sorted(maps.Keys(since)) {
-		if is[id] {
-			continue
-		}
-		sums = plus(sums, id, at.Sub(since[id]))
-		delete(since, id)
-		entry.dirty = true
-	}
-	for id, so := range is {
-		if _, counted := since[id]; so && !counted {
-			since[id] = at
-		}
-	}
-	return sums
-}
-
-// plus adds to the sum of a node in a copy. It keeps the MaxNodes nodes with the longest times.
-func plus(sums map[protocol.NodeID]time.Duration, id protocol.NodeID, d time.Duration) map[protocol.NodeID]time.Duration {
-	out := maps.Clone(sums)
-	if out == nil {
-		out = map[protocol.NodeID]time.Duration{}
-	}
-	out[id] += d
-	if len(out) > MaxNodes {
-		least := id
-		for _, other := range slices.Sorted(maps.Keys(out)) {
-			if out[other] < out[least] {
-				least = other
-			}
-		}
-		delete(out, least)
-	}
-	return out
-}
-
-// settle counts the times that still run at the end of an upgrade.
-func (l *Ledger) settle(at time.Time, h *Held) {
-	h.Out = count(h, h.Out, l.outs, nil, at)
-	h.Waits = count(h, h.Waits, l.waits, nil, at)
 }
 
 // forget drops entries that need no more attention: they are written and cannot grow, or the leader of that time

@@ -1,0 +1,94 @@
+package history
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// begins returns the nodes whose records have another release than before.
+func (l *Ledger) begins(now Facts) map[protocol.NodeID]bool {
+	out := map[protocol.NodeID]bool{}
+	for _, r := range now.Fleet.Records {
+		before, found := l.facts.Fleet.Record(r.ID)
+		out[r.ID] = found && before.Node.Version.Release != r.Node.Version.Release
+	}
+	return out
+}
+
+// tally counts, during an upgrade, how long each node is out of service, and how long the leader waits for each.
+// A node registers with another release while it is out of service: its outage began before the upgrade that it begins.
+func (l *Ledger) tally(at time.Time, now Facts, begins map[protocol.NodeID]bool) {
+	entry := l.last(func(h *Held) bool { return h.Open() && (h.Kind == Upgrade || h.Kind == Rollback) })
+	out, waits := map[protocol.NodeID]bool{}, map[protocol.NodeID]bool{}
+	for _, r := range now.Fleet.Records {
+		out[r.ID] = r.Counts() && !r.Serves()
+	}
+	if entry == nil {
+		count(&Held{}, nil, l.outs, out, at)
+		clear(l.waits)
+		l.tallied = false
+		return
+	}
+	if !l.tallied {
+		for id := range l.outs {
+			if !begins[id] {
+				l.outs[id] = at
+			}
+		}
+		l.tallied = true
+	}
+	for _, b := range now.Blockers {
+		waits[b.Node] = true
+	}
+	entry.Out = count(entry, entry.Out, l.outs, out, at)
+	entry.Waits = count(entry, entry.Waits, l.waits, waits, at)
+}
+
+// count adds to sums the times of the nodes that left the condition, and starts counting for the nodes that are in
+// it now.
+func count(
+	entry *Held, sums map[protocol.NodeID]time.Duration, since map[protocol.NodeID]time.Time, is map[protocol.NodeID]bool, at time.Time,
+) map[protocol.NodeID]time.Duration {
+	for _, id := range slices.Sorted(maps.Keys(since)) {
+		if is[id] {
+			continue
+		}
+		sums = plus(sums, id, at.Sub(since[id]))
+		delete(since, id)
+		entry.dirty = true
+	}
+	for id, so := range is {
+		if _, counted := since[id]; so && !counted {
+			since[id] = at
+		}
+	}
+	return sums
+}
+
+// plus adds to the sum of a node in a copy. It keeps the MaxNodes nodes with the longest times.
+func plus(sums map[protocol.NodeID]time.Duration, id protocol.NodeID, d time.Duration) map[protocol.NodeID]time.Duration {
+	out := maps.Clone(sums)
+	if out == nil {
+		out = map[protocol.NodeID]time.Duration{}
+	}
+	out[id] += d
+	if len(out) > MaxNodes {
+		least := id
+		for _, other := range slices.Sorted(maps.Keys(out)) {
+			if out[other] < out[least] {
+				least = other
+			}
+		}
+		delete(out, least)
+	}
+	return out
+}
+
+// settle counts the times that still run at the end of an upgrade.
+func (l *Ledger) settle(at time.Time, h *Held) {
+	h.Out = count(h, h.Out, l.outs, nil, at)
+	h.Waits = count(h, h.Waits, l.waits, nil, at)
+}
