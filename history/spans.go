@@ -1,9 +1,9 @@
 package history
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -13,28 +13,30 @@ const MaxSpans = 12
 // Span is one of the times of a thing that ended and began again. Until is zero while it goes on.
 type Span struct{ From, Until time.Time }
 
-// MarshalJSON writes milliseconds, since a thousand entries must stay small: [from] or [from, until].
+// MarshalJSON writes milliseconds, since a thousand entries must stay small: [from] or [from,until].
 func (s Span) MarshalJSON() ([]byte, error) {
-	out := []int64{s.From.UnixMilli()}
-	if !s.Until.IsZero() {
-		out = append(out, s.Until.UnixMilli())
+	if s.open() {
+		return fmt.Appendf(nil, "[%d]", s.From.UnixMilli()), nil
 	}
-	return json.Marshal(out)
+	return fmt.Appendf(nil, "[%d,%d]", s.From.UnixMilli(), s.Until.UnixMilli()), nil
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
 func (s *Span) UnmarshalJSON(text []byte) error {
-	var times []int64
-	if err := json.Unmarshal(text, &times); err != nil {
-		return err
+	from, until, ended := strings.Cut(strings.Trim(string(text), "[]"), ",")
+	*s = Span{}
+	var at int64
+	if _, err := fmt.Sscan(from, &at); err != nil {
+		return fmt.Errorf("span %s: %w", text, err)
 	}
-	if len(times) == 0 || len(times) > 2 {
-		return fmt.Errorf("a span has %d times, not 1 or 2", len(times))
+	s.From = time.UnixMilli(at).UTC()
+	if !ended {
+		return nil
 	}
-	*s = Span{From: time.UnixMilli(times[0]).UTC()}
-	if len(times) == 2 {
-		s.Until = time.UnixMilli(times[1]).UTC()
+	if _, err := fmt.Sscan(until, &at); err != nil {
+		return fmt.Errorf("span %s: %w", text, err)
 	}
+	s.Until = time.UnixMilli(at).UTC()
 	return nil
 }
 

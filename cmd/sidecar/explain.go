@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -29,11 +30,7 @@ verdict and its facts from a recording of the node's sidecar.
 TIME is like 2026-11-24T14:02:00Z, or 2026-11-24 14:02 or 14:02 (today), both UTC.`,
 		Args: noArgs,
 		PreRunE: func(*cobra.Command, []string) error { // before etcd is asked
-			if f.node == "" {
-				return usagef("--node: required: the ID of the node")
-			}
-			_, err := parseAt(f.at, p.now())
-			return err
+			return f.validate(p.now())
 		},
 	}, func(ctx context.Context, client etcdClient, _ []string) error { return p.explain(ctx, client, f) })
 	flags := cmd.Flags()
@@ -41,6 +38,20 @@ TIME is like 2026-11-24T14:02:00Z, or 2026-11-24 14:02 or 14:02 (today), both UT
 	flags.StringVar(&f.at, "at", "", "The `time`. Required.")
 	flags.StringVar(&f.recording, "recording", "", "A `file` with a recording of the node's sidecar.")
 	return cmd
+}
+
+// validate names all flags that are missing or wrong.
+func (f explainFlags) validate(now time.Time) error {
+	var errs []error
+	if f.node == "" {
+		errs = append(errs, usagef("--node: required: the ID of the node"))
+	}
+	if f.at == "" {
+		errs = append(errs, usagef("--at: required: the time, like 2026-11-24T14:02:00Z, or 14:02, which is today, UTC"))
+	} else if _, err := parseAt(f.at, now); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // parseAt parses a time that people typed.
@@ -66,6 +77,9 @@ func (p program) explain(ctx context.Context, client etcdClient, f explainFlags)
 	}
 	all, err := journal.List(ctx, client.Client)
 	if err != nil {
+		return err
+	}
+	if err := checkKnown(ctx, client, protocol.NodeID(f.node), all); err != nil {
 		return err
 	}
 	e := history.Explain(all, protocol.NodeID(f.node), at)

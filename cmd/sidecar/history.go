@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,10 @@ import (
 )
 
 // historyFlags are the flags of history.
-type historyFlags struct{ node, since, kind string }
+type historyFlags struct {
+	node, since string
+	kinds       []string
+}
 
 func (p program) historyCommand() *cobra.Command {
 	f := historyFlags{since: "24h"}
@@ -31,7 +35,8 @@ lost. The newest is last.
 
 Above the list is one lane for each node: █ in service, ░ out of service, L where it
 began to lead, T where its turn of planned work began, and ═ in the first lane while an
-upgrade or a rollback was under way.`,
+upgrade or a rollback was under way. ▒ is partly out of service: an entry that joins several
+outages has no more than the newest 12 of their times.`,
 		Args:    noArgs,
 		PreRunE: func(*cobra.Command, []string) error { _, err := f.filter(p.now()); return err }, // before etcd is asked
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
@@ -40,7 +45,7 @@ upgrade or a rollback was under way.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.node, "node", "", "Only what is about this node, by its `ID`.")
 	flags.StringVar(&f.since, "since", f.since, "How far back, as a `duration` like 90m, 12h or 2d.")
-	flags.StringVar(&f.kind, "kind", "", "Only entries of this `kind`: "+kindNames()+".")
+	flags.StringSliceVar(&f.kinds, "kind", nil, "Only entries of this `kind`: "+kindNames()+". Can be repeated.")
 	flags.VarP(&output, "output", "o", "Output format: "+output.options()+".")
 	complete(cmd, "output", &output)
 	return cmd
@@ -56,15 +61,25 @@ func kindNames() string {
 
 // filter returns an error that names the flag.
 func (f historyFlags) filter(now time.Time) (history.Filter, error) {
-	kind, err := httpapi.ParseKind(f.kind)
-	if err != nil {
-		return history.Filter{}, usagef("--kind: %w", err)
+	for _, kind := range f.kinds {
+		if _, err := httpapi.ParseKind(kind); err != nil {
+			return history.Filter{}, usagef("--kind: %w", err)
+		}
 	}
 	since, err := httpapi.ParseSince(f.since)
 	if err != nil {
 		return history.Filter{}, usagef("--since: %w", err)
 	}
-	return history.Filter{Node: protocol.NodeID(f.node), Kind: kind, Since: now.Add(-since)}, nil
+	return history.Filter{Node: protocol.NodeID(f.node), Since: now.Add(-since)}, nil
+}
+
+// ofKinds returns the entries of the kinds that people want to see; none given: all.
+func (f historyFlags) ofKinds(entries []history.Entry) []history.Entry {
+	wanted := slices.DeleteFunc(slices.Clone(f.kinds), func(kind string) bool { return kind == "" })
+	if len(wanted) == 0 {
+		return entries
+	}
+	return slices.DeleteFunc(entries, func(e history.Entry) bool { return !slices.Contains(wanted, string(e.Kind)) })
 }
 
 func (p program) printHistory(ctx context.Context, client etcdClient, f historyFlags, output choice) error {
@@ -77,7 +92,10 @@ func (p program) printHistory(ctx context.Context, client etcdClient, f historyF
 	if err != nil {
 		return err
 	}
-	entries := filter.Filtered(all)
+	if err := checkKnown(ctx, client, filter.Node, all); err != nil {
+		return err
+	}
+	entries := f.ofKinds(filter.Filtered(all))
 	if output.value == "json" {
 		return p.printJSON(httpapi.NewEntries(entries))
 	}
@@ -161,11 +179,18 @@ func lasted(e history.Entry) string {
 	switch d := e.Until.Sub(e.Time); {
 	case e.Open():
 		return "goes on"
+	case e.Count > 1 && e.Lasted > 0:
+		return shortly(min(e.Lasted, d)) // without the time between
 	case d == 0:
 		return "-"
-	case d < 10*time.Second:
-		return d.Round(10 * time.Millisecond).String()
 	default:
-		return d.Round(time.Second).String()
+		return shortly(d)
 	}
+}
+
+func shortly(d time.Duration) string {
+	if d < 10*time.Second {
+		return d.Round(10 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,5 +44,16 @@ func TestHistory(t *testing.T) {
 	c.want(exitOK, `"until": null`, "history", "--kind", "upgrade", "-o", "json")
 	c.want(exitOK, "[]", "history", "--kind", "leader", "-o", "json")
 	c.want(exitOK, "Z: Restarted: the service api was started again: signal: killed\n", "explain", "--node", "cp-2", "--at", at.UTC().Format(time.RFC3339))
+	c.want(exitOK, `"kind": "gate"`, "history", "--kind", "gate", "--kind", "upgrade", "-o", "json")
+	c.want(exitOK, `"kind": "upgrade"`, "history", "--kind", "gate,upgrade", "-o", "json")
+	c.want(exitUsage, "--kind:", "history", "--kind", "gate", "--kind", "gates")
+	if _, out, _ := c.run("history", "--kind", "gate", "--kind", "upgrade", "-o", "json"); strings.Contains(out, "Restarted") {
+		t.Errorf("got entries of other kinds:\n%s", out)
+	}
+	c.want(exitOK, "  1s  ", "history", "--kind", "gate")
+	const unknown = `sidecar: --node: no node of the ID "zz" is known, registered now or in the history; known are cp-1, cp-1 [2J, cp-2`
+	c.want(exitFailed, unknown, "history", "--node", "zz")
+	c.want(exitFailed, unknown, "history", "--node", "zz", "-o", "json")
+	c.want(exitFailed, unknown, "explain", "--node", "zz", "--at", "14:02")
 	c.want(exitOK, `"reason": "Elected"`, "history", "--since", "4d", "--kind", "leader", "-o", "json")
 }

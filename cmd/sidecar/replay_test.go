@@ -46,6 +46,8 @@ func TestExplain(t *testing.T) {
 	server := etcdtest.New(t)
 	c := command{T: t, endpoint: server.Endpoints()[0]}
 	c.want(exitUsage, "--node: required", "explain", "--at", "14:02")
+	c.want(exitUsage, "--at: required", "explain", "--node", "cp-2")
+	c.want(exitUsage, "sidecar: --node: required: the ID of the node\nsidecar: --at: required: ", "explain")
 	c.want(exitUsage, "--at:", "explain", "--node", "cp-2", "--at", "noon")
 	c.want(exitOK, "the history has nothing about this node", "explain", "--node", "cp-2", "--at", "14:02")
 	c.want(exitOK, "gate: ready=false ShuttingDown", "explain", "--node", "cp-2", "--at", time.Now().Add(time.Hour).Format(time.RFC3339),
