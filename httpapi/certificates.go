@@ -47,13 +47,29 @@ func (c *certificates) config() *tls.Config {
 		MinVersion: tls.VersionTLS12,
 		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 			// The expensive part of the handshake follows.
-			price := allowance.HandshakePrice + time.Duration(c.signature.Load())
-			if err := allowance.Of(hello.Conn).Pay(hello.Context(), price); err != nil {
+			pay := func(price time.Duration) error { return allowance.Of(hello.Conn).Pay(hello.Context(), price) }
+			if err := pay(allowance.HandshakePrice + time.Duration(c.signature.Load())); err != nil {
 				return nil, err
 			}
-			return c.current.Load(), nil
+			return withKeyPrice(c.current.Load(), pay), nil
 		},
 	}
+}
+
+// withKeyPrice returns a configuration for one connection, whose client pays before its signature is
+// checked: the key in its certificate decides what that costs.
+func withKeyPrice(config *tls.Config, pay func(time.Duration) error) *tls.Config {
+	if config.ClientAuth == tls.NoClientCert {
+		return config
+	}
+	config = config.Clone()
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		if len(state.PeerCertificates) == 0 {
+			return nil
+		}
+		return pay(allowance.KeyPrice(state.PeerCertificates[0].PublicKey))
+	}
+	return config
 }
 
 // run reloads the files until ctx ends. On nil, it only waits.
