@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"io"
 	"log/slog"
 	"math/big"
@@ -17,11 +18,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/lockstep-dev/lockstep/test/attack"
 )
 
 // authority signs certificates for a test.
@@ -212,5 +216,58 @@ func TestCertificateTroubleIsSaidOnce(t *testing.T) {
 	}
 	if c.current.Load() == nil {
 		t.Error("the last valid certificate is not in use")
+	}
+}
+
+// A client pays for the check of its signature first: with a large key, it costs ten handshakes.
+func TestCertificates_keyPrice(t *testing.T) {
+	ca := newAuthority(t)
+	server, err := tls.X509KeyPair(ca.issue(t, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	large, err := attack.LargeKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	refused := errors.New("used too much")
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		var paid time.Duration
+		config := withKeyPrice(&tls.Config{Certificates: []tls.Certificate{server}, ClientAuth: tls.RequestClientCert, MaxVersion: version},
+			func(price time.Duration) error { paid += price; return refused })
+		handshake := func(certificate *tls.Certificate) error {
+			var running sync.WaitGroup
+			running.Go(func() {
+				conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close()
+				client := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+					return certificate, nil
+				}})
+				_ = client.HandshakeContext(t.Context()) // the server decides
+			})
+			defer running.Wait()
+			conn, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			err = tls.Server(conn, config).HandshakeContext(t.Context())
+			return err
+		}
+		if err := handshake(&large); !errors.Is(err, refused) || paid < 4*time.Millisecond {
+			t.Errorf("with a large key: paid %s, got %v", paid, err)
+		}
+		if paid = 0; handshake(&tls.Certificate{}) != nil || paid != 0 {
+			t.Errorf("without a certificate: paid %s", paid)
+		}
 	}
 }

@@ -1,20 +1,18 @@
 package httpapi
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/cputime"
+	"github.com/lockstep-dev/lockstep/test/attack"
 )
 
 // FuzzRequest: nothing that a stranger sends makes a handler panic, costs more than 30 ms of a
@@ -53,37 +51,29 @@ func FuzzRequest(f *testing.F) {
 // FuzzClientCertificates: no chain of certificates of a stranger costs more than 30 ms of a processor, and
 // none is valid.
 func FuzzClientCertificates(f *testing.F) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	stranger, err := attack.Chain()
 	if err != nil {
 		f.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		f.Fatal(err)
+	for _, length := range []int{1, maxChain, len(stranger.Certificate)} {
+		f.Add(slices.Concat(stranger.Certificate[:min(length, len(stranger.Certificate))]...))
 	}
-	f.Add(der, 1)
-	f.Add(der, maxChain)
-	f.Add(der, 100)
 	config := &tls.Config{ClientCAs: x509.NewCertPool()} // no stranger owns a certificate of it
 	c := &certificates{}
 	c.current.Store(config)
-	f.Fuzz(func(t *testing.T, der []byte, length int) {
+	f.Fuzz(func(t *testing.T, der []byte) {
 		valid := false
 		cost, err := cputime.Of(func() {
-			leaf, err := x509.ParseCertificate(der)
+			chain, err := x509.ParseCertificates(der)
 			if err != nil {
 				return
 			}
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/status", nil)
-			r.TLS = &tls.ConnectionState{}
-			for range min(max(length, 0), 1000) {
-				r.TLS.PeerCertificates = append(r.TLS.PeerCertificates, leaf)
-			}
+			r.TLS = &tls.ConnectionState{PeerCertificates: chain}
 			valid = c.verified(r)
 		})
 		if err != nil || cost > 30*time.Millisecond || valid {
-			t.Errorf("%d certificates: valid %t, it cost %s, %v", length, valid, cost, err)
+			t.Errorf("%d bytes: valid %t, it cost %s, %v", len(der), valid, cost, err)
 		}
 	})
 }

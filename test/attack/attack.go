@@ -8,6 +8,7 @@
 package attack
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -15,6 +16,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,12 +25,13 @@ import (
 
 // Target is a sidecar to attack.
 type Target struct {
-	HTTP   string // host:port of the HTTP API; empty: not attacked
-	TLS    bool   // it needs HTTPS
-	Join   string // host:port of the join port; empty: not attacked
-	From   []net.IP
-	Chain  tls.Certificate // with many certificates
-	Bodies [][]byte        // of requests to join
+	HTTP     string // host:port of the HTTP API; empty: not attacked
+	TLS      bool   // it needs HTTPS
+	Join     string // host:port of the join port; empty: not attacked
+	From     []net.IP
+	Chain    tls.Certificate // with many certificates
+	LargeKey tls.Certificate
+	Bodies   [][]byte // of requests to join
 }
 
 // Attack is one way to attack.
@@ -55,17 +58,19 @@ func All() []Attack {
 	secured := func(t Target) bool { return t.HTTP != "" && t.TLS }
 	join := func(t Target) bool { return t.Join != "" && !t.TLS }
 	out := []Attack{
+		{"join port: requests without a token", requests, 8, true, join, 0},
+		{"requests with 100 certificates", chainRequests, 8, false, secured, 0},
 		{"connections that are closed at once", connect(httpPort), 8, false, plain, 0},
 		{"connections that are closed at once, of thousands of addresses", connect(httpPort), 8, true, plain, 0},
 		{"connections that stay open", idle("GET / HTTP/1.1\r\nHost: x\r\nX: "), 64, true, plain, 0},
 		{"requests, many in one packet", pipelined, 64, false, plain, 0},
 		{"TLS handshakes", handshake(httpPort, nil), 8, false, secured, 0},
 		{"TLS handshakes, of thousands of addresses", handshake(httpPort, nil), 8, true, secured, 0},
-		{"TLS handshakes with 100 certificates", handshake(httpPort, chained), 8, false, secured, 0},
+		{"TLS handshakes with a large key", handshake(httpPort, largeKey), 8, false, secured, 0},
 		{"streams of HTTP/2 that are reset at once", rapidReset, 16, false, secured, 0},
 		{"join port: connections that are closed at once", connect(joinPort), 8, false, join, 0},
 		{"join port: TLS handshakes, of thousands of addresses", handshake(joinPort, nil), 8, true, join, 0},
-		{"join port: requests without a token", requests, 8, true, join, 0},
+		{"join port: TLS handshakes with 100 certificates", handshake(joinPort, chained), 8, true, join, 0},
 	}
 	for i := range out {
 		out[i].first = i * few
@@ -96,7 +101,8 @@ func (a Attack) Run(ctx context.Context, t Target) int {
 	return int(done.Load())
 }
 
-func chained(t Target) []tls.Certificate { return []tls.Certificate{t.Chain} }
+func chained(t Target) *tls.Certificate  { return &t.Chain }
+func largeKey(t Target) *tls.Certificate { return &t.LargeKey }
 
 func httpPort(t Target) string { return t.HTTP }
 func joinPort(t Target) string { return t.Join }
@@ -164,19 +170,58 @@ func send(conn net.Conn, packet []byte, each int) (sent int) {
 	}
 }
 
-func handshake(port func(Target) string, certificates func(Target) []tls.Certificate) func(context.Context, Target, net.IP) int {
+// stranger returns how a client without a valid certificate begins; certificate may be nil.
+func stranger(certificate *tls.Certificate) *tls.Config {
+	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // an attacker does not care
+	if certificate != nil {
+		// Whatever the server asks for: Certificates would be held back if no CA of the server has issued them.
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate, nil }
+	}
+	return config
+}
+
+func handshake(port func(Target) string, certificate func(Target) *tls.Certificate) func(context.Context, Target, net.IP) int {
 	return func(ctx context.Context, t Target, from net.IP) int {
 		return opened(ctx, from, port(t), func(conn net.Conn) int {
-			config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // an attacker does not care
-			if certificates != nil {
-				config.Certificates = certificates(t)
+			var shown *tls.Certificate
+			if certificate != nil {
+				shown = certificate(t)
 			}
-			if tls.Client(conn, config).HandshakeContext(ctx) != nil {
+			client := tls.Client(conn, stranger(shown))
+			if client.HandshakeContext(ctx) != nil {
 				return 0
+			}
+			if shown != nil { // the server checks it after that, and then sends or closes
+				_, _ = client.Read(make([]byte, 1))
 			}
 			return 1
 		})
 	}
+}
+
+// chainRequests sends requests in one connection, with a certificate that is expensive to check.
+func chainRequests(ctx context.Context, t Target, from net.IP) int {
+	const request, count = "GET /status HTTP/1.1\r\nHost: x\r\n\r\n", 200
+	return opened(ctx, from, t.HTTP, func(conn net.Conn) int {
+		client := tls.Client(conn, stranger(&t.Chain))
+		if client.HandshakeContext(ctx) != nil {
+			return 0
+		}
+		if _, err := io.WriteString(client, strings.Repeat(request, count)); err != nil {
+			return 1
+		}
+		answers := bufio.NewReader(client)
+		for answered := range count {
+			response, err := http.ReadResponse(answers, nil)
+			if err == nil {
+				_, err = io.Copy(io.Discard, response.Body)
+			}
+			if err != nil {
+				return 1 + answered
+			}
+		}
+		return count
+	})
 }
 
 // rapidReset begins streams of HTTP/2 and resets each at once.

@@ -4,7 +4,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
@@ -21,25 +20,6 @@ import (
 )
 
 func lengthOf(body []byte) string { return strconv.Itoa(len(body)) }
-
-// Chain returns a certificate of a stranger with a hundred more.
-func Chain() (tls.Certificate, error) {
-	const length = 100
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	out := tls.Certificate{PrivateKey: key}
-	for range length {
-		out.Certificate = append(out.Certificate, der)
-	}
-	return out, nil
-}
 
 // ServerFiles writes a certificate for an address, and its key. It is its own CA.
 func ServerFiles(dir, address string) (cert, key string, err error) {
@@ -66,10 +46,15 @@ func ServerFiles(dir, address string) (cert, key string, err error) {
 	return cert, key, errors.Join(write(cert, "CERTIFICATE", der), write(key, "EC PRIVATE KEY", raw))
 }
 
-// Bodies returns requests to join that no member grants: the first is as large as one may be.
+// Bodies returns requests to join that no member grants: the first is as large as one may be, and as
+// expensive.
 func Bodies() ([][]byte, error) {
+	large, err := LargeRequest()
+	if err != nil {
+		return nil, err
+	}
 	var out [][]byte
-	for _, csr := range [][]byte{make([]byte, 11<<10), []byte("x")} { //nolint:mnd // below the limit, in base64
+	for _, csr := range [][]byte{large, []byte("x")} {
 		body, err := json.Marshal(map[string]any{
 			"node": "evil", "address": "10.90.0.250", "peerPort": 1, "clientPort": 2, "joinPort": 3,
 			"token": map[string]any{"id": "abcdef", "secret": make([]byte, 16)}, "certificateRequest": csr,
@@ -110,6 +95,10 @@ func NewTarget(addresses int) (Target, error) {
 	if err != nil {
 		return Target{}, err
 	}
+	large, err := LargeKey()
+	if err != nil {
+		return Target{}, err
+	}
 	bodies, err := Bodies()
-	return Target{From: Addresses(addresses), Chain: chain, Bodies: bodies}, err
+	return Target{From: Addresses(addresses), Chain: chain, LargeKey: large, Bodies: bodies}, err
 }

@@ -2,11 +2,7 @@ package enrol
 
 import (
 	"bytes"
-	"crypto/x509/pkix"
-	"encoding/asn1"
-	"encoding/json"
 	"log/slog"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/cluster/token"
 	"github.com/lockstep-dev/lockstep/internal/cputime"
+	"github.com/lockstep-dev/lockstep/test/attack"
 )
 
 // maxCost is how much of a processor the body of a stranger may cost. A valid one costs a
@@ -31,7 +28,16 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{}`))
 	f.Add(bytes.Repeat([]byte("["), maxBody))
 	f.Add(slices.Concat([]byte(`{"node":"`), bytes.Repeat([]byte("a."), maxBody/4), []byte(`"}`)))
-	f.Add(largeKey(f))
+	bodies, err := attack.Bodies()
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, body := range bodies {
+		if len(body) > maxBody {
+			f.Fatalf("the body has %d bytes, which is more than %d", len(body), maxBody)
+		}
+		f.Add(body)
+	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		cost, err := cputime.Of(func() {
 			in, csr, err := parse(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, Path, bytes.NewReader(body)))
@@ -48,60 +54,6 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%d bytes cost %s", len(body), cost)
 		}
 	})
-}
-
-// largeKey is a body with a certificate request whose RSA key is as large as a body
-// allows. To check its signature takes several hundredths of a second.
-func largeKey(f *testing.F) []byte {
-	f.Helper()
-	const bits = 46080
-	modulus := new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), bits), big.NewInt(3))
-	null := asn1.RawValue{Tag: asn1.TagNull}
-	marshal := func(v any) []byte {
-		out, err := asn1.Marshal(v)
-		if err != nil {
-			f.Fatal(err)
-		}
-		return out
-	}
-	type publicKey struct {
-		Algorithm pkix.AlgorithmIdentifier
-		Key       asn1.BitString
-	}
-	type content struct {
-		Version    int
-		Subject    asn1.RawValue
-		Key        publicKey
-		Attributes []asn1.RawValue `asn1:"tag:0"`
-	}
-	key := marshal(struct {
-		N *big.Int
-		E int
-	}{modulus, 1<<31 - 1})
-	der := marshal(struct {
-		Content   content
-		Algorithm pkix.AlgorithmIdentifier
-		Signature asn1.BitString
-	}{
-		content{
-			Subject: asn1.RawValue{FullBytes: []byte{0x30, 0}}, Attributes: []asn1.RawValue{},
-			Key: publicKey{pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 1}, Parameters: null}, asn1.BitString{Bytes: key, BitLength: 8 * len(key)}},
-		},
-		pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 11}, Parameters: null},
-		asn1.BitString{Bytes: bytes.Repeat([]byte{0x5a}, bits/8), BitLength: bits},
-	})
-	body, err := json.Marshal(withRequest(der))
-	if err != nil {
-		f.Fatal(err)
-	}
-	if len(body) > maxBody {
-		f.Fatalf("the body has %d bytes, which is more than %d", len(body), maxBody)
-	}
-	return body
-}
-
-func withRequest(csr []byte) request {
-	return request{Node: "b", Address: "10.0.0.2", PeerPort: 1, ClientPort: 2, JoinPort: 3, CertificateRequest: csr}
 }
 
 // FuzzClientCertificate: no certificate of a stranger passes the handshake, makes it panic, or costs more
