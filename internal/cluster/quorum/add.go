@@ -14,6 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
@@ -98,9 +99,8 @@ func add(ctx context.Context, client *etcd.Client, a Addition) (Added, error) {
 	if id == 0 && a.Joins && s.rotation.Active() {
 		return Added{}, ErrRotating
 	}
-	if id == 0 && a.Joins {
-		// The record of a node that was in the cluster before may not have the role of a member: it would leave at once.
-		if err := fleet.GiveConsensus(ctx, client, a.Node.Node); err != nil {
+	if _, recorded := s.members[id]; a.Joins && !recorded {
+		if err := giveRole(ctx, client, a.Node.Node); err != nil {
 			return Added{}, err
 		}
 	}
@@ -119,6 +119,20 @@ func add(ctx context.Context, client *etcd.Client, a Addition) (Added, error) {
 	}
 	a.After("record")
 	return Added{Cluster: *s.cluster, ID: id, Members: members}, nil
+}
+
+// giveRole gives a node that joins the role of a member, before it is one: its record of before may not
+// have it, and then the node would leave at once.
+func giveRole(ctx context.Context, client *etcd.Client, node protocol.NodeID) error {
+	return waitIfChanged(fleet.GiveConsensus(ctx, client, node), fmt.Sprintf("node %q", node))
+}
+
+// waitIfChanged returns ErrWait for a record that changed after it was read.
+func waitIfChanged(err error, whose string) error {
+	if errors.Is(err, etcd.ErrChanged) {
+		return fmt.Errorf("%w: the record of %s has just changed", ErrWait, whose)
+	}
+	return err
 }
 
 // observe returns the node's member ID if an earlier attempt added it; 0: the caller
@@ -235,11 +249,8 @@ func writeRecords(ctx context.Context, client *etcd.Client, s stored, members []
 	}
 	key := keys.ClusterMember(id)
 	_, err := client.Write(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", s.revisions[key])}, ops...)
-	if errors.Is(err, etcd.ErrChanged) {
-		return fmt.Errorf("%w: the record of member %s has just changed", ErrWait, keyspace.MemberID(id))
-	}
-	if err != nil {
+	if err = waitIfChanged(err, "member "+keyspace.MemberID(id)); err != nil && !errors.Is(err, ErrWait) {
 		return fmt.Errorf("write the records of the members: %w", err)
 	}
-	return nil
+	return err
 }

@@ -58,7 +58,8 @@ type Keeper struct {
 
 	// Only the goroutine of keep uses these.
 	progress map[uint64]progress
-	led      bool // the member led in the last round
+	leader   uint64 // the member that led in the last round; 0: none, or it is unknown
+	led      bool   // that was the local member
 }
 
 // progress is the progress of a learner, as this sidecar observed it.
@@ -124,13 +125,9 @@ func (k *Keeper) keep(ctx context.Context) error {
 func (k *Keeper) round(ctx context.Context) (time.Duration, error) {
 	recorded := k.learners.Get()
 	local, err := k.cfg.Client.MemberStatus(ctx, k.cfg.Local())
-	leading := err == nil && local.Leader == local.ID
-	if err != nil || leading != k.led {
-		clear(k.progress) // another member leads: its sidecar counts again
-	}
-	k.led = leading
+	k.follow(local, err)
 	pause := scanPause
-	if len(recorded) > 0 && !leading {
+	if len(recorded) > 0 && !k.led {
 		pause = calmPause // the leader may change, or its sidecar may hang
 	}
 	if err != nil || local.Leader == 0 || local.Learner {
@@ -140,6 +137,7 @@ func (k *Keeper) round(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return calmPause, err
 	}
+	k.forgetProgress(members)
 	var errs []error
 	for _, m := range members {
 		if m.Learner {
@@ -147,13 +145,33 @@ func (k *Keeper) round(ctx context.Context) (time.Duration, error) {
 			pause = min(pause, k.pauseFor(m.ID))
 		}
 	}
-	if leading {
+	if k.led {
 		errs = append(errs, k.forget(ctx, members, recorded))
 	}
-	if leading && pause == scanPause {
+	if k.led && pause == scanPause {
 		errs = append(errs, k.forgetRemoved(ctx, members))
 	}
 	return pause, errors.Join(errs...)
+}
+
+// follow notes which member leads. Under another leader, all waits begin again: its sidecar has its time
+// first.
+func (k *Keeper) follow(local etcd.MemberStatus, err error) {
+	if err != nil {
+		local = etcd.MemberStatus{}
+	}
+	if local.Leader == 0 || local.Leader != k.leader {
+		clear(k.progress)
+	}
+	k.leader, k.led = local.Leader, local.Leader != 0 && local.Leader == local.ID
+}
+
+// forgetProgress forgets the members that are no learners any more, for example because the keeper of
+// another node made voters of them.
+func (k *Keeper) forgetProgress(known []etcd.Member) {
+	maps.DeleteFunc(k.progress, func(id uint64, _ progress) bool {
+		return !slices.ContainsFunc(known, func(m etcd.Member) bool { return m.ID == id && m.Learner })
+	})
 }
 
 // forgetRemoved deletes the records of members that were removed, if the command that removed them

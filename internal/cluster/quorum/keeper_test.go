@@ -1,10 +1,12 @@
 package quorum
 
 import (
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
 	"github.com/lockstep-dev/lockstep/test/members"
 )
@@ -72,5 +74,44 @@ func TestKeeper_behind(t *testing.T) {
 	k := &Keeper{progress: map[uint64]progress{1: {first: time.Now(), synced: time.Now().Add(-time.Hour)}}}
 	if k.behind(1); !k.progress[1].synced.IsZero() || k.progress[1].first.IsZero() {
 		t.Errorf("got %+v", k.progress[1])
+	}
+}
+
+// Progress counts under one leader only: another one's keeper has its time first.
+func TestKeeper_follow(t *testing.T) {
+	const own, b, d = 1, 2, 3
+	for _, tt := range []struct {
+		name     string
+		was, now uint64
+		err      error
+		kept     bool
+	}{
+		{"the same leader", b, b, nil, true},
+		{"this member leads on", own, own, nil, true},
+		{"another leader, of two others", b, d, nil, false},
+		{"this member leads now", b, own, nil, false},
+		{"no leader", b, 0, nil, false},
+		{"still none", 0, 0, nil, false},
+		{"no answer", b, b, errors.New("no answer"), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			k := &Keeper{leader: tt.was, led: tt.was == own, progress: map[uint64]progress{4: {}}}
+			k.follow(etcd.MemberStatus{ID: own, Leader: tt.now}, tt.err)
+			if got := len(k.progress) == 1; got != tt.kept {
+				t.Errorf("progress kept: %t, want %t", got, tt.kept)
+			}
+			if want := tt.err == nil && tt.now == own; k.led != want {
+				t.Errorf("it leads: %t, want %t", k.led, want)
+			}
+		})
+	}
+}
+
+// A member that another keeper made a voter, or removed, is forgotten.
+func TestKeeper_forgetProgress(t *testing.T) {
+	k := &Keeper{progress: map[uint64]progress{1: {}, 2: {}, 3: {}}}
+	k.forgetProgress([]etcd.Member{{ID: 1, Learner: true}, {ID: 2}})
+	if _, learner := k.progress[1]; !learner || len(k.progress) != 1 {
+		t.Errorf("got %v", k.progress)
 	}
 }

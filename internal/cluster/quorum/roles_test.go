@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -72,9 +73,15 @@ func TestMayLose_twoAtOnce(t *testing.T) {
 // A node that joins gets the role, also if its record from before does not have it: it would leave at once. One
 // that was given the role, and lost it meanwhile, does not get it back.
 func TestAdd_givesTheRole(t *testing.T) {
-	for _, joins := range []bool{true, false} {
+	for _, tt := range []struct{ joins, added bool }{{true, false}, {true, true}, {false, false}} {
+		joins := tt.joins
 		c := members.New(t)
 		client, b := c.First.Client(), c.Node("b")
+		if tt.added { // by an attempt that ended before it wrote a record
+			if _, err := client.AddLearner(t.Context(), b.PeerURL); err != nil {
+				t.Fatal(err)
+			}
+		}
 		give(t, client, "b")
 		if err := fleet.SetRoles(t.Context(), client, "b", fleet.RoleChange{}); err != nil {
 			t.Fatal(err)
@@ -89,7 +96,17 @@ func TestAdd_givesTheRole(t *testing.T) {
 		}
 		own := fleet.Decode(keys, etcd.NewListing(resp, 0), etcd.Listing{}).Records[0]
 		if own.Problem != "" || own.Node.Roles.Consensus != joins {
-			t.Errorf("joins %t: got %+v", joins, own)
+			t.Errorf("%+v: got %+v", tt, own)
+		}
+	}
+}
+
+// A record that changes meanwhile is no fault: the joining node is asked to wait.
+func TestWaitIfChanged(t *testing.T) {
+	other := errors.New("other")
+	for err, want := range map[error]error{nil: nil, other: other, fmt.Errorf("give: %w", etcd.ErrChanged): ErrWait} {
+		if got := waitIfChanged(err, "b"); !errors.Is(got, want) {
+			t.Errorf("%v: got %v, want %v", err, got, want)
 		}
 	}
 }
