@@ -86,6 +86,8 @@ const (
 	sameCluster
 	// A node on which the cluster is restored gets the role of a member.
 	roleGiven
+	// A node that joins gets the role of a member.
+	joinGivesRole
 	// People stop a voter for an upgrade only if the others are a majority.
 	obstaclesAsked
 )
@@ -237,6 +239,7 @@ const (
 	memberAsk
 	memberStep
 	memberPromote
+	memberStandIn
 	memberPromoteLate
 	memberEvict
 	memberLand
@@ -277,11 +280,13 @@ func (s *memberState) apply(cfg *MembersConfig, m memberMove, i int) string {
 			return s.takeStep(cfg, i)
 		}
 	case memberPromote:
-		return s.keepLearner(cfg, i, 0)
+		return s.keepLearner(cfg, i, membership.LearnerFacts{Leads: true})
+	case memberStandIn:
+		return s.keepLearner(cfg, i, membership.LearnerFacts{Idle: learnerPatience, Waits: membership.StandInAfter})
 	case memberPromoteLate:
 		return s.promoteLate(i)
 	case memberEvict:
-		return s.keepLearner(cfg, i, learnerPatience)
+		return s.keepLearner(cfg, i, membership.LearnerFacts{Leads: true, Idle: learnerPatience})
 	case memberJoin:
 		if n.up && n.entering {
 			return s.join(cfg, i)

@@ -143,6 +143,10 @@ func memberMutations() []memberMutation {
 			membersOf(2, 1, 2).restored(1).without(roleGiven),
 		},
 		{
+			"join-gives-role", "A node without a member kept its record through a restore, and joins: it would leave at once.",
+			membersOf(1, 0, 1).spare(1).restored(1).without(joinGivesRole).asking("OneLife"),
+		},
+		{
 			"obstacles-asked", "With one of three voters off, an upgrade that stops another one stops etcd.",
 			membersOf(3, 0, 0).down(1).upgraded(1).without(obstaclesAsked).asking("Voters"),
 		},

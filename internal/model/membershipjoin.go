@@ -32,10 +32,11 @@ func (s *memberState) join(cfg *MembersConfig, i int) string {
 // begins without data.
 func (s *memberState) enrol(cfg *MembersConfig, i int) string {
 	n := &s.nodes[i]
-	was := n.listed
+	was, recorded := n.listed, n.recorded
 	if s.addLearner(cfg, i) == "" {
 		return ""
 	}
+	n.role = n.role || !recorded && cfg.Off&joinGivesRole == 0 // a record of before may not have it
 	n.runs = false
 	f := membership.MarkerFacts{Entering: true, Log: n.log(), Replaced: was == membership.NotListed && cfg.Off&replacedCleared == 0}
 	if membership.MayClear(f) {
@@ -67,7 +68,7 @@ func (s *memberState) applyPeople(cfg *MembersConfig, m memberMove, i int) strin
 		s.restores--
 		s.restore(cfg, i)
 		return "gets the cluster restored, and is its only member"
-	case m == memberDelete && n.before && !n.runs && n.listed == membership.NotListed && (n.role || n.phase != membership.WithoutMember):
+	case m == memberDelete && n.before && !n.runs && n.listed == membership.NotListed:
 		*n = memberNode{name: n.name, role: n.role, off: n.off, up: !n.off, listed: membership.NotListed, entering: true}
 		return "loses its directory of before the restore, and is to join"
 	case m == memberUpgrade && s.upgrades > 0 && n.up && n.votes() && s.mayUpgrade(cfg):

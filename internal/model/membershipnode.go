@@ -192,21 +192,21 @@ var (
 // learnerPatience is how long a learner may make no progress.
 const learnerPatience = time.Second
 
-// keepLearner lets the sidecar beside etcd's leader take the next step about a learner, which
-// made no progress for as long as idle. The sidecar of another voter, which acts in its place, takes
-// no other step.
-func (s *memberState) keepLearner(cfg *MembersConfig, i int, idle time.Duration) string {
+// keepLearner lets the sidecar beside etcd's leader, or another one in its place, take the next step about
+// a learner. The facts say which one, and for how long the learner made no progress or could vote.
+func (s *memberState) keepLearner(cfg *MembersConfig, i int, f membership.LearnerFacts) string {
 	n := &s.nodes[i]
 	if n.listed != membership.ListedLearner || !s.quorate() {
 		return ""
 	}
-	f := membership.LearnerFacts{Leads: true, Leaving: n.decided, Index: 1, Idle: idle, Patience: learnerPatience}
+	idle := f.Idle
+	f.Leaving, f.Index, f.Patience = n.decided, 1, learnerPatience
 	if n.runs && n.data == currentData || cfg.Off&learnerInSync != 0 {
 		f.Answers, f.Applied = true, 1
 	}
 	switch membership.NextLearnerStep(f) {
 	case membership.PromoteLearner:
-		if idle == 0 { // else it is the same move
+		if idle == 0 || !f.Leads { // else it is the same move
 			n.listed = membership.ListedVoter
 			return "votes now"
 		}

@@ -110,6 +110,8 @@ func brokenMembers(cfg *MembersConfig, before, now *memberState) (name, why stri
 	for i := range now.nodes {
 		n, was := &now.nodes[i], &before.nodes[i]
 		switch {
+		case n.entering && was.listed == membership.NotListed && n.listed != was.listed && !n.role:
+			return "OneLife", fmt.Sprintf("n%d joins, and leaves at once: it has not the role of a member", n.name+1)
 		case n.votes() && n.data != currentData:
 			return "OneLife", fmt.Sprintf("n%d votes, and its data was moved away", n.name+1)
 		case n.listed != membership.NotListed && n.runs && n.data == oldData:
