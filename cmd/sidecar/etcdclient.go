@@ -117,15 +117,21 @@ func (c etcdClient) whenNoNode(ctx context.Context, err error) error {
 	for _, r := range f.Records {
 		ids = append(ids, string(r.ID))
 	}
-	switch more := len(ids) - maxKnown; {
+	switch {
 	case failed != nil: // the error says enough
 		return err
 	case len(ids) == 0:
 		return fmt.Errorf("%w; no node has one", err)
-	case more > 0:
-		return fmt.Errorf("%w; these have one: %s and %d more", err, strings.Join(ids[:maxKnown], ", "), more)
 	}
-	return fmt.Errorf("%w; these have one: %s", err, strings.Join(ids, ", "))
+	return fmt.Errorf("%w; these have one: %s", err, firstKnown(ids))
+}
+
+// firstKnown lists the first maxKnown of the IDs, and how many more there are.
+func firstKnown(ids []string) string {
+	if more := len(ids) - maxKnown; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(ids[:maxKnown], ", "), more)
+	}
+	return strings.Join(ids, ", ")
 }
 
 // whenFull adds the remedy to an error of a full etcd that the sidecars run themselves.

@@ -5,15 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/history"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
-
-// maxKnown bounds the nodes that an error lists.
-const maxKnown = 20
 
 // checkKnown returns an error if neither the fleet nor the history has a node, but others. An empty ID: all nodes.
 func checkKnown(ctx context.Context, client etcdClient, id protocol.NodeID, all []history.Entry) error {
@@ -45,8 +41,5 @@ func checkKnown(ctx context.Context, client etcdClient, id protocol.NodeID, all 
 	for _, node := range slices.Sorted(maps.Keys(known)) {
 		names = append(names, clean(string(node)))
 	}
-	if more := len(names) - maxKnown; more > 0 {
-		names = append(names[:maxKnown], fmt.Sprintf("and %d more", more))
-	}
-	return fmt.Errorf("--node: no node of the ID %q is known, registered now or in the history; known are %s", id, strings.Join(names, ", "))
+	return fmt.Errorf("--node: no node of the ID %q is known, registered now or in the history; known are %s", id, firstKnown(names))
 }
