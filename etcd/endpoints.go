@@ -217,13 +217,18 @@ const (
 // ask makes a request to the server in use. If that cannot serve it, others are asked, each
 // within a limit of its own, as long as repeating the request is safe. A server that is the
 // only one is asked again only after its leader changed.
-func ask[T any](ctx context.Context, c *Client, kind effect, request func(context.Context, *clientv3.Client) (T, error)) (_ T, err error) {
-	ever := false
-	defer func() {
-		if err != nil && !ever {
-			err = &unsentError{err}
-		}
-	}()
+func ask[T any](ctx context.Context, c *Client, kind effect, request func(context.Context, *clientv3.Client) (T, error)) (T, error) {
+	resp, ever, err := askInTurn(ctx, c, kind, request)
+	if err != nil && !ever {
+		return resp, &unsentError{err}
+	}
+	return resp, err
+}
+
+// askInTurn does so. It also reports whether the request was ever sent.
+func askInTurn[T any](
+	ctx context.Context, c *Client, kind effect, request func(context.Context, *clientv3.Client) (T, error),
+) (_ T, ever bool, _ error) {
 	pauses := backoff.Backoff{First: minRoundPause, Max: maxRoundPause, Jitter: backoff.Apart}
 	for asked := 1; ; asked++ {
 		l := c.link()
@@ -231,7 +236,7 @@ func ask[T any](ctx context.Context, c *Client, kind effect, request func(contex
 		resp, sent, err := attempt(ctx, c, l, c.attempts[kind], request)
 		ever = ever || sent
 		if err == nil || !unusable(err) {
-			return resp, err
+			return resp, ever, err
 		}
 		if ctx.Err() != nil {
 			// An attempt may take as long as the whole request, which leaves no time for
@@ -239,15 +244,15 @@ func ask[T any](ctx context.Context, c *Client, kind effect, request func(contex
 			if time.Since(began) >= c.attempts[kind].first {
 				c.leave(l, err)
 			}
-			return resp, err
+			return resp, ever, err
 		}
 		c.leave(l, err)
 		again := c.several || kind == reads && leaderChanged(err)
 		if !again || kind == writes && sent && !refused(err) {
-			return resp, err
+			return resp, ever, err
 		}
 		if asked%len(c.allLinks()) == 0 && (kind == writes || !pauses.Sleep(ctx)) {
-			return resp, err
+			return resp, ever, err
 		}
 	}
 }

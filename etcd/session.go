@@ -106,7 +106,9 @@ func (c *Client) grant(ctx context.Context, ttl time.Duration) (*Session, error)
 	if err != nil {
 		return nil, fmt.Errorf("grant a lease: %w", err)
 	}
-	s := &Session{client: c, lease: resp.ID, ttl: time.Duration(resp.TTL) * time.Second, validity: new(validity), revoked: make(chan struct{})}
+	s := &Session{
+		client: c, lease: resp.ID, ttl: time.Duration(resp.TTL) * time.Second, validity: new(validity), revoked: make(chan struct{}),
+	}
 	s.extend(sent, s.ttl)
 	s.Beat()
 	return s, nil

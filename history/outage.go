@@ -41,7 +41,7 @@ func (o outage) saysMore(than outage, at time.Time) bool {
 // fits is how well an outage answers a question about a moment: best, it is known to include it.
 func (o outage) fits(at time.Time) int {
 	out := 0
-	if o.Span.has(at) {
+	if o.has(at) {
 		out += 2
 	}
 	if !o.partly {
@@ -57,7 +57,7 @@ func (o outage) verdict(at time.Time) string {
 	}
 	text := "out of service from " + stamp(o.From)
 	switch {
-	case o.Span.open():
+	case o.open():
 		text += " until now"
 	default:
 		text += " for " + short(o.Span.Until.Sub(o.From))

@@ -338,10 +338,11 @@ func (f kubeadmFlags) joins(s kubeadm.Settings, patches string) []string {
 	}
 	first := f.again() + " --image=" + s.Image + " --bundle=" + dir
 	if args := s.FirstArgs(); len(args) > 0 { // those of calls before, too: all nodes have the same
-		first += " --"
+		quoted := []string{" --"}
 		for _, arg := range args {
-			first += " " + shell.Quote(arg)
+			quoted = append(quoted, shell.Quote(arg))
 		}
+		first += strings.Join(quoted, " ")
 	}
 	return []string{
 		first + "    # writes the patches; copy the bundle there before",

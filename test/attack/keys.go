@@ -103,13 +103,17 @@ var LargeRequest = sync.OnceValues(func() ([]byte, error) {
 		Content   content
 		Algorithm pkix.AlgorithmIdentifier
 		Signature asn1.BitString
-	}{content{Subject: asn1.RawValue{FullBytes: []byte{0x30, 0}}, Key: asn1.RawValue{FullBytes: public}, Attributes: []asn1.RawValue{}}, sha256WithRSA, signature})
+	}{
+		content{Subject: asn1.RawValue{FullBytes: []byte{0x30, 0}}, Key: asn1.RawValue{FullBytes: public}, Attributes: []asn1.RawValue{}},
+		sha256WithRSA, signature,
+	})
 })
 
 // newCertificate returns one that signer signs.
 func newCertificate(name string, issuer pkix.Name, public any, signer crypto.Signer) ([]byte, error) {
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: name == issuer.CommonName, BasicConstraintsValid: true, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	return x509.CreateCertificate(rand.Reader, template, &x509.Certificate{Subject: issuer}, public, signer)
