@@ -23,7 +23,7 @@ type Bundle struct {
 	// APIServer is the version of kube-apiserver that the bundle is for, like 1.36 or 1.36.2
 	// (`apiserverVersion:`); empty: any (docs/protocol-nodes.md#apiserver-version).
 	APIServer string
-	// PruneImmediately: removals do not wait until no older controller is
+	// PruneImmediately: removals do not wait until no controller of another release is
 	// registered (prunePolicy: Immediately; docs/protocol-objects.md#removals).
 	PruneImmediately bool
 	// Objects are in canonical order: by group, kind, namespace and name. None of them contains
