@@ -15,10 +15,10 @@ type Reconcile struct {
 	LastError       string  `json:"lastError"`
 	DurationSeconds float64 `json:"durationSeconds"` // of the last pass
 	Objects         Objects `json:"objects"`         // of the last pass
-	// PrunedObjects are the first MaxNamed of the objects that the last pass removed, sorted.
-	PrunedObjects List[string] `json:"prunedObjects"`
 	// PruneHeld is the brake that keeps objects which the bundle dropped, and how to release it; empty: no brake is on.
 	PruneHeld string `json:"pruneHeld"`
+	// PrunedObjects are the first MaxNamed of the objects that the last pass removed, sorted.
+	PrunedObjects List[string] `json:"prunedObjects"`
 
 	Failures      List[Failure] `json:"failures"`      // at most MaxFailures, sorted by object
 	TotalFailures int           `json:"totalFailures"` // how many there are, also those that Failures leaves out
