@@ -133,7 +133,7 @@ type TurnWait struct {
 	Out func() time.Duration
 	// Told gets each answer, while it waits, with the turns at that moment.
 	Told func(protocol.TurnAnswer, protocol.Turns)
-	// Took gets the turn when it is taken; nil: that is not needed.
+	// Took gets the turn when it is taken, or may be: etcd did not answer. nil: that is not needed.
 	Took func(protocol.Turn)
 	// Followed is the fleet, from a program that follows it already; nil: AwaitTurn follows it
 	// meanwhile.
@@ -173,11 +173,11 @@ func (w TurnWait) try(ctx context.Context, client *etcd.Client) (answer protocol
 		out = w.Out()
 	}
 	answer, f, err := TakeTurn(ctx, client, want, w.Voters(), out)
+	if answer.Verdict == protocol.TurnGranted && w.Took != nil && mayBeWritten(err) {
+		w.Took(asRead(want))
+	}
 	if err != nil {
 		return answer, false, err
-	}
-	if answer.Verdict == protocol.TurnGranted && w.Took != nil {
-		w.Took(asRead(want))
 	}
 	switch answer.Verdict {
 	case protocol.TurnGranted, protocol.TurnHeld, protocol.TurnNotController:
@@ -186,6 +186,11 @@ func (w TurnWait) try(ctx context.Context, client *etcd.Client) (answer protocol
 		w.Told(answer, f.Turns)
 		return answer, false, nil
 	}
+}
+
+// mayBeWritten reports whether a write with this result was carried out, or may have been.
+func mayBeWritten(err error) bool {
+	return err == nil || !errors.Is(err, etcd.ErrChanged) && !etcd.NotExecuted(err)
 }
 
 // turnCheck is how long after an attempt another one follows, if nothing that it follows

@@ -113,7 +113,7 @@ func (e Entry) Sentence() string {
 	return text + e.named() + each("; it waited for ", e.Waits) + each("; out of service: ", e.Out)
 }
 
-// Note is the message with the names of the objects, without what grows.
+// Note is the message with the objects named so far. An Event keeps the note that it was created with.
 func (e Entry) Note() string { return e.Message + e.named() }
 
 // inAll says for how long a thing that ended and began again lasted.
@@ -122,9 +122,9 @@ func (e Entry) inAll() string {
 	case e.Lasted <= 0:
 		return ""
 	case e.Open():
-		return ", " + short(e.total()) + " before this one"
+		return ", " + short(e.Total()) + " before this one"
 	}
-	return ", " + short(e.total()) + " in all"
+	return ", " + short(e.Total()) + " in all"
 }
 
 // maxShown bounds the nodes that a sentence names.

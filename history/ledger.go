@@ -39,7 +39,7 @@ type Held struct {
 	Revision int64 // of its key in the store; 0: it is not stored yet
 	fleet    bool
 	dirty    bool            // the store has another version of the entry, or none
-	named    map[string]bool // the objects that are counted in Objects and More
+	counted  map[string]bool // the objects that are counted in Objects and More
 }
 
 // NewLedger returns the ledger of a node whose sidecar has just started.

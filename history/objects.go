@@ -17,19 +17,19 @@ const (
 
 // name adds the objects of a happening to an entry. An object that was named before does not count again.
 func (h *Held) name(o Happening) {
-	if h.named == nil {
-		h.named = map[string]bool{}
+	if h.counted == nil {
+		h.counted = map[string]bool{}
 	}
 	for _, object := range o.Objects {
 		switch text := clipTo(object, maxName); {
-		case h.named[object], slices.Contains(h.Objects, text): // again
+		case h.counted[object], slices.Contains(h.Objects, text): // again
 		case len(h.Objects) < MaxObjects:
 			h.Objects = append(slices.Clip(h.Objects), text)
 		default:
 			h.More++
 		}
-		if len(h.named) < maxNamed {
-			h.named[object] = true
+		if len(h.counted) < maxNamed {
+			h.counted[object] = true
 		}
 	}
 	if len(o.Objects) > 0 {

@@ -85,8 +85,8 @@ func (e *Entry) sinceSeen(at time.Time) {
 	}
 }
 
-// total is for how long a thing that ended and began again lasted. Older programs wrote more than is possible.
-func (e Entry) total() time.Duration {
+// Total is for how long a thing that ended and began again lasted. Older programs wrote more than is possible.
+func (e Entry) Total() time.Duration {
 	if e.Open() {
 		return e.Lasted
 	}

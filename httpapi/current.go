@@ -7,9 +7,9 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// current returns the snapshot with parts that agree. What this sidecar knows of its own gate is newer than its
-// presence in the fleet, and the fleet is newer than the warnings about it. Otherwise /status would contradict itself
-// for a moment after each change.
+// current returns the snapshot with parts that agree. What this sidecar knows of its own gate and its own
+// kube-apiserver is newer than its presence in the fleet, and the fleet is newer than the warnings about it.
+// Otherwise /status would contradict itself for a moment after each change.
 func (s Snapshot) current() Snapshot {
 	s.Warnings = s.knownNodes()
 	i := slices.IndexFunc(s.Fleet.Records, func(r *protocol.Record) bool { return r.ID == s.Local.ID })
@@ -17,11 +17,11 @@ func (s Snapshot) current() Snapshot {
 	if i < 0 || v.Reason == "" || v.Reason == protocol.DuplicateNodeID { // not decided yet, or the presence is another sidecar's
 		return s
 	}
-	own := *s.Fleet.Records[i]
-	if !own.Alive || own.Presence.Ready == v.Ready && own.Presence.Reason == v.Reason {
+	own, old := *s.Fleet.Records[i], s.Fleet.Records[i].Presence
+	own.Presence.Ready, own.Presence.Reason, own.Presence.APIServerDown = v.Ready, v.Reason, s.APIServer.Enabled && !s.APIServer.Ready
+	if now := own.Presence; !own.Alive || now.Ready == old.Ready && now.Reason == old.Reason && now.APIServerDown == old.APIServerDown {
 		return s
 	}
-	own.Presence.Ready, own.Presence.Reason = v.Ready, v.Reason
 	s.Fleet.Records = slices.Clone(s.Fleet.Records)
 	s.Fleet.Records[i] = &own
 	seen := s.Sightings[own.ID]

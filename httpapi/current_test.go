@@ -35,6 +35,20 @@ func TestNewStatus_ownGate(t *testing.T) {
 	}
 }
 
+// The same holds for its kube-apiserver: FLEET does not say that it serves while `serves` says that it does not.
+func TestNewStatus_ownAPIServer(t *testing.T) {
+	own := &protocol.Record{ID: "c", Alive: true, Node: protocol.Node{ID: "c", Roles: protocol.Roles{Controller: true}}}
+	own.Presence = protocol.Presence{Ready: true, Reason: protocol.Ready}
+	s := Snapshot{Local: protocol.Local{ID: "c"}, Fleet: protocol.Fleet{Revision: 1, Records: []*protocol.Record{own}}}
+	s.Gate = Gate{Verdict: protocol.Verdict{Ready: true, Reason: protocol.Ready}, Since: epochTime}
+	for _, ready := range []bool{false, true} {
+		s.APIServer.Enabled, s.APIServer.Ready, own.Presence.APIServerDown = true, ready, ready
+		if got := NewStatus(s); got.Ready.Serves != ready || got.Fleet.Nodes[0].Serves != ready {
+			t.Errorf("ready: %v: got %v, and %v in the fleet", ready, got.Ready.Serves, got.Fleet.Nodes[0].Serves)
+		}
+	}
+}
+
 // The warnings follow the fleet: a node that FLEET lists no more has none.
 func TestNewStatus_removedNode(t *testing.T) {
 	s := Snapshot{Fleet: protocol.Fleet{Revision: 1}, Warnings: []protocol.Warning{

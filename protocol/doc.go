@@ -25,7 +25,7 @@
 //	                  Rebuild        status.go        the status that replaces a lost one
 //	#yielding         Next           next.go          YieldUnreachable
 //	#gate             Judge          verdict.go       is this node ready, and why not
-//	#dead-nodes       Overdue       expiry.go        must a sidecar close its gate
+//	#dead-nodes       Overdue        expiry.go        must a sidecar close its gate
 //	                  Expired        expiry.go        may a leader ignore a record
 //	#ephemeral        Retire         ephemeral.go     does a sidecar that stops delete its record
 //	                  DeletionsDue   ephemeral.go     which records does a leader delete

@@ -31,12 +31,12 @@ const (
 )
 
 // String names the decision.
-func (l Retirement) String() string {
+func (r Retirement) String() string {
 	names := [retirementValues]string{"Unset", "WaitToRetire", "DeleteRecord", "KeepRecord"}
-	if l < 0 || int(l) >= retirementValues {
+	if r < 0 || int(r) >= retirementValues {
 		return names[RetirementUnset]
 	}
-	return names[l]
+	return names[r]
 }
 
 // RetireFacts describe a sidecar that stops, and its node.

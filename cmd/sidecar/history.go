@@ -180,7 +180,7 @@ func lasted(e history.Entry) string {
 	case e.Open():
 		return "goes on"
 	case e.Count > 1 && e.Lasted > 0:
-		return shortly(min(e.Lasted, d)) // without the time between
+		return shortly(e.Total()) // without the time between
 	case d == 0:
 		return "-"
 	default:

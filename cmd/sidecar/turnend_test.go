@@ -149,9 +149,9 @@ func TestTurn_endedMeanwhile(t *testing.T) {
 
 // A command that is given up in its drain gives its turn back, unless it continues an older one.
 func TestTurn_givenUpInDrain(t *testing.T) {
-	w := newTurnWorld(t, "cp-1", "cp-2")
-	client := w.client()
 	for _, resumed := range []bool{false, true} {
+		w := newTurnWorld(t, "cp-1", "cp-2")
+		client := w.client()
 		if resumed {
 			w.put("turns/held/cp-1", mustMarshal(t, &lockstepv1.Turn{Node: "cp-1", Kind: "command", Command: "true"}))
 		}
@@ -160,11 +160,14 @@ func TestTurn_givenUpInDrain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // its drain takes far longer
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-w.server.followed // at the begin of the drain
+			cancel()
+		}()
 		if _, err := turn.take(ctx); err == nil {
 			t.Error("it was not given up")
 		}
-		cancel()
 		f, err := fleet.ReadTurns(t.Context(), client)
 		if err != nil {
 			t.Fatal(err)

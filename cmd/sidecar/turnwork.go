@@ -27,7 +27,7 @@ type turnWork struct {
 	server  *statusClient
 	flags   turnFlags
 	want    protocol.Turn // without a node until take knows it; afterwards the turn that the node has
-	taken   bool          // by this command, which did not resume it
+	taken   bool          // by this command, which did not resume it; if etcd did not answer, it may be
 	ran     bool          // the command of the turn has begun
 
 	causes waitCauses
@@ -195,7 +195,7 @@ func (w *turnWork) await(ctx context.Context) (resumed bool, err error) {
 			continue // it just ended
 		case w.continues(has):
 			fmt.Fprintf(w.program.stderr, "continues its turn of %s\n", has.Since.UTC().Format(time.RFC3339))
-			w.want = has
+			w.want, w.taken = has, w.taken && has.Same(w.want) // if etcd did not answer, it was taken unseen
 			return true, nil
 		case has.Kind != protocol.TurnOfServices:
 			return false, fmt.Errorf("%s; %s", has, has.Remedy())

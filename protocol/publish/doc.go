@@ -8,7 +8,7 @@
 //	                    Next           publish.go does a sidecar write an object, and what
 //	                    Overwrites     publish.go how long does it leave an object to another client
 //	                    Delay          publish.go how long does it wait for the other sidecars
-//	                    RemovalPending removal.go   may the address of a closed gate still leave
+//	                    RemovalPending removal.go may the address of a closed gate still leave
 //	                    Outside        outside.go which nodes in service do not take part
 //	#second-family      Families       publish.go of which families are the addresses
 //
