@@ -7,8 +7,9 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// current returns the snapshot with parts that agree. What this sidecar knows of its own gate and its own
-// kube-apiserver is newer than its presence in the fleet, and the fleet is newer than the warnings about it.
+// current returns the snapshot with parts that agree. What this sidecar knows of this node's gate and
+// this node's kube-apiserver is newer than its presence in the fleet, and the fleet is newer than the warnings
+// about it.
 // Otherwise /status would contradict itself for a moment after each change.
 func (s Snapshot) current() Snapshot {
 	s.Warnings = s.knownNodes()
