@@ -52,7 +52,7 @@ it, their lines are as long as they need.`, nil},
   2  wrong usage: nothing was done
   3  a wait or a check that has ended: not ready, not confirmed, not clean
   7  sidecar turn: no turn within --wait
-  8  sidecar turn: the work is done, and the node does not serve afterwards, or its turn was not ended
+  8  sidecar turn: the node does not serve after it, or its turn was not ended
 
 The help of a command says where it differs: sidecar bundle diff has the codes of diff, and
 sidecar turn -- COMMAND those of COMMAND.`, nil},
