@@ -207,23 +207,9 @@ func TestMemberStillStopping(t *testing.T) {
 	n := New(t, "").Node("a")
 	n.Start()
 	n.AwaitRunning()
-	pid := n.MemberPID()
-	killed := make(chan error)
-	go func() { killed <- n.Kill() }()
-	// When the parent of a stopped process group ends, the kernel continues the group:
-	// one stop before that end would not last.
-	for ended := false; !ended; {
-		select {
-		case err := <-killed:
-			if err != nil {
-				t.Fatal(err)
-			}
-			ended = true
-		default:
-		}
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+	thaw := cluster.Freeze(t, n.MemberPID())
+	if err := n.Kill(); err != nil {
+		t.Fatal(err)
 	}
 	n.Start()
 	n.AwaitCluster("to wait for the member of the sidecar before it", func(c Cluster) error {
@@ -232,9 +218,7 @@ func TestMemberStillStopping(t *testing.T) {
 		}
 		return nil
 	})
-	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	thaw()
 	n.AwaitRunning()
 }
 

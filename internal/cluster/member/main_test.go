@@ -23,5 +23,5 @@ func TestMain(m *testing.M) {
 			os.Exit(runParent(context.Background(), os.Args[2], os.Args[3]))
 		}
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/lockstep-dev/lockstep/test/cluster.startAll"))
 }

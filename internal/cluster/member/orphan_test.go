@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/internal/cluster/member"
+	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
 // parentCommand makes this test's binary a parent: it runs the supervisor of a Spec,
@@ -88,14 +89,11 @@ func TestChild_parentKilled(t *testing.T) {
 	if free() {
 		t.Error("the directory is not locked")
 	}
-	// The child stops for a moment, so that the checks below run before its end.
 	var pid int
 	if _, err := fmt.Sscan(line, &pid); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	thaw := cluster.Freeze(t, pid) // the checks below run before its end
 	if err := parent.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -103,9 +101,7 @@ func TestChild_parentKilled(t *testing.T) {
 	if free() {
 		t.Error("the lock is free while the child runs")
 	}
-	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	thaw()
 	until(t, "the lock is free", free)
 	until(t, "the child has ended", func() bool { return ended(pid) })
 	m := n.start(t)
