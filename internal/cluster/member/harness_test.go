@@ -153,7 +153,7 @@ func client(t *testing.T, n *node) *clientv3.Client {
 
 // put writes a key, within a limit.
 func put(t *testing.T, c *clientv3.Client, key string) error {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	if _, err := c.Put(ctx, key, "value"); err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
