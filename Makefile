@@ -89,15 +89,19 @@ COMPUTES := nice -n 19
 test: export RACE := yes
 test: docs vet test-plain test-raced ## every test, the end-to-end ones too, with the race detector also in what starts processes
 
+# Tests end sidecars after each step, or let them write traces, and pause members of etcd. Where make did not build
+# these programs, each process of a test builds its own: a link takes two seconds of a processor.
+VARIANTS := bin/steps/sidecar bin/trace/sidecar bin/etcdmember
+
 .PHONY: programs
-programs: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/kubelet-probe bin/etcdutl bin/etcdctl ## build what tests run
+programs: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/kubelet-probe bin/etcdutl bin/etcdctl $(VARIANTS) ## build what tests run
 
 # Two lists run side by side, and each begins with what takes longest. In the first one, clusters of etcd members in each
 # test: two packages at once, and two tests of each. With more, members would miss their elections. The second one has
 # other tests of processes, two packages at once, and then those of one process, four at once: most of these only wait.
 CLUSTERS := $(addprefix ./test/,quorum e2e soak)
 PROCESSES := $(addprefix ./test/,service roles balancers turns local/run join attack)
-LONG := $(addprefix ./,reconcile etcd election internal/app cmd/sidecar)
+LONG := $(addprefix ./,reconcile etcd election internal/app cmd/sidecar test/page internal/cluster/quorum trace test/upstream internal/cluster/backup fleet)
 # Without the race detector: what counts allocations or decodes many megabytes, what only reads the repository
 # (make docs), and the model, where only tests have goroutines. Their heaps are large, so that twice the heap saves a tenth.
 PLAIN := ./internal/model ./internal/repotest
@@ -262,6 +266,12 @@ clean: ## remove all that was built
 # (docs/adr/0021-a-program-of-its-own-for-the-member.md). build/sidecar makes both, for the image too.
 bin/sidecar: $(SIDECAR_SOURCES) build/sidecar
 	$(STATIC) LDFLAGS='$(LDFLAGS)' build/sidecar $@
+
+bin/steps/sidecar bin/trace/sidecar: bin/%/sidecar: $(SIDECAR_SOURCES)
+	$(STATIC) go build -trimpath -buildvcs=false -ldflags='-s -w' -tags=lockstep_$* -o $@ ./cmd/sidecar
+
+bin/etcdmember: $(SIDECAR_SOURCES) $(wildcard test/cluster/etcdmember/*.go)
+	$(STATIC) go build -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./test/cluster/etcdmember
 
 bin/kube-apiserver: test/kube/go.mod test/kube/go.sum
 	@echo "building kube-apiserver $(KUBE_VERSION) from source; on two cores this takes about four minutes, once"

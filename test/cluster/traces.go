@@ -22,7 +22,7 @@ const traceVariable = "LOCKSTEP_TRACE"
 // BuildTracing builds a sidecar that writes the actions of its shells into a file.
 func BuildTracing(t testing.TB) string {
 	t.Helper()
-	return build(t, "sidecar", "-tags=lockstep_trace", "github.com/lockstep-dev/lockstep/cmd/sidecar")
+	return build(t, "trace/sidecar", "-tags=lockstep_trace", "github.com/lockstep-dev/lockstep/cmd/sidecar")
 }
 
 // BuildSteps builds a sidecar that ends with SIGKILL after the step that
@@ -30,7 +30,7 @@ func BuildTracing(t testing.TB) string {
 // LOCKSTEP_STOP_AFTER_STEP. On Linux with amd64, TEST_CLOCK_SHIFT shifts its clock.
 func BuildSteps(t testing.TB) string {
 	t.Helper()
-	return build(t, "sidecar", "-tags=lockstep_steps", "github.com/lockstep-dev/lockstep/cmd/sidecar")
+	return build(t, "steps/sidecar", "-tags=lockstep_steps", "github.com/lockstep-dev/lockstep/cmd/sidecar")
 }
 
 // sidecarProgram returns the program of sidecars, and their environment.

@@ -229,6 +229,10 @@ func runTests(ctx context.Context, root, overlay, pkg string, tests []string) (o
 
 const assetsVariable = "LOCKSTEP_E2E_ASSETS"
 
+// contain are the programs and directories of the binaries that contain the production code. Tests build the ones that
+// are missing with the overlay.
+var contain = []string{"sidecar", "steps", "trace"}
+
 // buildAssets returns a directory with the programs of the tests, and a sidecar that is built
 // with the overlay of env. The caller deletes it.
 func buildAssets(ctx context.Context, root string, env []string) (dir string, err error) {
@@ -240,7 +244,7 @@ func buildAssets(ctx context.Context, root string, env []string) (dir string, er
 		return dir, err
 	}
 	for _, program := range programs {
-		if name := filepath.Base(program); name != "sidecar" {
+		if name := filepath.Base(program); !slices.Contains(contain, name) {
 			err = errors.Join(err, os.Symlink(program, filepath.Join(dir, name)))
 		}
 	}
