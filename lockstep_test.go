@@ -102,7 +102,7 @@ func (f *fixture) run(s *Sidecar) (stop func()) {
 
 // soon bounds a wait that is expected to end by itself.
 func (f *fixture) soon() context.Context {
-	ctx, cancel := context.WithTimeout(f.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(f.Context(), time.Minute)
 	f.Cleanup(cancel)
 	return ctx
 }

@@ -111,7 +111,7 @@ func (m *member) awaitReady(t testing.TB) {
 	t.Helper()
 	select {
 	case <-m.Server.ReadyNotify():
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("%s is not ready", m.name)
 	}
 }

@@ -42,7 +42,7 @@ func leases(t *testing.T, raw *clientv3.Client) int {
 
 func await[T any](t *testing.T, v *event.Value[T], ok func(T) bool) T {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		val, changed := v.Load()
 		if ok(val) {
@@ -59,7 +59,7 @@ func await[T any](t *testing.T, v *event.Value[T], ok func(T) bool) T {
 // until polls cond, and fails the test if it does not become true.
 func until(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !cond() {
@@ -80,7 +80,7 @@ func ends[T any](t *testing.T, what string, f func() T) T {
 	select {
 	case v := <-out:
 		return v
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("hangs: %s", what)
 		panic("not reached")
 	}

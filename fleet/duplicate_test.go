@@ -49,7 +49,7 @@ func newDuplicate(t *testing.T, client *etcd.Client, release, machine string) *d
 func history(t *testing.T, raw *clientv3.Client, from int64) []string {
 	t.Helper()
 	marker := put(t, raw, keys.Node("me")+"/end", nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var out []string
 	for resp := range raw.Watch(ctx, keys.Node("me"), clientv3.WithPrefix(), clientv3.WithRev(from)) {

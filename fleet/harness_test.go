@@ -59,7 +59,7 @@ func run(t *testing.T, worker func(context.Context) error) {
 // await returns the first value that ok accepts.
 func await[T any](t *testing.T, v *event.Value[T], what string, ok func(T) bool) T {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		val, changed := v.Load()
 		if ok(val) {
@@ -108,7 +108,7 @@ func putNode(t *testing.T, c *clientv3.Client, n protocol.Node) int64 {
 // check makes linearizable reads, as a session does, until one succeeds.
 func check(t *testing.T, client *etcd.Client) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		if err := client.Check(ctx); err == nil {
@@ -163,7 +163,7 @@ func record(t *testing.T, raw *clientv3.Client) protocol.Record {
 // awaitRecord watches this node's record until ok accepts it.
 func awaitRecord(t *testing.T, raw *clientv3.Client, ok func(protocol.Record) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for range raw.Watch(ctx, keys.Node("me"), clientv3.WithRev(1)) {
 		if ok(record(t, raw)) {

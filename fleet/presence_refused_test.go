@@ -91,7 +91,7 @@ func (a *attempts) Handle(_ context.Context, r slog.Record) error {
 // awaitShown waits until the presence in etcd has a verdict since the given time.
 func awaitShown(t *testing.T, raw *clientv3.Client, since time.Time) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for range raw.Watch(ctx, keys.Presence("me"), clientv3.WithRev(1)) {
 		resp, err := raw.Get(ctx, keys.Presence("me"))

@@ -91,7 +91,7 @@ func TestRegistrar_retires(t *testing.T) {
 		t.Errorf("record=%t presence=%t after the end", kept, alive)
 	}
 	deleted := map[string]int64{}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for resp := range e.raw.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(before), clientv3.WithFilterPut()) {
 		for _, ev := range resp.Events {

@@ -79,7 +79,7 @@ func (k *keeping) wantDue() error {
 	k.t.Helper()
 	select {
 	case <-k.done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		k.t.Fatal("no full pass is asked for")
 	}
 	if _, isDrift := errors.AsType[*reconcile.DriftError](k.err); !isDrift {

@@ -135,7 +135,7 @@ func (w *world) await(want protocol.Reason) Verdict {
 
 func (w *world) awaitVerdict(what string, ok func(Verdict) bool) Verdict {
 	w.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		v, changed := w.gate.Verdict().Load()
 		if ok(v) {

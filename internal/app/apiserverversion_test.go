@@ -128,7 +128,7 @@ func runPeer(t *testing.T, cfg etcd.Config, shows fleet.Shown) *event.Value[flee
 // awaitFleet waits until /status is as wanted.
 func (s *sidecar) awaitFleet(what string, ok func(report.Status) bool) report.Status {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
 	defer cancel()
 	for {
 		now, snapshotChanged := s.app.show.Snapshot().Load()

@@ -26,7 +26,7 @@ type bundleReport struct {
 
 func (s *sidecar) awaitBundle(what string, ok func(bundleReport) bool) bundleReport {
 	s.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		_, snapshotChanged := s.app.show.Snapshot().Load()
 		_, body := s.get("/status")
@@ -148,7 +148,7 @@ func (l *lines) Write(p []byte) (int, error) {
 
 func (l *lines) await(t *testing.T, text string) {
 	t.Helper()
-	for deadline := time.After(30 * time.Second); ; {
+	for deadline := time.After(time.Minute); ; {
 		select {
 		case line := <-l.seen:
 			if strings.Contains(line, text) {

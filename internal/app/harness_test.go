@@ -161,7 +161,7 @@ func (s *sidecar) awaitStatus(what string, ok func(statusReport) bool) statusRep
 
 // followStatus is awaitStatus for a sidecar that may have ended.
 func (s *sidecar) followStatus(ok func(statusReport) bool) (statusReport, error) {
-	ctx, cancel := context.WithTimeout(s.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.app.URL()+"/status?watch", nil)
 	if err != nil {

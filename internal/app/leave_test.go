@@ -36,7 +36,7 @@ func TestRun_deletesItsRecord(t *testing.T) {
 // awaitRequests returns when the API received so many requests.
 func awaitRequests(t *testing.T, api *countingAPI, want int64) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for api.requests.Load() < want {

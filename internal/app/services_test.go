@@ -59,7 +59,7 @@ stopTimeout: 20s
 func awaitLog(t *testing.T, log string, all ...string) {
 	t.Helper()
 	want, got := strings.Join(all, "\n")+"\n", ""
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for backoff.Sleep(ctx, 10*time.Millisecond) {
 		text, err := os.ReadFile(log)
@@ -76,7 +76,7 @@ func awaitLog(t *testing.T, log string, all ...string) {
 // awaitElectionShown waits until the presence shows this state in the election.
 func (s *sidecar) awaitElectionShown(want protocol.ElectionState) {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
 	defer cancel()
 	for {
 		now, next := s.parts.shown.Load()

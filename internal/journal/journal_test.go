@@ -70,7 +70,7 @@ func listed(t *testing.T, c *etcd.Client, kind history.Kind) []history.Entry {
 // await waits, by a watch, until the store is as wanted.
 func await(t *testing.T, server *etcdtest.Server, c *etcd.Client, what string, ok func([]history.Entry) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	watch := server.Client(t).Watch(ctx, keys.History(), clientv3.WithPrefix(), clientv3.WithRev(1))
 	for {

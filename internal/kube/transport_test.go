@@ -68,7 +68,7 @@ func TestTransport_pluginHangs(t *testing.T) {
 	var err error
 	select {
 	case err = <-failed:
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		close(p.release)
 		t.Fatal("the request does not end with its context")
 	}

@@ -111,7 +111,7 @@ func scrape(t *testing.T, complete func(metrics string) bool) string {
 			t.Error(err)
 		}
 	}()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		metrics := get(t, a.URL()+"/metrics")
 		if complete(metrics) {

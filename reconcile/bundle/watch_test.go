@@ -65,7 +65,7 @@ func TestWatch(t *testing.T) {
 		select {
 		case l := <-seen:
 			return l
-		case <-time.After(30 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("%s was not noticed", what)
 			return loaded{}
 		}

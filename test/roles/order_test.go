@@ -274,7 +274,7 @@ func (o *order) stop() {
 	o.signalStop()
 	select {
 	case <-o.sidecar.Done():
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		o.Fatal("the sidecar does not stop")
 	}
 }

@@ -182,7 +182,7 @@ func receive[T any](r *rig, what string, c <-chan T) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		r.Fatalf("%s: not in time", what)
 		panic("not reached")
 	}

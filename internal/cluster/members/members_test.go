@@ -71,7 +71,7 @@ func follow(t *testing.T, c *etcd.Client, file, own string) *members.Directory {
 
 func await(t *testing.T, d *members.Directory, what string, ok func([]members.Member) bool) {
 	t.Helper()
-	timeout := time.After(30 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		list, changed := d.List().Load()
 		if ok(list) {
