@@ -34,11 +34,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		state: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "lockstep_election_state",
-			Help: "1 for this sidecar's state in the election, 0 for all others. Exactly one of all sidecars should be leading.",
+			Help: "1 for this sidecar's state in the election. Exactly one of all sidecars should be leading.",
 		}, []string{"state"}),
 		withdrawn: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "lockstep_election_withdrawn_timestamp_seconds",
-			Help: "Since when this sidecar has withdrawn from the election, because it cannot use its kube-apiserver; 0: it has not. election.message in /status has the reason and the remedy.",
+			Help: "Since when this sidecar has withdrawn, because it cannot use its kube-apiserver; 0: it has not. See election.message in /status.",
 		}),
 		elections: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "lockstep_election_elected_total",
@@ -46,19 +46,19 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_election_ended_total",
-			Help: "How often a leadership of this sidecar ended, by reason. Lost: its lease ended first; check etcd and the load of this machine.",
+			Help: "How often a leadership of this sidecar ended. Lost: its lease ended first; check etcd and the load of this machine.",
 		}, []string{"reason"}),
 		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_election_steps_total",
-			Help: "Decisions of this leader, by kind of step. Compare the rates to see what it is doing.",
+			Help: "Decisions of this leader. Compare the rates to see what it is doing.",
 		}, []string{"step"}),
 		blockers: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "lockstep_election_blockers",
-			Help: "How many nodes this leader waits for. /status names them and what to do about each.",
+			Help: "How many nodes this leader waits for. /status names them.",
 		}),
 		blocked: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "lockstep_election_blocked_timestamp_seconds",
-			Help: "Since when this leader has been waiting for nodes without a break; 0: it does not wait. If time() minus this is longer than your upgrades take, see blockers in /status, or sidecar status.",
+			Help: "Since when this leader has been waiting for nodes; 0: it does not wait. If that is longer than your upgrades take, see blockers in /status.",
 		}),
 		guardFailures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "lockstep_election_guard_failures_total",
@@ -66,7 +66,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		deletions: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "lockstep_election_records_deleted_total",
-			Help: "How many ephemeral records this leader deleted because they had expired. Nodes that stop gracefully delete their own; if this grows by more, they are killed, or --shutdown-delay and their grace period do not fit.",
+			Help: "Expired ephemeral records that this leader deleted. Nodes that stop gracefully delete their own: others were killed, or --shutdown-delay does not fit their grace period.",
 		}),
 	}
 	for _, s := range states {

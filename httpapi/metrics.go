@@ -48,11 +48,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_httpapi_requests_total",
-			Help: "Requests, by endpoint and status code. 503 of /readyz: the gate is closed. 500: a bug to report.",
+			Help: "Requests. 503 of /readyz: the gate is closed. 500: a bug to report.",
 		}, []string{"endpoint", "code"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "lockstep_httpapi_request_duration_seconds",
-			Help:    "Duration of requests, by endpoint, without streams. A probe of a kubelet times out after 1 s; more than 0.1 means that the machine is overloaded.",
+			Help:    "Duration of requests, without streams. A kubelet's probe times out after 1 s; more than 0.1 means that the machine is overloaded.",
 			Buckets: []float64{0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 1, 5},
 		}, []string{"endpoint"}),
 		streams: prometheus.NewGauge(prometheus.GaugeOpts{
@@ -61,7 +61,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		tooMany: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "lockstep_httpapi_refused_streams_total",
-			Help: "Streams of /status?watch that were refused with 503: too many were open, of all clients, of other machines or of one address. Such a client asks for /status again and again instead; find out which one opens so many.",
+			Help: "Streams of /status?watch that were refused with 503: too many were open, of all clients, of other machines or of one address. Find out which client opens so many.",
 		}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "lockstep_httpapi_panics_total",
@@ -69,15 +69,15 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_httpapi_certificate_reloads_total",
-			Help: "Changes of the TLS files that were loaded (ok) or rejected (failed: the last valid certificate stays in use; see the log).",
+			Help: "Changes of the TLS files. failed: the last valid certificate stays in use; see the log.",
 		}, []string{"result"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_httpapi_refused_connections_total",
-			Help: "Connections and requests of clients without an identity that were refused. connections: too many were open. processor: they used what they may use of a processor; find out who reaches --listen, and close the port to them.",
+			Help: "Connections and requests of clients without an identity that were refused: too many connections, or too much of a processor. Find out who reaches --listen, and close the port to them.",
 		}, []string{"reason"}),
 		heldOff: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "lockstep_httpapi_addresses_held_off",
-			Help: "1: packets that open a connection are dropped by the kernel, of addresses that were refused again and again; the log names how many. Find out who attacks --listen.",
+			Help: "1: the kernel drops new connections of addresses that were refused again and again. Find out who attacks --listen.",
 		}),
 	}
 	m.preset()

@@ -37,7 +37,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		passes: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_reconcile_passes_total",
-			Help: "Passes over the objects, by result: complete (all objects as wanted), incomplete (some objects failed: see failures in /status), error (the pass could not be made: see lastError in /status).",
+			Help: "Passes over the objects. incomplete: some objects failed (see failures in /status); error: the pass could not be made (see lastError in /status).",
 		}, []string{"result"}),
 		duration: f.NewHistogram(prometheus.HistogramOpts{
 			Name:    "lockstep_reconcile_duration_seconds",
@@ -46,19 +46,19 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		lastSuccess: f.NewGauge(prometheus.GaugeOpts{
 			Name: "lockstep_reconcile_last_success_timestamp_seconds",
-			Help: "When a pass last left all objects as wanted; 0: never. On the leader, alert when it is older than a few resync intervals.",
+			Help: "When a pass last left all objects as wanted; 0: never. On the leader, it should not be older than a few resync intervals.",
 		}),
 		objects: f.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "lockstep_reconcile_objects",
-			Help: "Objects in the last pass, by state. failed above 0 needs a person: /status lists them with the API server's message. owed are objects that the bundle dropped and that still exist: they wait until no older controller is registered and no required object fails. held are those of them that a brake keeps; above 0 needs a person: reconcile.pruneHeld in /status has the reason and the remedy.",
+			Help: "Objects in the last pass, by state. failed above 0 needs a person: /status lists them. owed: the bundle dropped them, and they wait until no controller of another release is registered and no required object fails. held: a brake keeps them; see reconcile.pruneHeld in /status.",
 		}, []string{"state"}),
 		writes: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_reconcile_writes_total",
-			Help: "Writes of objects that took effect, by verb. It does not grow in a quiet cluster. If it does, another writer changes the same objects.",
+			Help: "Writes of objects that took effect. If it grows in a quiet cluster, another writer changes the same objects.",
 		}, []string{"verb"}),
 		repairs: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_reconcile_repairs_total",
-			Help: "Objects that another writer changed or deleted and that were repaired at once, by verb. The log names them.",
+			Help: "Objects that another writer changed or deleted and that were repaired at once. The log names them.",
 		}, []string{"verb"}),
 		repairTime: f.NewHistogram(prometheus.HistogramOpts{
 			Name:    "lockstep_reconcile_repair_duration_seconds",
@@ -67,15 +67,15 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		fights: f.NewGauge(prometheus.GaugeOpts{
 			Name: "lockstep_reconcile_fights",
-			Help: "Objects that another writer keeps changing back, so that repairs are slowed down. Above 0 needs a person: /status names objects, field managers and fields (reconcile.drift.fights).",
+			Help: "Objects that another writer keeps changing back. Above 0 needs a person: see reconcile.drift.fights in /status.",
 		}),
 		strangers: f.NewGauge(prometheus.GaugeOpts{
 			Name: "lockstep_reconcile_strangers",
-			Help: "Objects in the last pass that carry the set's label, but that Lockstep did not write or does not know any more. They are left alone. Above 0, another user made them, or the set's parent was lost: /status names the first of them, with the command that deletes each (reconcile.strangers).",
+			Help: "Objects in the last pass that carry the set's label, but that Lockstep did not write or does not know any more. They are left alone: see reconcile.strangers in /status.",
 		}),
 		watching: f.NewGauge(prometheus.GaugeOpts{
 			Name: "lockstep_reconcile_watching",
-			Help: "1 while all kinds of the set are watched for drift. On a leader that is done it should be 1: /status has the reason if it is not (reconcile.drift.problem). On others it is 0.",
+			Help: "1 while all kinds of the set are watched for drift, as on a leader that is done: see reconcile.drift.problem in /status.",
 		}),
 	}
 	for _, v := range exec.Verbs() {

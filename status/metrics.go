@@ -26,15 +26,15 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		reason: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "lockstep_status_gate_reason",
-			Help: "1 for the reason of the current verdict, 0 for all others. docs/operations.md has what to do about each.",
+			Help: "1 for the reason of the current verdict. docs/operations.md has what to do about each.",
 		}, []string{"reason"}),
 		closedByStatus: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "lockstep_status_gate_closed_by_status_total",
-			Help: "How often a change of the status closed the gate of a registered node that served. Anything above 0 violates an invariant: report it.",
+			Help: "How often a change of the status closed the gate of a node that served. Above 0 violates an invariant: report it.",
 		}),
 		changes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_gate_changes_total",
-			Help: "How often the gate got this reason, since the sidecar started. A gate that closes for a moment between two scrapes is here, and in the log.",
+			Help: "How often the gate got this reason, also between two scrapes.",
 		}, []string{"reason"}),
 		times: newTimes(time.Now), releases: newReleaseChanges(),
 	}
@@ -77,7 +77,7 @@ type times struct {
 func newTimes(now func() time.Time) *times {
 	return &times{
 		desc: prometheus.NewDesc("lockstep_gate_seconds_total",
-			"How many seconds the gate has had this reason, since the sidecar started. While the sidecar does not run, nothing counts.", []string{"reason"}, nil),
+			"How many seconds the gate has had this reason. While the sidecar does not run, nothing counts.", []string{"reason"}, nil),
 		now: now, before: map[protocol.Reason]time.Duration{},
 	}
 }
@@ -123,12 +123,12 @@ func newReleaseChanges() *releaseChanges {
 	return &releaseChanges{
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "lockstep_status_release_change_seconds",
-			Help:    "How long it took from the first status of another release until all objects were of it (DONE), for each change, upgrade or rollback, that this sidecar observed from its begin to its end. Compare upgrades with each other.",
+			Help:    "Time from the first status of another release until DONE, for each upgrade and rollback that this sidecar observed from its begin to its end. Compare upgrades with each other.",
 			Buckets: []float64{1, 5, 15, 60, 300, 900, 3600},
 		}),
 		working: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "lockstep_status_working_timestamp_seconds",
-			Help: "Since when the status has been WORKING, as this sidecar observed it; 0: it is not. If time() minus this is longer than your upgrades take, see sidecar status: a leader waits or an object fails.",
+			Help: "Since when the status has been WORKING; 0: it is not. If that is longer than your upgrades take, a leader waits or an object fails: see sidecar status.",
 		}),
 	}
 }

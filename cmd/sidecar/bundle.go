@@ -53,7 +53,7 @@ Exit code 1: the bundle is invalid, or it cannot be rolled out.`,
 			return p.validated(b, origins)
 		},
 	}
-	cmd.Flags().StringSliceVar(&from, "from", from, "A `release` from which upgrades are supported, or the directory of its bundle: check that the bundle can be rolled out from it. Can be repeated.")
+	cmd.Flags().StringSliceVar(&from, "from", from, "A `release` from which upgrades are supported, or the directory of its bundle. Can be repeated.")
 	bindOutput(cmd, &output)
 	return cmd
 }

@@ -200,7 +200,7 @@ record stays: if the node is off for good, also type sidecar node remove.`,
 		Args: oneArg("ID"),
 	}
 	cmd.Long += "\n\n" + strings.TrimSuffix(keepsAccess, "\n")
-	cmd.Flags().BoolVar(&force, "force", false, "Also if the sidecar of that node is alive: the node is lost, until it joins again with an empty data directory and a new token.")
+	cmd.Flags().BoolVar(&force, "force", false, "Also if the sidecar of that node is alive: the node is lost, until it joins again with an empty data directory.")
 	return withEtcd(cmd, func(ctx context.Context, at etcdClient, args []string) error {
 		ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 		defer cancel()

@@ -84,11 +84,11 @@ With --latest in place of FILE, the file is the newest snapshot that this node h
 		},
 	}
 	cmd.Flags().StringVar(&opts.DataDir, "data-dir", opts.DataDir, "The data `directory` of this node.")
-	cmd.Flags().StringVar(&opts.NodeAddress, "node-address", opts.NodeAddress, "The `IP` address of this node from now on. If empty, that of the data directory.")
-	cmd.Flags().StringVar(&opts.NodeID, "node-id", opts.NodeID, "The `ID` of this node, for a data directory that is missing or empty.")
-	cmd.Flags().IntVar(&opts.embedded.PeerPort, "peer-port", opts.embedded.PeerPort, "The `port` of the etcd members among each other, for a data directory that is missing or empty.")
-	cmd.Flags().IntVar(&opts.embedded.ClientPort, "client-port", opts.embedded.ClientPort, "The `port` of the etcd member for sidecars, for such a directory.")
-	cmd.Flags().IntVar(&opts.embedded.JoinPort, "join-port", opts.embedded.JoinPort, "The `port` for nodes that join, for such a directory.")
+	cmd.Flags().StringVar(&opts.NodeAddress, "node-address", opts.NodeAddress, "The `IP` address of this node from now on. If empty, the present one.")
+	cmd.Flags().StringVar(&opts.NodeID, "node-id", opts.NodeID, "The `ID` of this node, for an empty data directory.")
+	cmd.Flags().IntVar(&opts.embedded.PeerPort, "peer-port", opts.embedded.PeerPort, "The `port` for other etcd members, for an empty data directory.")
+	cmd.Flags().IntVar(&opts.embedded.ClientPort, "client-port", opts.embedded.ClientPort, "The `port` for sidecars, for an empty data directory.")
+	cmd.Flags().IntVar(&opts.embedded.JoinPort, "join-port", opts.embedded.JoinPort, "The `port` for nodes that join, for an empty data directory.")
 	cmd.Flags().StringVar(&opts.EtcdPrefix, "etcd-prefix", opts.EtcdPrefix, "The `prefix` of all keys in etcd.")
 	cmd.Flags().BoolVar(&latest, "latest", false, "Restore the newest snapshot that this node has saved by itself.")
 	cmd.Flags().StringVar(&opts.embedded.SnapshotDir, "snapshot-dir", opts.embedded.SnapshotDir, "The `directory` of these snapshots. If empty, snapshots in --data-dir.")

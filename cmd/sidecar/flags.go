@@ -89,23 +89,23 @@ func newSection(title string) flagSection {
 
 func nodeFlags(o *lockstep.Options) flagSection {
 	s := newSection("Node")
-	s.flags.StringVar(&o.NodeID, "node-id", o.NodeID, "`ID` of this node in the fleet, a DNS subdomain. If empty, the host name. Two sidecars must never have the same ID.")
-	s.flags.StringVar(&o.AdvertiseURL, "advertise-url", o.AdvertiseURL, "`URL` at which other machines reach this sidecar. It is shown in /status. Over plain HTTP, requests may have its host name. If empty, derived from --listen.")
-	s.flags.StringVar(&o.Services, "services", o.Services, "The `directory` with what this node runs for its roles, one file for each service (sidecar service validate checks it). If empty, something else starts and stops the kube-apiserver.")
+	s.flags.StringVar(&o.NodeID, "node-id", o.NodeID, "`ID` of this node, which no other one has, a DNS subdomain. If empty, the host name.")
+	s.flags.StringVar(&o.AdvertiseURL, "advertise-url", o.AdvertiseURL, "`URL` at which other machines reach this sidecar, for /status. Over plain HTTP, requests may have its host name. If empty, derived from --listen.")
+	s.flags.StringVar(&o.Services, "services", o.Services, "The `directory` with a file for each service that this node runs for its roles (sidecar service validate checks it). If empty, something else starts and stops the kube-apiserver.")
 	return s
 }
 
 func etcdFlags(e *lockstep.External, prefix *string) flagSection {
 	s := newSection("Etcd")
 	s.flags.AddFlagSet(externalFlags(e))
-	s.flags.StringVar(prefix, "etcd-prefix", *prefix, "The `prefix` of all keys in etcd. It must be the same for all sidecars of a control plane, and no other program may write below it.")
+	s.flags.StringVar(prefix, "etcd-prefix", *prefix, "The `prefix` of all keys in etcd, the same for all sidecars of a control plane. No other program may write below it.")
 	return s
 }
 
 func externalFlags(e *lockstep.External) *pflag.FlagSet {
 	flags := pflag.NewFlagSet("external", pflag.ContinueOnError)
 	flags.SortFlags = false
-	flags.StringSliceVar(&e.Servers, "etcd-servers", e.Servers, "List of etcd servers to connect to (scheme://host:port), comma separated. The first that works is used; the others are a reserve.")
+	flags.StringSliceVar(&e.Servers, "etcd-servers", e.Servers, "List of etcd servers (scheme://host:port), comma separated. The first that works is used.")
 	flags.StringVar(&e.CAFile, "etcd-cafile", e.CAFile, "PEM `file` with the certificate authorities of the etcd servers. If empty, those of the system.")
 	flags.StringVar(&e.CertFile, "etcd-certfile", e.CertFile, "PEM `file` with the client certificate for etcd. Requires --etcd-keyfile.")
 	flags.StringVar(&e.KeyFile, "etcd-keyfile", e.KeyFile, "PEM `file` with the key of --etcd-certfile.")
@@ -114,9 +114,9 @@ func externalFlags(e *lockstep.External) *pflag.FlagSet {
 
 func clusterFlags(o *runFlags) flagSection {
 	s := newSection("Embedded etcd")
-	s.flags.Var(&o.etcd, "etcd", "The `kind` of etcd. external: it runs elsewhere, at --etcd-servers. embedded: the sidecars run its members themselves.")
-	s.flags.StringVar(&o.DataDir, "data-dir", o.DataDir, "The `directory` of this node's etcd member, with its certificates. With --services, the node's roles are kept there. It is made if it is missing.")
-	s.flags.StringVar(&o.NodeAddress, "node-address", o.NodeAddress, "`IP` address at which other nodes reach this one, for --etcd=embedded and --services. If empty, the one that --data-dir was made with; at first, that of the default route. The sidecar waits for it.")
+	s.flags.Var(&o.etcd, "etcd", "The `kind` of etcd. external: at --etcd-servers. embedded: the sidecars run its members themselves.")
+	s.flags.StringVar(&o.DataDir, "data-dir", o.DataDir, "The `directory` of this node's etcd member, with its certificates, and with --services of the node's roles. It is made if it is missing.")
+	s.flags.StringVar(&o.NodeAddress, "node-address", o.NodeAddress, "`IP` address at which other nodes reach this one, for --etcd=embedded and --services. If empty, the one that --data-dir was made with; at first, that of the default route.")
 	s.flags.AddFlagSet(embeddedFlags(&o.embedded))
 	return s
 }
@@ -124,34 +124,34 @@ func clusterFlags(o *runFlags) flagSection {
 func embeddedFlags(e *lockstep.Embedded) *pflag.FlagSet {
 	flags := pflag.NewFlagSet("embedded", pflag.ContinueOnError)
 	flags.SortFlags = false
-	flags.IntVar(&e.PeerPort, "peer-port", e.PeerPort, "The `port` at --node-address on which the etcd members talk to each other.")
-	flags.IntVar(&e.ClientPort, "client-port", e.ClientPort, "The `port` at --node-address on which the etcd member serves the sidecars.")
-	flags.IntVar(&e.JoinPort, "join-port", e.JoinPort, "The `port` at --node-address on which this sidecar answers nodes that join.")
-	flags.Int64Var(&e.QuotaBytes, "etcd-quota-bytes", e.QuotaBytes, "The size of this node's etcd database, in `bytes`, at which etcd refuses writes. Give all nodes the same. etcd suggests at most 8 GiB.")
-	flags.DurationVar(&e.SnapshotEvery, "snapshot-every", e.SnapshotEvery, "Time between two snapshots of etcd that this node saves by itself. 0: it saves none.")
-	flags.IntVar(&e.SnapshotKeep, "snapshot-keep", e.SnapshotKeep, "The `number` of these snapshots that are kept. The oldest is deleted first.")
+	flags.IntVar(&e.PeerPort, "peer-port", e.PeerPort, "The `port` at --node-address for other etcd members.")
+	flags.IntVar(&e.ClientPort, "client-port", e.ClientPort, "The `port` at --node-address on which etcd serves the sidecars.")
+	flags.IntVar(&e.JoinPort, "join-port", e.JoinPort, "The `port` at --node-address for nodes that join.")
+	flags.Int64Var(&e.QuotaBytes, "etcd-quota-bytes", e.QuotaBytes, "The size of the etcd database, in `bytes`, at which etcd refuses writes, the same on all nodes. etcd suggests at most 8 GiB.")
+	flags.DurationVar(&e.SnapshotEvery, "snapshot-every", e.SnapshotEvery, "Time between two snapshots of etcd that this node saves by itself. 0: none.")
+	flags.IntVar(&e.SnapshotKeep, "snapshot-keep", e.SnapshotKeep, "The `number` of these snapshots that are kept.")
 	flags.StringVar(&e.SnapshotDir, "snapshot-dir", e.SnapshotDir, "The `directory` of these snapshots. If empty, snapshots in --data-dir.")
-	flags.StringVar(&e.Join, "join", e.Join, "`URL` of the join port of any member (https://host:port), to join its cluster. If empty, a new cluster is created. It is ignored once this node is a member.")
-	flags.StringVar(&e.Token, "token", e.Token, "The `token` that allows to join; sidecar cluster token create prints it. On the command line, ps shows it to every user of this machine: set LOCKSTEP_TOKEN, or --token-file. It is ignored once this node is a member.")
+	flags.StringVar(&e.Join, "join", e.Join, "`URL` of the join port of any member (https://host:port), to join its cluster. If empty, a new cluster is created. A member ignores it.")
+	flags.StringVar(&e.Token, "token", e.Token, "The `token` that allows to join; sidecar cluster token create prints it. On the command line, ps shows it to every user of this machine: set LOCKSTEP_TOKEN, or --token-file. A member ignores it.")
 	flags.StringVar(&e.TokenFile, "token-file", e.TokenFile, "A `file` with the token, in place of --token.")
 	return flags
 }
 
 func kubernetesFlags(o *lockstep.Options) flagSection {
 	s := newSection("Kubernetes")
-	s.flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Kubeconfig `file` for this node's kube-apiserver, never for a load balancer. It is read again when it, or a file that it names, changes. Required.")
-	s.flags.BoolVar(&o.APIServerReadyz, "apiserver-readyz", o.APIServerReadyz, "Add /readyz of this node's kube-apiserver to the checks of the sidecar's /readyz, so that a load balancer needs only one URL.")
-	s.flags.BoolVar(&o.KubernetesService, "kubernetes-service", o.KubernetesService, "Write the addresses of the Service kubernetes: those of the nodes whose gate is open. Every sidecar needs it, and every kube-apiserver --endpoint-reconciler-type=none.")
-	s.flags.StringSliceVar(&o.APIServerAddress, "apiserver-address", o.APIServerAddress, "`IP` address at which pods reach this node's kube-apiserver, for --kubernetes-service; for dual stack, one of each family, the one of the Service first. If empty, the server in --kubeconfig.")
+	s.flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Kubeconfig `file` for this node's kube-apiserver, never for a load balancer. Required.")
+	s.flags.BoolVar(&o.APIServerReadyz, "apiserver-readyz", o.APIServerReadyz, "Add /readyz of this node's kube-apiserver to the sidecar's /readyz, so that a load balancer needs only one URL.")
+	s.flags.BoolVar(&o.KubernetesService, "kubernetes-service", o.KubernetesService, "Write the addresses of the nodes whose gate is open into the Service kubernetes. Every sidecar needs it, and every kube-apiserver --endpoint-reconciler-type=none.")
+	s.flags.StringSliceVar(&o.APIServerAddress, "apiserver-address", o.APIServerAddress, "`IP` address at which pods reach this node's kube-apiserver, for --kubernetes-service; for dual stack, one of each family, the Service's first. If empty, the server in --kubeconfig.")
 	return s
 }
 
 func reconciliationFlags(o *lockstep.Options) flagSection {
 	s := newSection("Reconciliation")
-	s.flags.StringVar(&o.Bundle, "bundle", o.Bundle, "The `directory` with bundle.yaml and the manifests of this release, or builtin for the built-in bundle, to try Lockstep out. Required.")
+	s.flags.StringVar(&o.Bundle, "bundle", o.Bundle, "The `directory` of this release's bundle, or builtin to try Lockstep out. Required.")
 	s.flags.DurationVar(&o.ResyncInterval, "resync-interval", o.ResyncInterval, "Time between two full passes over all objects.")
 	s.flags.IntVar(&o.ApplyConcurrency, "apply-concurrency", o.ApplyConcurrency, "Maximum `number` of concurrent requests to the kube-apiserver.")
-	s.flags.BoolVar(&o.AllowMassPrune, "allow-mass-prune", o.AllowMassPrune, "Allow the leader to delete more than half of the objects of a set larger than ten, because a new bundle no longer has them.")
+	s.flags.BoolVar(&o.AllowMassPrune, "allow-mass-prune", o.AllowMassPrune, "Allow the leader to delete more than half of a set of more than ten objects when a bundle drops them.")
 	return s
 }
 
@@ -159,9 +159,9 @@ func electionFlags(o *lockstep.Options) flagSection {
 	s := newSection("Election")
 	s.flags.DurationVar(&o.LeaseTTL, "lease-ttl", o.LeaseTTL, "Lifetime of this sidecar's lease in etcd, in whole seconds, at least 3s. After a leader dies, no other node leads for about this long.")
 	s.flags.DurationVar(&o.LeaderYieldAfter, "leader-yield-after", o.LeaderYieldAfter, "How long a leader may fail to reach its kube-apiserver before another node may lead.")
-	s.flags.DurationVar(&o.EtcdElectionTimeout, "etcd-election-timeout", o.EtcdElectionTimeout, "The election timeout of the etcd behind the kube-apiservers, the same for all sidecars of a control plane. The higher it is, the longer a new leader waits for requests of the one before it.")
-	s.flags.DurationVar(&o.ExpireDeadNodes, "expire-dead-nodes", o.ExpireDeadNodes, "How long this node may be unreachable before leaders no longer wait for it. More than four times --lease-ttl. The node closes its gate when it has not reached etcd for half of this time, so it should use the same etcd as its kube-apiserver. 0: leaders wait until the node is removed.")
-	s.flags.BoolVar(&o.Ephemeral, "ephemeral", o.Ephemeral, "This node's ID does not return, as a pod's name does not. On a graceful stop, the sidecar waits for up to a minute after --shutdown-delay until its kube-apiserver has stopped, and deletes the node's record. If the node is killed, the leader deletes the record after --expire-dead-nodes, which this needs.")
+	s.flags.DurationVar(&o.EtcdElectionTimeout, "etcd-election-timeout", o.EtcdElectionTimeout, "The election timeout of the etcd behind the kube-apiservers, the same for all sidecars. The higher it is, the longer a new leader waits for requests of the one before it.")
+	s.flags.DurationVar(&o.ExpireDeadNodes, "expire-dead-nodes", o.ExpireDeadNodes, "How long this node may be unreachable before leaders no longer wait for it. More than four times --lease-ttl. The node closes its gate when it has not reached etcd for half of this time. 0: leaders wait until the node is removed.")
+	s.flags.BoolVar(&o.Ephemeral, "ephemeral", o.Ephemeral, "This node's ID does not return, as a pod's name. On a graceful stop, the sidecar deletes the node's record when its kube-apiserver has stopped, within a minute after --shutdown-delay; otherwise the leader does after --expire-dead-nodes, which this needs.")
 	return s
 }
 
@@ -169,13 +169,13 @@ func servingFlags(o *lockstep.Options) flagSection {
 	s := newSection("Serving")
 	s.flags.StringVar(&o.Listen, "listen", o.Listen, "The `address` (host:port) of the HTTP API: health, status, metrics. Port 0: any free port.")
 	s.flags.BoolVar(&o.InsecureListen, "insecure-listen", o.InsecureListen, "Allow other machines to reach --listen without TLS.")
-	s.flags.BoolVar(&o.AnonymousStatus, "anonymous-status", o.AnonymousStatus, "Allow other machines to read all endpoints without a client certificate. Otherwise, without --client-ca-file or --authorization-kubeconfig, they can read only the health checks.")
-	s.flags.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile, "PEM `file` with the serving certificate. It is reloaded when it changes. If empty, plain HTTP.")
+	s.flags.BoolVar(&o.AnonymousStatus, "anonymous-status", o.AnonymousStatus, "Allow other machines to read all endpoints without a client certificate. Otherwise, without --client-ca-file or --authorization-kubeconfig, they can read only health checks.")
+	s.flags.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile, "PEM `file` with the serving certificate. If empty, plain HTTP.")
 	s.flags.StringVar(&o.TLSKeyFile, "tls-private-key-file", o.TLSKeyFile, "PEM `file` with the key of --tls-cert-file.")
-	s.flags.StringVar(&o.ClientCAFile, "client-ca-file", o.ClientCAFile, "PEM `file` with the authorities of client certificates. If set, all endpoints except the health checks require one, with a chain of at most 4 certificates. With --authorization-kubeconfig, its CN and O are who the client is, and a token does as well.")
+	s.flags.StringVar(&o.ClientCAFile, "client-ca-file", o.ClientCAFile, "PEM `file` with the authorities of client certificates. If set, all endpoints except the health checks require one, with a chain of at most 4 certificates. With --authorization-kubeconfig, its CN and O are the client's name, and a token does as well.")
 	s.flags.BoolVar(&o.Profiling, "profiling", o.Profiling, "Serve profiles of the program at /debug/pprof, to clients that may read /status.")
-	s.flags.StringVar(&o.OverrideFile, "override-file", o.OverrideFile, "The `file` with which an operator lets this node serve in spite of its gate, for a limited time: sidecar override begin writes it.")
-	s.flags.DurationVar(&o.ShutdownDelay, "shutdown-delay", o.ShutdownDelay, "Time between a failing /readyz and the exit, so that load balancers notice. 0: exit as soon as the node no longer leads.")
+	s.flags.StringVar(&o.OverrideFile, "override-file", o.OverrideFile, "The `file` that lets this node serve in spite of its gate: sidecar override begin writes it.")
+	s.flags.DurationVar(&o.ShutdownDelay, "shutdown-delay", o.ShutdownDelay, "Time between a failing /readyz and the exit, so that load balancers notice.")
 	return s
 }
 
@@ -183,7 +183,7 @@ func servingFlags(o *lockstep.Options) flagSection {
 func reviewFlags(o *lockstep.Options) flagSection {
 	s := newSection("Access")
 	flags := s.flags
-	flags.StringVar(&o.AuthenticationKubeconfig, "authentication-kubeconfig", o.AuthenticationKubeconfig, "Kubeconfig `file` for a kube-apiserver that reviews the tokens of clients (TokenReview). It is read again when it changes. If empty, no token is accepted.")
+	flags.StringVar(&o.AuthenticationKubeconfig, "authentication-kubeconfig", o.AuthenticationKubeconfig, "Kubeconfig `file` for a kube-apiserver that reviews the tokens of clients (TokenReview). If empty, no token is accepted.")
 	flags.StringVar(&o.AuthorizationKubeconfig, "authorization-kubeconfig", o.AuthorizationKubeconfig, "Kubeconfig `file` for a kube-apiserver that decides what a client may read (SubjectAccessReview): the owner of a token, or the CN and O of a certificate of --client-ca-file. If set, all endpoints except the health checks need that, on this machine too.")
 	flags.StringSliceVar(&o.AuthorizationAlwaysAllowPaths, "authorization-always-allow-paths", o.AuthorizationAlwaysAllowPaths, "`Paths` that all clients may read, in spite of --authorization-kubeconfig; one may end with an asterisk. /livez, /healthz and /readyz always are.")
 	flags.DurationVar(&o.TokenCacheTTL, "authentication-token-webhook-cache-ttl", o.TokenCacheTTL, "How long the answer about a token is used again. While the kube-apiserver does not answer, a token that was accepted counts for up to an hour.")

@@ -42,10 +42,10 @@ func TestFlagsAreDocumented(t *testing.T) {
 const flagsHead = "# Flags\n\n<!-- Written by `go test ./cmd/sidecar -rewrite` from the program. Do not edit. -->\n\n" +
 	"Each flag has an environment variable: `LOCKSTEP_DATA_DIR` sets `--data-dir`. Those that are about one call have none: %s. " +
 	"The flag wins; an empty variable counts as none. " +
-	"The default is in brackets.\n\n" +
+	"The default is in brackets. `-o` is `--output`, with its formats. A link alone is for the flags that it leads to.\n\n" +
 	"A wrong value ends the program with exit code 2 and a line that names the flag, or the variable. " +
-	"`sidecar run` does the same for a variable `LOCKSTEP_...` that belongs to no flag of any command, and names the nearest one: " +
-	"a misspelled variable would be a flag that is silently missing. The other commands refuse only a name that is close to one of their own. " +
+	"`sidecar run` does the same for a variable `LOCKSTEP_...` that belongs to no flag of any command, and names the nearest one. " +
+	"The other commands refuse only a name that is close to one of their own. " +
 	"What a kubelet sets for a Service called `lockstep` (`LOCKSTEP_SERVICE_HOST`, `LOCKSTEP_SERVICE_PORT...`, `LOCKSTEP_PORT...`), " +
 	"or `lockstep-` and more, is exempt.\n\n" +
 	"`LOCKSTEP_TERMINATION_GRACE_PERIOD` has no flag: it is the grace period of the pod in which the sidecar runs (`60` or `60s`), " +
@@ -123,16 +123,36 @@ func (g group) has(flags *pflag.FlagSet) bool {
 	return all
 }
 
-// documentCommands documents the flags of the commands below cmd.
+// documentCommands documents the flags of the commands below cmd: neighbors with the same flags together.
 func documentCommands(b *strings.Builder, cmd *cobra.Command) {
-	for _, cmd := range cmd.Commands() {
-		documentCommands(b, cmd)
-		if cmd.Name() == "run" || !cmd.LocalFlags().HasAvailableFlags() {
+	var names, last string
+	flush := func() {
+		if names != "" {
+			fmt.Fprintf(b, "\n## %s\n\n%s", names, last)
+		}
+	}
+	for _, cmd := range commandsWithFlags(cmd) {
+		var flags strings.Builder
+		documentCommand(&flags, cmd.LocalFlags())
+		if flags.String() == last {
+			names += ", " + cmd.CommandPath()
 			continue
 		}
-		fmt.Fprintf(b, "\n## %s\n\n", cmd.CommandPath())
-		documentCommand(b, cmd.LocalFlags())
+		flush()
+		names, last = cmd.CommandPath(), flags.String()
 	}
+	flush()
+}
+
+// commandsWithFlags lists the commands below cmd that have flags, each behind the ones below it.
+func commandsWithFlags(cmd *cobra.Command) (out []*cobra.Command) {
+	for _, cmd := range cmd.Commands() {
+		out = append(out, commandsWithFlags(cmd)...)
+		if cmd.Name() != "run" && cmd.LocalFlags().HasAvailableFlags() {
+			out = append(out, cmd)
+		}
+	}
+	return out
 }
 
 // documentCommand documents the flags of a command: its own, and which groups it shares with others.
@@ -142,7 +162,7 @@ func documentCommand(b *strings.Builder, flags *pflag.FlagSet) {
 	for _, g := range sharedFlags() {
 		if g.has(flags) {
 			shared.AddFlagSet(g.flags)
-			links = append(links, fmt.Sprintf("those of [%s](#%s)", g.name, g.anchor))
+			links = append(links, fmt.Sprintf("[%s](#%s)", g.name, g.anchor))
 		}
 	}
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -157,6 +177,10 @@ func documentCommand(b *strings.Builder, flags *pflag.FlagSet) {
 
 func documentFlag(b *strings.Builder, f *pflag.Flag) {
 	name, usage := pflag.UnquoteUsage(f)
+	if _, formats, found := strings.Cut(usage, "Output format"); found {
+		fmt.Fprintf(b, "- `-%s`%s\n", f.Shorthand, strings.TrimSuffix(formats, "."))
+		return
+	}
 	flag := strings.TrimSpace("--" + f.Name + " " + name)
 	if f.Shorthand != "" {
 		flag = "-" + f.Shorthand + ", " + flag

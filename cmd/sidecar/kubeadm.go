@@ -70,14 +70,14 @@ Exit codes: 0 success, 1 failure, or something is wrong; 2 wrong usage.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.check, "check", false, "Write nothing, and print everything that is wrong on this node.")
-	flags.BoolVar(&f.force, "force", false, "Also overwrite files that were changed since this command wrote them, or that it did not write.")
-	flags.BoolVar(&f.https, "https", false, "Serve HTTPS to other machines, with a certificate of the cluster's CA, so that Prometheus can scrape this node. A first call without --listen and the like after -- does that anyway.")
+	flags.BoolVar(&f.force, "force", false, "Also overwrite files that this command did not write, or that were changed since.")
+	flags.BoolVar(&f.https, "https", false, "Serve HTTPS to other machines, with a certificate of the cluster's CA, so that Prometheus can scrape this node; the default of a first call without --listen after --.")
 	flags.StringVar(&f.image, "image", "", "The `image` of the sidecar. Required at the first call.")
-	flags.StringVar(&f.bundle, "bundle", "", "The `directory` with bundle.yaml and the manifests of the release that this node runs next. It is copied. builtin is the built-in bundle. Required at the first call.")
+	flags.StringVar(&f.bundle, "bundle", "", "The `directory` of the bundle that this node runs next, or builtin. It is copied. Required at the first call.")
 	flags.StringVar(&f.dir, "dir", f.dir, "The `directory` of Lockstep on this node. The container has it, read-only.")
 	flags.StringVar(&f.kubernetesDir, "kubernetes-dir", f.kubernetesDir, "The `directory` of kubeadm on this node.")
 	flags.StringVar(&f.nodeID, "node-id", "", "The `name` of this node in Kubernetes. If empty, the host name.")
-	flags.StringVar(&f.apiserverURL, "apiserver-url", "", "`URL` of this node's kube-apiserver, never of a load balancer. If empty, what kubeadm has advertised; before kubeadm init or join, the address of the default route, port 6443.")
+	flags.StringVar(&f.apiserverURL, "apiserver-url", "", "`URL` of this node's kube-apiserver, never of a load balancer. If empty, what kubeadm has advertised; before that, the address of the default route, port 6443.")
 	flags.VarP(&f.output, "output", "o", "Output format of --check: "+f.output.options()+".")
 	complete(cmd, "output", &f.output)
 	return cmd

@@ -200,7 +200,7 @@ last voter, nor from a member without which fewer than a majority would answer.`
 	flags.StringSliceVar(&wanted.add, "add", nil, "A `ROLE` to give to the node. It keeps the others.")
 	flags.StringSliceVar(&wanted.remove, "remove", nil, "A `ROLE` to take from the node. It keeps the others.")
 	flags.BoolVar(&wanted.force, "force", false, "Also if no other node is in service: then no kube-apiserver is.")
-	flags.BoolVar(&wanted.confirmed, "confirm-stopped", false, "Confirm that the node is off, with its kube-apiserver. Needed to take the controller role from a node that is not alive.")
+	flags.BoolVar(&wanted.confirmed, "confirm-stopped", false, "Confirm that the node is off, with its kube-apiserver, to take the controller role from it.")
 	return cmd
 }
 

@@ -50,8 +50,8 @@ what to do, 1 etcd or the API server is unreachable, or the bundle is invalid.`,
 		},
 	}, func(ctx context.Context, client etcdClient, _ []string) error { return p.plan(ctx, client, opts) })
 	flags := cmd.Flags()
-	flags.StringVar(&opts.dir, "bundle", opts.dir, "The `directory` with bundle.yaml and the manifests to roll out, or builtin for the built-in bundle. Required.")
-	flags.BoolVar(&opts.back, "rollback", false, "Simulate that the rollback to the bundle's release is begun first (sidecar rollback begin).")
+	flags.StringVar(&opts.dir, "bundle", opts.dir, "The `directory` of the bundle to roll out, or builtin. Required.")
+	flags.BoolVar(&opts.back, "rollback", false, "Simulate sidecar rollback begin to the bundle's release first.")
 	bindInspector(flags, &opts.inspect, "Kubeconfig `file` for any kube-apiserver of the cluster. If empty, objects are not compared.")
 	flags.VarP(&opts.output, "output", "o", "Output format: "+opts.output.options()+".")
 	complete(cmd, "output", &opts.output)

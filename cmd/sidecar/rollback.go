@@ -66,7 +66,7 @@ usage.`,
 		panic(err) // the flag does not exist: a mistake in this package
 	}
 	flags.DurationVar(&f.duration, "for", f.duration, "How long the rollback lasts at most, like 2h.")
-	flags.BoolVar(&f.force, "force", false, "Begin although no node of a newer release fits the older objects: gates will be closed, and the command says which and how long.")
+	flags.BoolVar(&f.force, "force", false, "Begin although no node of a newer release fits the older objects: gates will be closed.")
 	flags.VarP(&output, "output", "o", "Output format: "+output.options()+".")
 	complete(cmd, "output", &output)
 	return cmd

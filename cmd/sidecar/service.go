@@ -62,7 +62,7 @@ Exit code 1: a service is invalid.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&skipFiles, "skip-files", skipFiles, "Do not check whether the programs and directories that services name exist on this machine.")
+	cmd.Flags().BoolVar(&skipFiles, "skip-files", skipFiles, "Do not look for programs and directories on this machine.")
 	bindOutput(cmd, &output)
 	return cmd
 }

@@ -101,7 +101,7 @@ kept too. To end such a cluster, stop the sidecars and delete their data directo
 	})
 	flags := cmd.Flags()
 	flags.BoolVar(&confirmed, "yes", false, "Delete the keys. Without this, they are only shown.")
-	flags.BoolVar(&deletion.Force, "force", false, "Delete the keys even if sidecars are alive. Each of these writes its own keys again.")
+	flags.BoolVar(&deletion.Force, "force", false, "Delete the keys even if sidecars are alive, which write theirs again.")
 	flags.BoolVar(&deletion.StatusOnly, "status-only", false, "Delete only the status. The next leader rebuilds it from the objects.")
 	flags.VarP(&output, "output", "o", "Output format: "+output.options()+".")
 	complete(cmd, "output", &output)

@@ -26,9 +26,9 @@ const defaultTurnWait = 30 * time.Minute
 
 func (f *turnFlags) bind(flags *pflag.FlagSet) {
 	f.server.bind(flags)
-	flags.DurationVar(&f.duration, "for", protocol.TurnTime, "The limit of the turn. When it is over, the turn is kept, and every node warns of it.")
+	flags.DurationVar(&f.duration, "for", protocol.TurnTime, "The limit of the turn. When it is over, every node warns of it.")
 	flags.DurationVar(&f.wait, "wait", defaultTurnWait, "Maximum time to wait for the turn. 0: no limit.")
-	flags.DurationVar(&f.drain, "drain", nodeservices.TurnDrain, "How long the node is out of service before the work begins, so that load balancers notice.")
+	flags.DurationVar(&f.drain, "drain", nodeservices.TurnDrain, "How long the node is out of service before the work, so that load balancers notice.")
 	flags.StringVar(&f.message, "message", "", "Why, for the people who read the status.")
 	allowZero(flags, "wait")
 	allowZero(flags, "drain")

@@ -24,15 +24,15 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		state: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "lockstep_endpoints_state",
-			Help: "1 for why the Service kubernetes has its addresses, as this sidecar sees it, 0 for all others; all 0 without --kubernetes-service. Published is as it should be. ReconcilerRuns: start every kube-apiserver with --endpoint-reconciler-type=none. kubernetesService in /status has the rest.",
+			Help: "1 for the reason why the Service kubernetes has its addresses; all 0 without --kubernetes-service. Published is right. For the others see kubernetesService in /status.",
 		}, []string{"reason"}),
 		addresses: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "lockstep_endpoints_addresses",
-			Help: "How many addresses the EndpointSlices of the Service kubernetes have. It should be the number of nodes whose gate is open, in each family.",
+			Help: "Addresses in the EndpointSlices of the Service kubernetes. It should be the number of nodes whose gate is open, in each family.",
 		}),
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_endpoints_writes_total",
-			Help: "Writes of the Service kubernetes by this sidecar, by result. Changed: another sidecar was faster. Failed: see the rights of the kubeconfig's user, and the log.",
+			Help: "Writes of the Service kubernetes. Changed: another sidecar was faster. Failed: see the rights of the kubeconfig's user, and the log.",
 		}, []string{"result"}),
 		overwritten: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "lockstep_endpoints_overwritten_total",

@@ -17,8 +17,8 @@ type expiryMetric struct {
 
 func newExpiryMetric(s *Show) expiryMetric {
 	return expiryMetric{s, prometheus.NewDesc("lockstep_certificate_expiry_timestamp_seconds",
-		"When a certificate that this sidecar uses expires; of several in a file, the first. 0: it uses no such certificate, or cannot read it. "+
-			"Replace the file before that: it is read again by itself.",
+		"When a certificate that this sidecar uses expires; 0: it uses no such certificate, or cannot read it. "+
+			"Replace the file before that.",
 		[]string{"certificate", "file"}, nil)}
 }
 

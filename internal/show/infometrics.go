@@ -17,10 +17,10 @@ func newInfoMetrics(s *Show) infoMetrics {
 	return infoMetrics{
 		s,
 		prometheus.NewDesc("lockstep_node_info",
-			"1, with what this node runs: the release and the version of its bundle, and the ID of the store, which nodes of one control plane share; empty: etcd was not read yet. Join with it to group by control plane or release.",
+			"1, with the release and the version of this node's bundle, and the ID of the store, which nodes of one control plane share; empty: etcd was not read yet. Join with it to group by control plane or release.",
 			[]string{"node", "store", "release", "version"}, nil),
 		prometheus.NewDesc("lockstep_status_info",
-			"1, with the status as this node has read it last: state, version of the reconciler and minimum release; all empty: there is none, or it cannot be decoded.",
+			"1, with the status as this node has read it last: state, version and minimum; all empty: there is none, or it cannot be decoded.",
 			[]string{"state", "version", "minimum"}, nil),
 	}
 }

@@ -35,11 +35,11 @@ func newRequestMetrics(reg prometheus.Registerer) *requestMetrics {
 	m := &requestMetrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_app_apiserver_requests_total",
-			Help: "Requests of this sidecar to its kube-apiserver, by verb and outcome: the class of the status code, or none: there was no answer. If none or 5xx grows, check that kube-apiserver; 4xx are also normal conflicts: /status has what fails.",
+			Help: "Requests of this sidecar to its kube-apiserver, by verb and outcome; none: no answer. If none or 5xx grows, check that kube-apiserver; 4xx are also normal conflicts.",
 		}, []string{"verb", "outcome"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "lockstep_app_apiserver_request_duration_seconds",
-			Help:    "How long that kube-apiserver took until it began to answer, by verb. Each request has 5 s at most.",
+			Help:    "How long the kube-apiserver took until it began to answer, at most 5 s.",
 			Buckets: []float64{0.005, 0.025, 0.1, 0.5, 1, 5},
 		}, []string{"verb"}),
 	}
@@ -52,7 +52,7 @@ func newRequestMetrics(reg prometheus.Registerer) *requestMetrics {
 	info := buildinfo.Get()
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "lockstep_app_build_info",
-		Help:        "1, with the version and the commit of this program. During an upgrade of the sidecars there is more than one.",
+		Help:        "1, with the version and the commit of this program.",
 		ConstLabels: prometheus.Labels{"version": info.Version, "commit": info.Commit},
 	})
 	build.Set(1)
@@ -64,11 +64,11 @@ func newRequestMetrics(reg prometheus.Registerer) *requestMetrics {
 func RegisterEtcdRequests(reg prometheus.Registerer) etcd.Observer {
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lockstep_etcd_requests_total",
-		Help: "Requests of this sidecar to etcd, without watches, by verb and outcome: ok, refused (an error is the answer), or none: no server answered in time. If none grows, see etcd in /status.",
+		Help: "Requests of this sidecar to etcd, without watches; refused: an error is the answer; none: no server answered in time. If none grows, see etcd in /status.",
 	}, []string{"verb", "outcome"})
 	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "lockstep_etcd_request_duration_seconds",
-		Help:    "How long requests to etcd took, by verb, with all attempts at several servers. Above a third of --lease-ttl, leases are in danger: check etcd's disks.",
+		Help:    "How long requests to etcd took, with all attempts at several servers. Above a third of --lease-ttl, leases are in danger: check etcd's disks.",
 		Buckets: []float64{0.005, 0.025, 0.1, 0.5, 1, 5},
 	}, []string{"verb"})
 	for _, verb := range []etcd.Verb{etcd.Read, etcd.Write, etcd.KeepAlive} {

@@ -23,7 +23,7 @@ func (s *Show) snapshotsNow() report.Snapshots {
 
 func (s *Show) registerSnapshots(gauge func(name, help string, value func() float64)) {
 	gauge("lockstep_cluster_snapshot_interval_seconds",
-		"Time between two snapshots of etcd that this node saves by itself (--snapshot-every); 0: it saves none, or its etcd member does not vote.",
+		"Time between two snapshots that this node saves by itself (--snapshot-every); 0: it saves none, or its etcd member does not vote.",
 		func() float64 {
 			if now := s.Schedule.Get(); now.Runs() {
 				return now.Every.Seconds()

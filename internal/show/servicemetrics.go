@@ -13,13 +13,13 @@ type serviceMetrics struct {
 func newServiceMetrics(s *Show) serviceMetrics {
 	return serviceMetrics{s,
 		prometheus.NewDesc("lockstep_service_ready",
-			"1 while the service of this node is ready. If it stays 0, see NOT READY in the sidecar status of this node.",
+			"1 while the service of this node is ready. If it stays 0, see NOT READY in sidecar status.",
 			[]string{"service"}, nil),
 		prometheus.NewDesc("lockstep_service_restarts_total",
-			"How often the service of this node was started again after it had ended by itself, since its file changed.",
+			"How often the service ended by itself and was started again, since its file changed.",
 			[]string{"service"}, nil),
 		prometheus.NewDesc("lockstep_services_rejected",
-			"1 while the directory of --services is rejected: a file in it is invalid. The last valid services stay in use, and a restart would fail. See the warnings in /status.",
+			"1 while the directory of --services is rejected. The last valid services stay in use, and a restart would fail. See the warnings in /status.",
 			nil, nil),
 	}
 }

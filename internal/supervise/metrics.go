@@ -10,7 +10,7 @@ type metrics struct{ restarts *prometheus.CounterVec }
 func newMetrics(r prometheus.Registerer) metrics {
 	m := metrics{prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lockstep_app_worker_restarts_total",
-		Help: "How often a part of the sidecar failed and was started again. It must not rise: the log has the error, and /status a warning for as long as it lasts.",
+		Help: "How often a part of the sidecar failed and was started again. It must not rise: see the log.",
 	}, []string{"worker"})}
 	if r != nil {
 		r.MustRegister(m.restarts)

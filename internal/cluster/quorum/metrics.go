@@ -13,7 +13,7 @@ type metrics struct{ learners *prometheus.CounterVec }
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lockstep_cluster_learners_total",
-		Help: "Members of the embedded etcd that caught up and vote now (promoted), or were removed because they did not (evicted). Only the sidecar of etcd's leader counts. After an eviction, read the log of the node that joined.",
+		Help: "Members of the embedded etcd that caught up and vote now (promoted), or were removed because they did not (evicted), on the sidecar of etcd's leader. After an eviction, read the log of the node that joined.",
 	}, []string{"result"})}
 	for _, result := range []string{resultPromoted, resultEvicted} {
 		m.learners.WithLabelValues(result)
