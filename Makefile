@@ -6,6 +6,12 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
+# make ignores a variable that nothing reads, such as a misspelled one. Here that is an error, except for what
+# Go and the sidecar find in their environment; they check it themselves.
+GIVEN := $(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $v)),$v))
+UNREAD := $(strip $(foreach v,$(filter-out GO% CGO_% LOCKSTEP_% MAKE% CC,$(GIVEN)),$(if $(shell grep -F '$$($v)' $(firstword $(MAKEFILE_LIST))),,$v)))
+$(if $(UNREAD),$(error $(UNREAD): no target has such a variable; make help lists them, and what other programs read belongs before make))
+
 export GOTOOLCHAIN ?= local
 BIN := $(CURDIR)/bin
 
@@ -55,7 +61,7 @@ run: bin/sidecar $(if $(OWN_CLUSTER),,bin/kube-apiserver) ## one node here by on
 
 .PHONY: demo
 demo: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubelet-probe ## three nodes here, each by one command, upgraded twice and rolled back, one node after another, with clients (two minutes); CLUSTER=external: with a shared etcd
-	@$(STATIC) go build -trimpath -o $(BIN)/local-demo ./test/local/demo
+	@$(if $(filter BUNDLE,$(GIVEN)),$(error BUNDLE: the demo has bundles of its own; make run BUNDLE=DIR starts one node with yours))$(STATIC) go build -trimpath -o $(BIN)/local-demo ./test/local/demo
 	@exec $(BIN)/local-demo --assets=$(BIN) --cluster=$(CLUSTER)
 
 .PHONY: build
@@ -200,7 +206,7 @@ mutants: bin/kube-apiserver ## break production code in small ways: for each, a 
 # The race detector stays out of it: the sidecars are built without, and it would
 # take the soak itself more than its share of the machine.
 DURATION ?= 30m
-SOAK_TEST := $(if $(filter embedded,$(CLUSTER)),TestSoakEmbedded,$(if $(filter roles,$(CLUSTER)),TestSoakRoles,TestSoak))
+SOAK_TEST = $(if $(filter-out embedded roles,$(CLUSTER)),$(error CLUSTER=$(CLUSTER): must be embedded or roles, or empty))$(if $(filter embedded,$(CLUSTER)),TestSoakEmbedded,$(if $(filter roles,$(CLUSTER)),TestSoakRoles,TestSoak))
 SOAK_FLAGS := -soak.duration=$(DURATION) $(if $(SEED),-soak.seed=$(SEED)) $(if $(STRANGERS),-soak.strangers)
 SOAK_OUT := $(BIN)/soak
 
