@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -61,12 +62,12 @@ func setReason(err error) error {
 	return err
 }
 
-// strayVariables returns an error for each variable LOCKSTEP_... that belongs to no flag
-// of any command: most likely it is misspelled, and the sidecar would start without it.
-// Other commands than run complain only about a name that is close to one of their own.
-// Empty variables count as none.
+// strayVariables reports each variable LOCKSTEP_... that belongs to no flag of any command: most likely it is
+// misspelled, and the sidecar would start without it. That is an error for run, and for a command that has a flag with
+// such a name. Another command does the same with and without the variable, so it only warns, and only of a name
+// that is similar to a known one. Empty variables count as none.
 func (p program) strayVariables(cmd *cobra.Command) error {
-	if p.environ == nil {
+	if p.environ == nil || cmd.Hidden {
 		return nil
 	}
 	own, all := variablesOf(cmd), allVariables(cmd.Root())
@@ -76,19 +77,30 @@ func (p program) strayVariables(cmd *cobra.Command) error {
 		if value == "" || !strings.HasPrefix(name, envPrefix) || all[name] || ofKubelet(name, value) {
 			continue
 		}
-		near, distance := nearest(name, slices.Sorted(maps.Keys(own)))
-		isClose := distance <= max(2, (len(name)-len(envPrefix))/3)
+		near, similar := similarVariable(name, own)
+		refused := similar || cmd.Name() == "run"
+		if other, found := similarVariable(name, all); found && !similar {
+			near, similar = other, true
+		}
+		flag := cmd.Flags().Lookup(flagOfEnv(name))
 		switch {
-		case near != "" && isClose:
-			out = append(out, usagef("%s: no flag has this variable; did you mean %s?", name, near))
-		case cmd.Name() != "run":
-		case cmd.Flags().Lookup(flagOfEnv(name)) != nil || momentary(flagOfEnv(name)):
+		case flag != nil && flag.Name != "help" || cmd.Name() == "run" && momentary(flagOfEnv(name)):
 			out = append(out, usagef("%s: --%s has no variable; type the flag", name, flagOfEnv(name)))
-		default:
+		case similar && refused:
+			out = append(out, usagef("%s: no flag has this variable; did you mean %s?", name, near))
+		case similar:
+			fmt.Fprintf(p.stderr, "warning: %s: no flag has this variable; did you mean %s?\n", name, near)
+		case refused:
 			out = append(out, usagef("%s: no flag has this variable, and the nearest is %s; unset it, since all that begin with %s belong to the sidecar", name, near, envPrefix))
 		}
 	}
 	return errors.Join(out...)
+}
+
+// similarVariable returns the variable whose name differs least, and whether it may be meant.
+func similarVariable(name string, known map[string]bool) (near string, similar bool) {
+	near, distance := nearest(name, slices.Sorted(maps.Keys(known)))
+	return near, near != "" && distance <= max(maxTypos, (len(name)-len(envPrefix))/3)
 }
 
 // flagOfEnv is the flag whose variable has this name.
