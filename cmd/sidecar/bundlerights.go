@@ -41,9 +41,7 @@ over. The first lines of the output have the command that deletes the old ones.
 
 A kind that is neither Kubernetes' own nor defined by a CRD in the bundle has a name in
 the API that only a cluster knows: --kubeconfig asks it. Otherwise the name is a guess,
-which is said on stderr.
-
-Exit codes: 0 success, 1 the bundle is invalid, or the API does not answer; 2 wrong usage.`,
+which is said on stderr.`,
 		Example: `  sidecar bundle rights ./platform
   sidecar bundle rights ./platform --all`,
 		Args: oneDir,

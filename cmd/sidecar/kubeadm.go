@@ -37,7 +37,7 @@ const kubernetesDir = "/etc/kubernetes"
 func (p program) kubeadmCommand() *cobra.Command {
 	f := kubeadmFlags{dir: kubeadm.DefaultDir, kubernetesDir: kubernetesDir, output: choice{value: "table", of: []string{"table", "json"}}}
 	cmd := &cobra.Command{
-		Use:   "kubeadm [-- RUN-FLAG...]",
+		Use:   "kubeadm [flags] [-- RUN-FLAG...]",
 		Short: "Write what this kubeadm node needs for a sidecar, or check a node that has it",
 		Long: `Write what this node of kubeadm needs for a sidecar, and print what to type next:
 patches for kubeadm --patches, the bundle, the rights that Lockstep and this bundle need,

@@ -28,10 +28,7 @@ another: it applies and repairs nothing, because its --bundle may be wrong.
 
 The leader takes over when it runs the bundle --to. Until then, sidecar status shows
 what the replacement waits for. Then it is spent. To ask for it again before that
-changes nothing.
-
-Exit codes: 0 the replacement is written, or was deleted, 1 nothing was changed, 2
-wrong usage.`,
+changes nothing.`,
 		Example: `  sidecar bundle replace --from base --to acme
   sidecar bundle replace --cancel`,
 		Args:    noArgs,

@@ -46,10 +46,7 @@ func (p program) rollbackBeginCommand() *cobra.Command {
 have gone back. Then stop one node after another, and start it with that release.
 
 The rollback ends by itself when the objects and all nodes are there, or when its time is
-over. To begin the same rollback again changes nothing, or its end if --for is set.
-
-Exit codes: 0 the rollback is under way, 1 it is not, and the message says why, 2 wrong
-usage.`,
+over. To begin the same rollback again changes nothing, or its end if --for is set.`,
 		Example: `  sidecar rollback begin --to 1.0.0
   sidecar rollback begin --to 1.0.0 --for 2h -o json`,
 		Args: noArgs,
@@ -107,9 +104,7 @@ func (p program) rollbackEndCommand() *cobra.Command {
 		Use:   "end",
 		Short: "Give a rollback up: the newest release leads again",
 		Long: `Give a rollback up: the newest release that is alive leads again, and brings its objects.
-It can be begun again.
-
-Exit codes: 0 no rollback is under way any more, 1 etcd does not answer, 2 wrong usage.`,
+It can be begun again.`,
 		Example: `  sidecar rollback end`,
 		Args:    noArgs,
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
@@ -137,9 +132,7 @@ func (p program) rollbackStatusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show the rollback that is under way, and what it waits for",
 		Long: `Show the rollback that is under way, who asked for it, until when it lasts, and what it
-waits for.
-
-Exit codes: 0 it is printed, 1 etcd does not answer, 2 wrong usage.`,
+waits for.`,
 		Example: `  sidecar rollback status -o json`,
 		Args:    noArgs,
 	}, func(ctx context.Context, client etcdClient, _ []string) error {

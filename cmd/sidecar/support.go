@@ -46,9 +46,7 @@ it, with the reason: the command works while etcd, the sidecar or the kube-apise
 stopped or hangs, and ends within 30 seconds.
 
 The file has no keys, no tokens, and no passwords. It has names, addresses, and what people
-wrote as messages. Read it before you send it to others.
-
-Exit codes: 0 the file is written, 1 it is not, 2 wrong usage.`,
+wrote as messages. Read it before you send it to others.`,
 		Args:    noArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return f.etcd.validateEtcd(cmd.Flags()) },
 	}

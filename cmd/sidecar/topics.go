@@ -43,7 +43,8 @@ The variables for commands that are typed often:
   LOCKSTEP_DATA_DIR      the data directory of this node, with --etcd=embedded
   LOCKSTEP_ETCD_SERVERS  the servers of an etcd that runs elsewhere
 
-A variable LOCKSTEP_... that belongs to no flag ends sidecar run with an error.
+A variable LOCKSTEP_... that belongs to no flag ends sidecar run with an error. Other
+commands refuse one that may be meant for their own flags, and warn of another typo.
 NO_COLOR turns colours off. COLUMNS is the width of tables that go into a pipe; without
 it, their lines are as long as they need.`, nil},
 		{"exit-codes", "What the exit codes mean", `The exit codes of all commands:

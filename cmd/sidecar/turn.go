@@ -229,9 +229,7 @@ func (p program) turnStatusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show which node has a turn, which nodes wait, and why",
 		Long: `Show which node has a turn, since when and for what, and which nodes wait, in their order,
-and why.
-
-Exit codes: 0 it is printed, 1 etcd does not answer, 2 wrong usage.`,
+and why.`,
 		Example: `  sidecar turn status -o json`,
 		Args:    noArgs,
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
@@ -271,9 +269,7 @@ func (p program) turnSetCommand() *cobra.Command {
 		Short: "Set how many nodes of the fleet may have a turn at the same time",
 		Long: `Set how many nodes of the fleet may have a turn at the same time, by default one. It holds for
 all nodes, and for the turns that are taken from now on. A turn never takes the last node in
-service, or the majority from etcd.
-
-Exit codes: 0 it is set, 1 etcd does not answer, 2 wrong usage.`,
+service, or the majority from etcd.`,
 		Example: `  sidecar turn set --turns 2`,
 		Args:    noArgs,
 		PreRunE: func(*cobra.Command, []string) error {
