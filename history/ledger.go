@@ -30,7 +30,11 @@ type Ledger struct {
 	opened  time.Time                     // when this node's gate opened; zero: it is closed
 	outs    map[protocol.NodeID]time.Time // since when each node that is out of service counts as out
 	waits   map[protocol.NodeID]time.Time // since when the leader waits for each, during an upgrade
-	tallied bool                          // an upgrade was under way at the last Observe
+
+	upgrade *Held                         // the newest upgrade or rollback whose times were counted; nil: none
+	began   map[protocol.NodeID]bool      // the nodes that this ledger saw begin it
+	other   bool                          // this node had another release than the objects when it began
+	counted map[protocol.NodeID]time.Time // when the last outage of each node in it began
 }
 
 // Held is an entry in a ledger.

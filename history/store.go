@@ -64,12 +64,14 @@ func (l *Ledger) Adopt(at time.Time, stored []Held) {
 		s.fleet = fleet
 		if own := l.last(func(h *Held) bool { return h.ID == s.ID }); own != nil {
 			own.Revision = s.Revision
+			out, waits := longest(own.Out, s.Out), longest(own.Waits, s.Waits)
 			switch {
 			case fleet && !s.Open() && s.Count >= own.Count:
 				own.Entry = s.Entry // another leader saw the end; Observe opens it again if it goes on
 			case s.Time.Before(own.Time):
 				own.Time = s.Time
 			}
+			own.Out, own.Waits = out, waits
 			own.dirty = !same(own.Entry, s.Entry)
 			continue
 		}
@@ -88,6 +90,7 @@ func (l *Ledger) Adopt(at time.Time, stored []Held) {
 	}
 	l.endClosings()
 	slices.SortStableFunc(l.held, func(a, b *Held) int { return a.Time.Compare(b.Time) })
+	l.lengthen()
 }
 
 // adopt gives an open entry the identity and the beginning of the stored one.
@@ -98,16 +101,7 @@ func adopt(own *Held, s Held) {
 		own.Count, own.Lasted, own.Spans = s.Count, s.Lasted, s.Spans
 	}
 	own.Time, own.Message = s.Time, s.Message
-	for id, d := range s.Out {
-		if own.Out[id] < d {
-			own.Out = plus(own.Out, id, d-own.Out[id])
-		}
-	}
-	for id, d := range s.Waits {
-		if own.Waits[id] < d {
-			own.Waits = plus(own.Waits, id, d-own.Waits[id])
-		}
-	}
+	own.Out, own.Waits = longest(own.Out, s.Out), longest(own.Waits, s.Waits)
 }
 
 // OfFleet reports whether the leader writes such entries.

@@ -29,22 +29,77 @@ func (l *Ledger) tally(at time.Time, now Facts, begins map[protocol.NodeID]bool)
 	if entry == nil {
 		count(&Held{}, nil, l.outs, out, at)
 		clear(l.waits)
-		l.tallied = false
 		return
 	}
-	if !l.tallied {
-		for id := range l.outs {
-			if !begins[id] {
-				l.outs[id] = at
-			}
-		}
-		l.tallied = true
+	if entry != l.upgrade {
+		l.beginTally(at, entry, begins)
 	}
 	for _, b := range now.Blockers {
 		waits[b.Node] = true
 	}
 	entry.Out = count(entry, entry.Out, l.outs, out, at)
 	entry.Waits = count(entry, entry.Waits, l.waits, waits, at)
+	maps.Copy(l.counted, l.outs)
+}
+
+// beginTally begins to count for an upgrade.
+func (l *Ledger) beginTally(at time.Time, entry *Held, begins map[protocol.NodeID]bool) {
+	for id := range l.outs {
+		if !begins[id] {
+			l.outs[id] = at
+		}
+	}
+	l.upgrade, l.began, l.counted = entry, begins, map[protocol.NodeID]time.Time{}
+	l.other = l.facts.Version.Release != l.facts.Status.Status.ContentRelease
+}
+
+// beganHere reports whether the start of this sidecar began the upgrade.
+func (l *Ledger) beganHere() bool {
+	start := l.last(func(h *Held) bool { return h.Kind == Sidecar && h.Node == l.node })
+	began := l.upgrade.Time
+	return l.other && start != nil && !began.Before(start.Time) && (start.Open() || !start.Until.Before(began))
+}
+
+// lengthen adds to the outages of an upgrade the time before this ledger began, which the entries of others and of this
+// node's former sidecar show. Without it, a node that begins an upgrade and then leads would count its own outage from
+// the start of its new sidecar.
+func (l *Ledger) lengthen() {
+	for _, id := range slices.Sorted(maps.Keys(l.counted)) {
+		from := l.counted[id]
+		began := l.outSince(id, from)
+		if began.Before(l.upgrade.Time) && !l.began[id] && (id != l.node || !l.beganHere()) {
+			began = l.upgrade.Time
+		}
+		if !began.Before(from) {
+			continue
+		}
+		l.counted[id] = began
+		if _, still := l.outs[id]; still && l.upgrade.Open() {
+			l.outs[id] = began
+			continue
+		}
+		l.upgrade.Out = plus(l.upgrade.Out, id, from.Sub(began))
+		l.upgrade.dirty = true
+	}
+}
+
+// outSince returns when the outage of a node at a time began, as far as the entries show it. Several may follow one another:
+// the gate closes, the sidecar ends, the next one starts.
+func (l *Ledger) outSince(id protocol.NodeID, at time.Time) time.Time {
+	for earlier := true; earlier; {
+		earlier = false
+		for _, h := range l.held {
+			if h.Node != id || !OutOfService(h.Entry) {
+				continue
+			}
+			for _, s := range h.stretches() {
+				if !s.partly && s.has(at) && s.From.Before(at) {
+					at, earlier = s.From, true
+				}
+			}
+		}
+	}
+	return at
 }
 
 // count adds to sums the times of the nodes that left the condition, and starts counting for the nodes that are in
@@ -85,6 +140,16 @@ func plus(sums map[protocol.NodeID]time.Duration, id protocol.NodeID, d time.Dur
 		delete(out, least)
 	}
 	return out
+}
+
+// longest merges the sums of two leaders: each counted the same times, and may have missed some.
+func longest(a, b map[protocol.NodeID]time.Duration) map[protocol.NodeID]time.Duration {
+	for _, id := range slices.Sorted(maps.Keys(b)) {
+		if a[id] < b[id] {
+			a = plus(a, id, b[id]-a[id])
+		}
+	}
+	return a
 }
 
 // settle counts the times that still run at the end of an upgrade.
