@@ -6,6 +6,8 @@ require github.com/lockstep-dev/lockstep v0.0.0
 
 require github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring v0.85.0
 
+require github.com/grafana/grafana-foundation-sdk/go v0.0.22
+
 require (
 	dario.cat/mergo v1.0.1 // indirect
 	github.com/BurntSushi/toml v1.6.0 // indirect
