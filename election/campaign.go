@@ -223,21 +223,24 @@ func (e *Election) campaign(ctx context.Context, s *etcd.Session) error {
 		}
 		return err
 	}
-	defer e.leaveQueue(ctx, s, key, epoch, rewinds)
+	l := e.newLeadership(s, key, epoch)
+	l.rewinds = rewinds
+	defer l.leaveQueue(ctx)
 	if first, err := e.awaitFirst(ctx, s, epoch); err != nil || !first {
 		return err
 	}
-	return e.lead(ctx, s, key, epoch)
+	return l.lead(ctx)
 }
 
 // leaveQueue deletes the candidate's key, or ends the session, and with it the presence. If the store
 // went back, it ends the session: epochs of before may come again there, for this key.
-func (e *Election) leaveQueue(ctx context.Context, s *etcd.Session, key string, epoch int64, rewinds int) {
-	if e.rewinds() != rewinds {
-		s.End(errWentBack)
-		return
+func (l *leadership) leaveQueue(ctx context.Context) {
+	switch {
+	case l.e.rewinds() != l.rewinds:
+		l.session.End(errWentBack)
+	case !l.deleted:
+		l.session.Delete(ctx, l.key, l.epoch)
 	}
-	s.Delete(ctx, key, epoch)
 }
 
 // enqueue creates the candidate's key and returns its create revision. The key

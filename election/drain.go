@@ -89,7 +89,9 @@ func (l *leadership) resign(ctx context.Context) error {
 		return nil
 	}
 	l.traceResign(facts, st, now)
-	return l.e.cfg.Store.Resign(ctx, l.key, st, protocol.Guard{Epoch: l.epoch, StatusRevision: l.status.Revision})
+	err := l.e.cfg.Store.Resign(ctx, l.key, st, protocol.Guard{Epoch: l.epoch, StatusRevision: l.status.Revision})
+	l.deleted = err == nil
+	return err
 }
 
 // nonePending reports whether no request of this leader can take effect any more.

@@ -20,7 +20,7 @@ type leadership struct {
 	session  *etcd.Session
 	key      string
 	epoch    int64
-	rewinds  int                 // how often the store went back before the leadership began
+	rewinds  int                 // how often the store went back before this node became a candidate
 	status   protocol.StatusView // of the newest snapshot
 	mark     protocol.Mark
 	progress protocol.Progress // without the facts that depend on the clock
@@ -34,6 +34,7 @@ type leadership struct {
 	job      *job
 	restored bool // the first status may be one that a restore brought back
 	stuck    bool // the last job did not end although it was cancelled
+	deleted  bool // etcd confirmed that it deleted the key, together with the last write of the status
 }
 
 func (e *Election) newLeadership(s *etcd.Session, key string, epoch int64) *leadership {
@@ -49,9 +50,7 @@ const etcdPause = 100 * time.Millisecond
 // step, wait for a change. It returns nil when the leader resigned, and otherwise
 // why the leadership ended. No job of it runs any more then, except after
 // ErrJobStuck.
-func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch int64) (err error) {
-	l := e.newLeadership(s, key, epoch)
-	l.rewinds = e.rewinds()
+func (l *leadership) lead(ctx context.Context) (err error) {
 	l.traceElected()
 	defer func() {
 		defer l.traceOver()
@@ -65,7 +64,7 @@ func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch 
 	for !l.stuck {
 		changes := l.changes()
 		l.beginRound()
-		s.Beat()
+		l.session.Beat()
 		in, err := l.gather(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -86,7 +85,7 @@ func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch 
 		l.deleteExpired(ctx, in)
 		switch l.execute(ctx, step) {
 		case leadershipOver:
-			e.metrics.ended.WithLabelValues(string(step.Reason)).Inc()
+			l.e.metrics.ended.WithLabelValues(string(step.Reason)).Inc()
 			return nil
 		case nextRound:
 			continue

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -83,6 +84,56 @@ func TestElection_keyNotDeleted(t *testing.T) {
 	await(t, a.election.State(), "another epoch", func(s State) bool { return s.Election == protocol.Leading && s.Epoch > epoch })
 	if now := a.presence.Lease().Get(); now == lease || w.presenceKey("a") == nil || w.leases() != 1 {
 		t.Errorf("the lease is %x after %x, %d leases", now, lease, w.leases())
+	}
+}
+
+// cordon takes a node out of service, not through its own connection.
+func (w *world) cordon(id protocol.NodeID) {
+	w.Helper()
+	change := fleet.CordonChange{Cordon: protocol.Cordon{Since: time.Now().UTC()}, Force: true}
+	if _, err := fleet.SetCordon(w.Context(), newClient(w.T, w.server.Addr()), id, change); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// A candidate that leaves the queue, and cannot delete its key, gives up its lease: nothing else ends the
+// key, since the node does not campaign again.
+func TestElection_leavesWithoutAnswer(t *testing.T) {
+	w := newWorld(t)
+	a := w.start("a", "1.0.0", options{ttl: time.Hour})
+	a.awaitStep(protocol.StepHold)
+	b := w.start("b", "1.0.0", options{ttl: time.Hour})
+	b.awaitState(protocol.Campaigning)
+	await(t, a.election.queue, "two candidates", func(l etcd.Listing) bool { return len(l.KVs) == 2 })
+	b.proxy.Cut(etcdtest.BlackholeRequests) // its watches go on
+	w.cordon("b")
+	await(t, b.mayLead, "b has left the queue", func(may bool) bool { return !may })
+	b.proxy.Cut(etcdtest.Reset) // so that no request arrives late
+	b.proxy.Restore()
+	await(t, a.election.queue, "a alone", func(l etcd.Listing) bool { return len(l.KVs) == 1 })
+}
+
+// A leader that resigns deletes its key in the transaction that writes the status. It does not delete it
+// again, so it keeps its presence also if etcd does not answer any more.
+func TestElection_resignsInOneWrite(t *testing.T) {
+	w := newWorld(t)
+	a := w.start("a", "1.0.0", options{ttl: time.Hour})
+	a.awaitStep(protocol.StepHold)
+	lease := a.presence.Lease().Get()
+	a.election.cfg.Client.Observe(func(verb etcd.Verb, _ etcd.Outcome, _ time.Duration) {
+		if verb != etcd.Write {
+			return
+		}
+		resp, err := w.raw.Get(t.Context(), keys.Leaders(), clientv3.WithPrefix(), clientv3.WithCountOnly())
+		if err == nil && resp.Count == 0 {
+			a.proxy.Cut(etcdtest.BlackholeRequests)
+		}
+	})
+	w.cordon("a")
+	await(t, a.mayLead, "a has left the queue", func(may bool) bool { return !may })
+	a.proxy.Restore()
+	if now := a.presence.Lease().Get(); now != lease {
+		t.Errorf("the presence is on lease %x after %x", now, lease)
 	}
 }
 
