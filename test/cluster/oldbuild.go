@@ -26,6 +26,7 @@ func BuildBefore(t testing.TB) string {
 	if err := exec.Command("git", "-C", root, "cat-file", "-e", revision+"^{commit}").Run(); err != nil {
 		t.Skipf("SKIPPED, NOT TESTED: this clone does not have %s; type: git fetch --unshallow --tags", revision)
 	}
+	t.Logf("the version before this one is %s", revision)
 	dir := t.TempDir()
 	unpack := exec.Command("tar", "-x", "-C", dir)
 	unpack.Stdin = strings.NewReader(git(t, root, "archive", revision))
