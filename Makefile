@@ -41,6 +41,9 @@ MODULES := $(patsubst %/go.mod,%,$(wildcard test/*/go.mod build/image/go.mod))
 # that each is compiled once for all of them.
 STATIC := CGO_ENABLED=0
 
+# The tags with which the sidecar is built.
+TAGS := $(shell sed -n 's/^tags=//p' build/sidecar)
+
 # What ends up in the sidecar: everything but tests, and files that it embeds.
 SIDECAR_SOURCES := go.mod go.sum $(shell find . \( -path ./bin -o -path ./.git -o -path ./test -o -name testdata \) -prune \
 	-o -type f \( -name '*.go' -o -name '*.yaml' -o -name '*.html' -o -name '*.css' -o -name '*.js' \) ! -name '*_test.go' -print)
@@ -55,14 +58,25 @@ help: ## show this list
 OWN_CLUSTER := $(and $(KUBECONFIG),$(ETCD_SERVERS))
 
 .PHONY: run
-run: bin/sidecar $(if $(OWN_CLUSTER),,bin/kube-apiserver) ## one node here by one command; CLUSTER=external: etcd, kube-apiserver, sidecar; or a sidecar for the cluster of KUBECONFIG and ETCD_SERVERS; BUNDLE=DIR: with a bundle of your own
-	@$(STATIC) go build -trimpath -o $(BIN)/local-run ./test/local/run
+run: ## one node here by one command; CLUSTER=external: etcd, kube-apiserver, sidecar; or a sidecar for the cluster of KUBECONFIG and ETCD_SERVERS; BUNDLE=DIR: with a bundle of your own
+	@$(call start_with,run,$(if $(OWN_CLUSTER),nothing,bin/kube-apiserver))
 	@exec $(BIN)/local-run --assets=$(BIN) --cluster=$(CLUSTER) --bundle="$(BUNDLE)"
 
 .PHONY: demo
-demo: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubelet-probe ## three nodes here, each by one command, upgraded twice and rolled back, one node after another, with clients (two minutes); CLUSTER=external: with a shared etcd
-	@$(if $(filter BUNDLE,$(GIVEN)),$(error BUNDLE: the demo has bundles of its own; make run BUNDLE=DIR starts one node with yours))$(STATIC) go build -trimpath -o $(BIN)/local-demo ./test/local/demo
+demo: ## three nodes here, each by one command, upgraded twice and rolled back, one node after another, with clients (two minutes); CLUSTER=external: with a shared etcd
+	@$(if $(filter BUNDLE,$(GIVEN)),$(error BUNDLE: the demo has bundles of its own; make run BUNDLE=DIR starts one node with yours))$(call start_with,demo,bin/kube-apiserver $(NEXT_APISERVERS) bin/kubelet-probe)
 	@exec $(BIN)/local-demo --assets=$(BIN) --cluster=$(CLUSTER)
+
+# start_with builds the sidecar, the program of that name in test/local, and the targets of a list. The first two have
+# most packages in common, so with the same tags each of these is compiled once. While one processor links and
+# packs them, the other one compiles the kube-apiserver.
+start_with = [ -e bin/sidecar ] || $(STATIC) go list -trimpath -tags=$(TAGS) -export -deps ./cmd/sidecar ./cmd/etcd-member ./test/local/$(1) >/dev/null; \
+	$(call side_by_side,bin/sidecar bin/local-$(1),$(2))
+
+.PHONY: nothing bin/local-run bin/local-demo
+nothing:
+bin/local-run bin/local-demo: bin/local-%:
+	@$(STATIC) go build -trimpath -tags=$(TAGS) -o $@ ./test/local/$*
 
 .PHONY: build
 build: bin/sidecar ## build bin/sidecar
