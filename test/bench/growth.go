@@ -99,6 +99,8 @@ func (b *bench) compareGrowth(sizes []size) {
 	for i, name := range growthCases {
 		factor := most.took[i] / base.took[i]
 		b.report.fact(fmt.Sprintf("%s: %d objects beside %d, times longer", name, most.n, base.n), ratio(factor), fmt.Sprintf("<= %g", linear), factor <= linear)
+		each := (most.took[i] - base.took[i]) / float64(most.n-base.n)
+		b.report.fact(name+" for each further object", showTime(each), "", true)
 	}
 	for _, m := range []struct {
 		name       string

@@ -61,6 +61,12 @@ type trio []*node
 // startTrio starts n sidecars and waits until the first finished its pass, and the
 // others wait for the leadership.
 func (b *bench) startTrio(ctx context.Context, cfg cluster.SidecarConfig, count int) (trio, error) {
+	return b.startGroup(ctx, cfg, count, view.settled, view.waits)
+}
+
+// startGroup starts n sidecars, one after another, and waits until the first leads, and the
+// others wait for the leadership, as these conditions say.
+func (b *bench) startGroup(ctx context.Context, cfg cluster.SidecarConfig, count int, leads, waits func(view) bool) (trio, error) {
 	var out trio
 	name := cfg.NodeID
 	for i := range count {
@@ -70,9 +76,9 @@ func (b *bench) startTrio(ctx context.Context, cfg cluster.SidecarConfig, count 
 			return nil, err
 		}
 		out = append(out, n)
-		state, what := view.waits, "to wait for the leadership"
+		state, what := waits, "to wait for the leadership"
 		if i == 0 {
-			state, what = view.settled, "to have made its pass"
+			state, what = leads, "to have made its pass"
 		}
 		if _, err := n.await(ctx, what, state); err != nil {
 			return nil, err

@@ -50,12 +50,19 @@ func (v view) leads() bool { return v.Election.State == "leading" }
 func (v view) published() bool { return v.KubernetesService.Reason == string(protocol.Published) }
 
 // waits reports whether the sidecar is ready and campaigns.
-func (v view) waits() bool { return v.Ready.Ready && v.Election.State == "campaigning" }
+func (v view) waits() bool { return v.Ready.Ready && v.campaigns() }
+
+// campaigns reports whether the sidecar is a candidate, ready or not.
+func (v view) campaigns() bool { return v.Election.State == "campaigning" }
+
+// holds reports whether the sidecar leads, and has nothing to do.
+func (v view) holds() bool {
+	return v.leads() && v.Election.Step.Kind == "Hold" && !v.Reconcile.Running
+}
 
 // settled reports whether the sidecar leads, finished a pass, and wrote DONE.
 func (v view) settled() bool {
-	return v.leads() && v.Election.Step.Kind == "Hold" && !v.Reconcile.Running &&
-		v.Reconciler.State == "DONE" && v.Reconciler.Leader == v.Node.ID
+	return v.holds() && v.Reconciler.State == "DONE" && v.Reconciler.Leader == v.Node.ID
 }
 
 // observer follows /status?watch of a sidecar, and records when a condition was

@@ -46,6 +46,8 @@ func runPeer(name string, args []string) error {
 		return runPass(ctx, args)
 	case "bare":
 		return runBare(ctx, args)
+	case "lists":
+		return runLists(ctx, args)
 	case "etcd":
 		return runEtcd(ctx, args)
 	case "many":

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -188,13 +189,14 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // runBare is the peer "bare": one server-side apply patch for each object, some at
-// the same time, and nothing else. All patches are prepared before the clock
-// starts, and the answers are ignored. No tool that applies can do less.
+// the same time, and nothing else; with -create one POST of JSON. All requests are prepared
+// before the clock starts, and the answers are ignored. No tool that applies can do less.
 func runBare(ctx context.Context, args []string) error {
 	set := flag.NewFlagSet("bare", flag.ExitOnError)
 	kubeconfig := set.String("kubeconfig", "", "")
 	workers := set.Int("workers", 1, "")
 	dir := set.String("dir", "", "")
+	create := set.Bool("create", false, "")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
@@ -209,6 +211,11 @@ func runBare(ctx context.Context, args []string) error {
 	patches, err := readyPatches(cfg.Host, *dir)
 	if err != nil {
 		return err
+	}
+	if *create {
+		for i, p := range patches {
+			patches[i] = p.asCreation()
+		}
 	}
 	begin := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
@@ -228,10 +235,58 @@ func runBare(ctx context.Context, args []string) error {
 	return printPassed(passed{Took: time.Since(begin), Requests: int64(len(patches)), Writes: int64(len(patches))})
 }
 
+// runLists is the peer "lists": one list of each kind, all at the same time, of the objects that
+// Lockstep applied. The answers are JSON, and are ignored. The connection is there before.
+func runLists(ctx context.Context, args []string) error {
+	set := flag.NewFlagSet("lists", flag.ExitOnError)
+	kubeconfig := set.String("kubeconfig", "", "")
+	dir := set.String("dir", "", "")
+	if err := set.Parse(args); err != nil {
+		return err
+	}
+	cfg, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	if err != nil {
+		return err
+	}
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return err
+	}
+	patches, err := readyPatches(cfg.Host, *dir)
+	if err != nil {
+		return err
+	}
+	if err := (patch{method: http.MethodGet, url: strings.TrimSuffix(cfg.Host, "/") + "/version"}).send(ctx, client); err != nil {
+		return err
+	}
+	lists := map[string]patch{}
+	for _, p := range patches {
+		list := p.asCreation()
+		list.method, list.body = http.MethodGet, nil
+		list.url += "?" + url.Values{"labelSelector": {bundle.LabelPartOf}}.Encode()
+		lists[list.url] = list
+	}
+	begin := time.Now()
+	group, ctx := errgroup.WithContext(ctx)
+	for _, list := range lists {
+		group.Go(func() error { return list.send(ctx, client) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return printPassed(passed{Took: time.Since(begin), Requests: int64(len(lists))})
+}
+
 // patch is a prepared request.
 type patch struct {
-	url  string
-	body []byte
+	method string // empty: a server-side apply patch
+	url    string
+	body   []byte
+}
+
+// asCreation returns the request that creates the object of a patch.
+func (p patch) asCreation() patch {
+	return patch{method: http.MethodPost, url: p.url[:strings.LastIndexByte(p.url, '/')], body: p.body}
 }
 
 // plurals are the resources of the bundles' kinds.
@@ -266,11 +321,14 @@ func readyPatches(host, dir string) ([]patch, error) {
 }
 
 func (p patch) send(ctx context.Context, client *http.Client) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPatch, p.url, bytes.NewReader(p.body))
+	req, err := http.NewRequestWithContext(ctx, cmp.Or(p.method, http.MethodPatch), p.url, bytes.NewReader(p.body))
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Content-Type", "application/apply-patch+yaml")
+	req.Header.Set("Content-Type", "application/json")
+	if p.method == "" {
+		req.Header.Set("Content-Type", "application/apply-patch+yaml")
+	}
 	req.Header.Set("Accept", "application/json")
 	resp, err := client.Do(req)
 	if err != nil {

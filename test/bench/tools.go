@@ -55,6 +55,20 @@ func bare(workers int) tool {
 	}}
 }
 
+// bareCreate posts the objects, which do not exist.
+func bareCreate(workers int) tool {
+	t := bare(workers)
+	t.name = fmt.Sprintf("bare create, %d at once", workers)
+	args := t.args
+	t.args = func(kubeconfig string, t task) []string { return append(args(kubeconfig, t), "-create") }
+	return t
+}
+
+// bareLists lists the objects that Lockstep applied.
+func bareLists(kubeconfig string, t task) []string {
+	return []string{"peer", "lists", "-kubeconfig=" + kubeconfig, "-dir=" + t.dir}
+}
+
 func bareName(workers int) string { return fmt.Sprintf("bare, %d at once", workers) }
 
 // runTimed runs a program to its end. It returns the usage that the kernel counted, and

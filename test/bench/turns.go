@@ -72,11 +72,11 @@ func benchTurn(ctx context.Context, b *bench) error {
 	defer client.Close()
 	var granted, out, writes []time.Duration
 	for i := range b.opts.n {
-		begin := time.Now()
-		if _, err := b.etcd.Put(ctx, "/bench-bare", "x"); err != nil {
+		write, err := b.bareWrite(ctx)
+		if err != nil {
 			return err
 		}
-		writes = append(writes, time.Since(begin))
+		writes = append(writes, write)
 		turn, left, err := takeTurn(ctx, client, nodes[i%len(nodes)])
 		if err != nil {
 			return err
