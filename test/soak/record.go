@@ -107,15 +107,15 @@ func (r *recorder) run(ctx context.Context) error {
 // error, because only the soak compacts, and only revisions that were received.
 func (r *recorder) watch(ctx context.Context, client *clientv3.Client) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	alive := time.NewTicker(watchPatience / 3)
-	defer alive.Stop()
 	r.mu.Lock()
 	from := r.next
 	r.stop = cancel
 	r.mu.Unlock()
+	var patient sync.WaitGroup
+	defer func() { cancel(); patient.Wait() }()
+	patient.Go(func() { r.giveUp(ctx, cancel) })
+	// It blocks until the member answers: one that was removed does not, for minutes.
 	events := client.Watch(clientv3.WithRequireLeader(ctx), "", clientv3.WithPrefix(), clientv3.WithRev(from))
-	behind := time.Time{}
 	for {
 		select {
 		case resp, open := <-events:
@@ -126,27 +126,32 @@ func (r *recorder) watch(ctx context.Context, client *clientv3.Client) error {
 				pause(ctx, readPause)
 				return nil
 			}
-			behind = time.Time{}
 			r.record(resp.Events)
-		case <-alive.C:
-			switch {
-			case !r.isBehind():
-				behind = time.Time{}
-			case behind.IsZero():
-				behind = time.Now()
-			case time.Since(behind) > watchPatience:
-				return nil
-			}
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-func (r *recorder) isBehind() bool {
+// giveUp ends a watch that receives nothing for watchPatience, although there is something to receive.
+func (r *recorder) giveUp(ctx context.Context, end context.CancelFunc) {
+	at, since := int64(0), time.Time{}
+	for pause(ctx, watchPatience/3) {
+		switch next, behind := r.progress(); {
+		case !behind || next != at:
+			at, since = next, time.Now()
+		case time.Since(since) > watchPatience:
+			end()
+			return
+		}
+	}
+}
+
+// progress returns the revision that the watch receives next, and whether it is read already.
+func (r *recorder) progress() (next int64, behind bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.read >= r.next
+	return r.next, r.read >= r.next
 }
 
 // readAll reads etcd's revision again and again, for the clock of the judge.

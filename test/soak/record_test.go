@@ -1,7 +1,9 @@
 package soak
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -11,7 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/test/cluster"
 	"github.com/lockstep-dev/lockstep/test/soak/judge"
 )
 
@@ -195,5 +199,41 @@ func testRecordMark(t *testing.T, r *recorder, add func(deleted bool, key, value
 	r.deletes("p")
 	if e := add(true, key, ""); !e.Foreign || e.Mark == nil || !e.Mark.Gone {
 		t.Errorf("got %s", &e)
+	}
+}
+
+// TestRecord_awayMember: the first member does not run. It was removed, and the client waits longer and longer
+// before it connects again.
+func TestRecord_awayMember(t *testing.T) {
+	away, err := cluster.FreeAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	member := etcdtest.New(t)
+	r, err := newRecorder([]string{"http://" + away, member.Endpoints()[0]}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	recorded := make(chan error, 1) // the one result
+	go func() { recorded <- r.run(ctx) }()
+	if _, err := member.Client(t).Put(t.Context(), "a", "1"); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Await(t, "the revision to be read", func(context.Context) error {
+		if _, behind := r.progress(); !behind && r.seenUpTo() < 2 {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	if err := r.catchUp(t.Context()); err != nil {
+		t.Error(err)
+	}
+	stop()
+	if err := <-recorded; err != nil {
+		t.Error(err)
+	}
+	for _, c := range r.clients {
+		_ = c.Close() // it reports the end of its own context
 	}
 }
