@@ -18,7 +18,7 @@ func NewTurns(f protocol.Fleet, voters []protocol.Voter, overdue func(protocol.T
 	}
 	facts := f.TurnFacts(voters)
 	for _, w := range facts.Queue() {
-		answer := protocol.JudgeTurn(facts, w.Node)
+		answer := protocol.ExplainWait(facts, w.Node)
 		out.Waiting = append(out.Waiting, report.Waiting{
 			Node: string(w.Node), Since: report.At(w.Since), Message: w.Message, By: w.By,
 			WaitsFor: string(answer.For), Reason: answer.Message,

@@ -70,6 +70,24 @@ func JudgeTurn(f TurnFacts, id NodeID) TurnAnswer {
 	return answer
 }
 
+// ExplainWait says why a node in the queue waits, to those who do not know how long it has not served: its own
+// sidecar sees that. It names what holds the node until TurnPatience is over, and what does afterwards.
+func ExplainWait(f TurnFacts, id NodeID) TurnAnswer {
+	f.Out = 0
+	answer := JudgeTurn(f, id)
+	own, found := f.Fleet.Record(id)
+	if answer.Verdict != TurnWaitsForNode || answer.For == id || !found || own.Serves() {
+		return answer
+	}
+	f.Out = TurnPatience
+	later := JudgeTurn(f, id)
+	answer.Message += fmt.Sprintf("; when node %q has not served for a minute itself, it waits for that no longer", id)
+	if later.Verdict != TurnGranted {
+		answer.Message += ", but: " + later.Message
+	}
+	return answer
+}
+
 // Queue returns the nodes that wait, the first one first.
 func (f TurnFacts) Queue() []TurnRequest {
 	return slices.SortedFunc(slices.Values(f.Waiting), func(a, b TurnRequest) int {

@@ -73,6 +73,27 @@ func TestJudgeTurn(t *testing.T) {
 	}
 }
 
+func TestExplainWait(t *testing.T) {
+	serves, out, dead := controller("a", "1.0.0").ready(), controller("a", "1.0.0"), controller("b", "1.0.0").dead()
+	voters := []Voter{{Name: "a", Healthy: true}, {Name: "b"}}
+	const patient = `node "b" is dead; when node "a" has not served for a minute itself, it waits for that no longer`
+	for name, tc := range map[string]struct {
+		facts TurnFacts
+		want  string
+	}{
+		"it serves":            {TurnFacts{Fleet: turnFleet(serves, dead)}, `node "b" is dead`},
+		"it is out":            {TurnFacts{Fleet: turnFleet(out, dead)}, patient},
+		"and etcd holds it":    {TurnFacts{Fleet: turnFleet(out, dead), Voters: voters}, patient + ", but: etcd would lose its majority: 0 of its 2 voters would answer, and it needs 2"},
+		"the turn is taken":    {TurnFacts{Fleet: turnFleet(out, dead), Held: []NodeID{"b"}}, `node "b" has the turn`},
+		"nothing holds it":     {TurnFacts{Fleet: turnFleet(out)}, ""},
+		"it is not registered": {TurnFacts{Fleet: turnFleet(dead)}, `node "a" is not a registered controller`},
+	} {
+		if got := ExplainWait(tc.facts, "a"); got.Message != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got.Message, tc.want)
+		}
+	}
+}
+
 func TestNextTurnAction(t *testing.T) {
 	serves, closed := controller("a", "1.0.0").ready(), controller("a", "1.0.0")
 	down := controller("a", "1.0.0").ready()
