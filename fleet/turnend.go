@@ -140,9 +140,29 @@ func ForceTurnEnd(ctx context.Context, client *etcd.Client, id protocol.NodeID) 
 }
 
 // GiveTurnBack is ForceTurnEnd for a turn in which nothing was done. It returns ErrNoTurn if that turn
-// has ended.
+// has ended, or was never taken: a write of it that got no answer does not take it later, either.
 func GiveTurnBack(ctx context.Context, client *etcd.Client, t protocol.Turn) error {
-	_, err := changeTurn(ctx, client, t.Node, turnChange(turnSnapshot.endByForce).of(t))
+	for {
+		_, err := changeTurn(ctx, client, t.Node, turnChange(turnSnapshot.endByForce).of(t))
+		if _, other := errors.AsType[otherTurnError](err); other || !errors.Is(err, ErrNoTurn) {
+			return err
+		}
+		if late := refuseLateTurn(ctx, client, t.Node); !errors.Is(late, etcd.ErrChanged) {
+			return errors.Join(err, late)
+		} // it was taken in between
+	}
+}
+
+// refuseLateTurn changes a key below turns/ while a node has no turn: a write that is on its way requires that none changed.
+func refuseLateTurn(ctx context.Context, client *etcd.Client, id protocol.NodeID) error {
+	s, err := readTurns(ctx, client)
+	if err != nil {
+		return err
+	}
+	_, err = client.Write(ctx, []clientv3.Cmp{
+		clientv3.Compare(clientv3.CreateRevision(s.keys.Turn(id)), "=", 0),
+		clientv3.Compare(clientv3.ModRevision(s.keys.TurnLimit()), "<", s.revision+1),
+	}, clientv3.OpPut(s.keys.TurnLimit(), string(encodeTurnLimit(max(s.fleet.Turns.Limit, 1)))))
 	return err
 }
 

@@ -280,6 +280,49 @@ func TestAwaitTurn_givenUp(t *testing.T) {
 	}
 }
 
+// The write that takes a turn gets no answer, before the program that sent it is given up or after that: it gives the
+// turn back. Etcd may also execute the write later.
+func TestAwaitTurn_unanswered(t *testing.T) {
+	for name, late := range map[string]bool{"executed before": false, "executed later": true} {
+		t.Run(name, func(t *testing.T) {
+			server := etcdtest.New(t)
+			raw, client := server.Client(t), newClient(t, server.Endpoints()...)
+			putServing(t, raw, "a")
+			putServing(t, raw, "b")
+			received, execute := server.DelayWrite(keys.Turn("a"))
+			defer execute()
+			ctx, giveUp := context.WithCancel(t.Context())
+			go func() {
+				<-received
+				if late {
+					giveUp()
+				} else {
+					execute()
+				}
+			}()
+			var took []protocol.Turn
+			_, err := AwaitTurn(ctx, client, TurnWait{
+				Want: turnOf("a"), Voters: noVoters, Told: func(protocol.TurnAnswer, protocol.Turns) {},
+				Took: func(t protocol.Turn) { took = append(took, t) },
+			})
+			giveUp()
+			if err == nil || len(took) != 1 {
+				t.Fatalf("got %v, and %+v", err, took)
+			}
+			if err := GiveTurnBack(t.Context(), client, took[0]); errors.Is(err, ErrNoTurn) != late || err != nil && !late {
+				t.Errorf("got %v", err)
+			}
+			execute()
+			if f, err := ReadTurns(t.Context(), client); err != nil || len(f.Turns.Held) > 0 || get(t, raw, "a").Node.Cordon.On() {
+				t.Errorf("got %+v, %v, and the cordon %+v", f.Turns, err, get(t, raw, "a").Node.Cordon)
+			}
+			if answer, _, err := TakeTurn(t.Context(), client, turnOf("b"), nil, 0); err != nil || answer.Verdict != protocol.TurnGranted {
+				t.Errorf("the other node: got %+v, %v", answer, err)
+			}
+		})
+	}
+}
+
 // Any client of etcd can write a turn: one that cannot be decoded is held.
 func TestDecodeTurns_garbage(t *testing.T) {
 	l := etcd.Listing{KVs: []*etcd.KV{

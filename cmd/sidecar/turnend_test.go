@@ -178,6 +178,16 @@ func TestTurn_givenUpInDrain(t *testing.T) {
 	}
 }
 
+// A command that gets no answer when it takes its turn gives that back.
+func TestTurn_unanswered(t *testing.T) {
+	w := newTurnWorld(t, "cp-1", "cp-2")
+	received, execute := w.etcd.DelayWrite("/lockstep/turns/held/cp-1")
+	go func() { <-received; execute() }()
+	w.turn(exitFailed, "the answer is lost", "--", "true")
+	w.want(exitOK, "no node has a turn, and none waits", "turn", "status")
+	w.turn(exitOK, "", "--", "true")
+}
+
 // Another command typed on a node whose work has failed neither waits nor counts as that work.
 func TestTurn_anotherCommand(t *testing.T) {
 	w := newTurnWorld(t, "cp-1", "cp-2")

@@ -200,7 +200,7 @@ func (s *Server) embedConfig() *embed.Config {
 	cfg.ElectionMs = 10 * cfg.TickMs
 	cfg.UnsafeNoFsync = !s.cfg.Fsync
 	cfg.EnableGRPCGateway = false
-	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{s.losses.option()}
+	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{s.losses.option(), s.losses.unary()}
 	if s.cfg.CertFile == "" {
 		cfg.GRPCAdditionalServerOptions = append(cfg.GRPCAdditionalServerOptions, s.breaker.option())
 	}
