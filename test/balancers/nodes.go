@@ -47,6 +47,7 @@ type Fleet struct {
 	without bool          // no sidecars run
 	service bool          // the Service kubernetes is written
 	objects map[string]string
+	etcd    []string
 
 	mu      sync.Mutex        // mu guards bundles
 	bundles map[string]string // directories that were written, by release
@@ -82,13 +83,15 @@ type FleetConfig struct {
 	WithoutLockstep bool
 	// Objects are more objects of each release, as YAML. nil: none.
 	Objects map[string]string
+	// EtcdServers are the sidecars' etcd; nil: the Cluster's, which the kube-apiservers use.
+	EtcdServers []string
 }
 
 // NewFleet returns a fleet of which no node runs yet.
 func NewFleet(cfg FleetConfig) *Fleet {
 	f := &Fleet{
 		SidecarDelay: cfg.Delay, LeaseTTL: cmp.Or(cfg.LeaseTTL, LeaseTTL), cluster: cfg.Cluster, dir: cfg.Dir, delay: cfg.Delay,
-		prefix: cfg.Prefix, without: cfg.WithoutLockstep, service: cfg.Service, objects: cfg.Objects, bundles: map[string]string{},
+		prefix: cfg.Prefix, without: cfg.WithoutLockstep, service: cfg.Service, objects: cfg.Objects, etcd: cfg.EtcdServers, bundles: map[string]string{},
 	}
 	for i, address := range cfg.Addresses {
 		f.Nodes = append(f.Nodes, &Node{ID: fmt.Sprintf("cp-%d", 1+i), Address: address, fleet: f})
@@ -162,7 +165,7 @@ func (n *Node) StartSidecar(release string) error {
 	}
 	n.Sidecar, err = f.cluster.StartSidecar(cluster.SidecarConfig{
 		NodeID: n.ID, Kubeconfig: n.API.Kubeconfig(), Bundle: bundle, Listen: net.JoinHostPort(n.Address, sidecarPort),
-		LeaseTTL: f.LeaseTTL, ShutdownDelay: &f.SidecarDelay, EtcdPrefix: f.prefix, Args: args,
+		LeaseTTL: f.LeaseTTL, ShutdownDelay: &f.SidecarDelay, EtcdPrefix: f.prefix, EtcdServers: f.etcd, Args: args,
 	})
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/test/balancers"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
@@ -77,9 +78,32 @@ spec:
 ` + strings.ReplaceAll(versions, ", }", "}")
 }
 
+func (r *clientsRig) etcdServers() (out []string) {
+	for _, m := range r.members {
+		out = append(out, "http://"+m.Addr())
+	}
+	return out
+}
+
+// killMember kills the member that leads etcd. restart starts it again, and returns when it serves.
+func (r *clientsRig) killMember() (restart func()) {
+	r.Helper()
+	client := etcdtest.Dial(r.T, r.etcdServers()...)
+	for _, m := range r.members {
+		status, err := client.Status(r.Context(), "http://"+m.Addr())
+		r.must(err)
+		if status.Leader == status.Header.MemberId {
+			r.must(m.Process().Kill())
+			return func() { r.must(m.Restart()); r.must(m.Await(r.Context())) }
+		}
+	}
+	r.Fatal("no member of etcd leads")
+	return nil
+}
+
 // rollback runs a subcommand of `sidecar rollback`, and returns what it prints.
 func (r *clientsRig) rollback(args ...string) (string, error) {
-	args = append(append([]string{"rollback"}, args...), "--etcd-servers="+r.etcd.Endpoints()[0])
+	args = append(append([]string{"rollback"}, args...), "--etcd-servers="+strings.Join(r.etcdServers(), ","))
 	out, err := exec.CommandContext(r.Context(), r.c.SidecarBinary(), args...).CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("sidecar %s: %w: %s", strings.Join(args, " "), err, out)
@@ -160,7 +184,8 @@ func rollBackByCrashes(r *clientsRig) {
 }
 
 // upgradeAndRollBack takes all nodes to 1.1.0 and back. All but the node that is stopped serve
-// all the time, and the rollback ends by itself.
+// all the time, and the rollback ends by itself. The member that leads etcd is killed before the first node takes the
+// objects back, and another one before the second node stops.
 func upgradeAndRollBack(r *clientsRig) {
 	_, err := balancers.Roll(r.Context(), "1.1.0", r.fleet.Nodes...)
 	r.must(err)
@@ -174,13 +199,17 @@ func upgradeAndRollBack(r *clientsRig) {
 	}
 	before := r.traffic.Begin()
 	first, rest := r.fleet.Nodes[0], r.fleet.Nodes[1:]
+	restart := r.killMember()
 	r.rollBackInTurn(first)
 	r.wantGoneBack(rest[1])
+	restart()
+	restart = r.killMember()
 	if r.uid("immutable") == uid {
 		r.Error("the immutable object was not recreated")
 	}
 	_, err = balancers.Roll(r.Context(), "1.0.0", rest...)
 	r.must(err)
+	restart()
 	r.awaitGoneBack()
 	for way, n := range r.traffic.Since(before) {
 		if n.Requests < 200 {
@@ -193,7 +222,7 @@ func upgradeAndRollBack(r *clientsRig) {
 func (r *clientsRig) rollBackInTurn(n *balancers.Node) {
 	r.Helper()
 	turn := func(args ...string) {
-		args = append(append([]string{"turn"}, args...), "--etcd-servers="+r.etcd.Endpoints()[0], "--server="+n.Sidecar.URL())
+		args = append(append([]string{"turn"}, args...), "--etcd-servers="+strings.Join(r.etcdServers(), ","), "--server="+n.Sidecar.URL())
 		if out, err := exec.CommandContext(r.Context(), r.c.SidecarBinary(), args...).CombinedOutput(); err != nil {
 			r.must(fmt.Errorf("sidecar %s: %w: %s", strings.Join(args, " "), err, out))
 		}
