@@ -15,6 +15,9 @@ import (
 const workWord = "work"
 
 func TestMain(m *testing.M) {
+	if code, is := machineProgram(os.Args); is {
+		os.Exit(code)
+	}
 	if len(os.Args) > 2 && os.Args[1] == workWord {
 		if err := work(context.Background(), os.Args[2]); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -162,7 +162,12 @@ func (w *world) turn(n *node, args ...string) *typed {
 // sidecar types a command that reaches etcd.
 func (w *world) sidecar(args ...string) *typed {
 	w.Helper()
-	c := &typed{cmd: exec.CommandContext(w.Context(), filepath.Join(cluster.Assets(w, "sidecar"), "sidecar"), args...)}
+	return w.typed(append([]string{filepath.Join(cluster.Assets(w, "sidecar"), "sidecar")}, args...))
+}
+
+func (w *world) typed(words []string) *typed {
+	w.Helper()
+	c := &typed{cmd: exec.CommandContext(w.Context(), words[0], words[1:]...)}
 	c.cmd.Env = append(os.Environ(), "LOCKSTEP_ETCD_SERVERS="+w.cluster.Endpoints()[0])
 	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.out
 	if err := cluster.StartCommand(c.cmd); err != nil {
