@@ -5,9 +5,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/cluster/enrol"
 	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
@@ -27,26 +30,34 @@ const (
 	keylessPause = 10 * time.Second
 )
 
-// writeAuthority writes the CA of a cluster, with its key if there is one (PEM).
-func (f *flow) writeAuthority(cert *x509.Certificate, key []byte) error {
+// signers are the other voters, as this node asks them for the key of the CA and for certificates.
+type signers struct {
+	*resident
+	node   string // the node ID
+	client *etcd.Client
+	log    *slog.Logger
+}
+
+// write writes the CA of a cluster, with its key if there is one (PEM).
+func (s *signers) write(cert *x509.Certificate, key []byte) error {
 	if len(key) == 0 {
-		return pki.WriteAuthority(f.dir.PKI(), cert)
+		return pki.WriteAuthority(s.dir.PKI(), cert)
 	}
 	ca, err := pki.NewKeyed(cert, key)
 	if err != nil {
 		return err
 	}
-	return pki.WriteCA(f.dir.PKI(), ca)
+	return pki.WriteCA(s.dir.PKI(), ca)
 }
 
 // receiveAuthority gets the key of the CA for a new voter. The join goes on without it:
-// keepAuthority asks again.
+// signers.keep asks again.
 func receiveAuthority(ctx context.Context, f *flow) error {
 	ctx, cancel := context.WithTimeout(ctx, authorityPatience)
 	defer cancel()
 	pauses := backoff.Backoff{First: firstPause, Max: time.Second}
 	for {
-		err := f.ensureAuthority(ctx)
+		err := f.signers.ensure(ctx)
 		if err == nil {
 			return nil
 		}
@@ -57,19 +68,19 @@ func receiveAuthority(ctx context.Context, f *flow) error {
 	}
 }
 
-// keepAuthority gets the key of the CA for a member without it, and returns when ctx ends.
-func (f *flow) keepAuthority(ctx context.Context) error {
+// keep gets the key of the CA for a member without it, and returns when ctx ends.
+func (s *signers) keep(ctx context.Context) error {
 	pauses := backoff.Backoff{First: time.Second, Max: keylessPause, Jitter: 0.2}
 	warned := false
 	for {
-		err := f.ensureAuthority(ctx)
+		err := s.ensure(ctx)
 		if err == nil {
 			<-ctx.Done()
 			return ctx.Err()
 		}
 		if !warned && ctx.Err() == nil {
 			warned = true
-			f.log.Warn("this node votes without the key of the cluster's CA: no node can join here; asking the other voters again and again",
+			s.log.Warn("this node votes without the key of the cluster's CA: no node can join here; asking the other voters again and again",
 				"err", err, "remedy", "start the other voters; if all of them lack the key, restore ca.key from a backup: docs/clusters.md#refusals")
 		}
 		if !pauses.Sleep(ctx) {
@@ -78,62 +89,78 @@ func (f *flow) keepAuthority(ctx context.Context) error {
 	}
 }
 
-// ensureAuthority gets the key of the CA, if it is missing on this node.
-func (f *flow) ensureAuthority(ctx context.Context) error {
-	_, err := pki.LoadCA(f.dir.PKI())
+// ensure gets the key of the CA, if it is missing on this node.
+func (s *signers) ensure(ctx context.Context) error {
+	_, err := pki.LoadCA(s.dir.PKI())
 	if !errors.Is(err, pki.ErrNoKey) {
 		return err
 	}
-	answer, err := f.askAuthority(ctx, func(a enrol.Authority) bool { return len(a.Key) > 0 })
+	answer, err := s.ask(ctx, func(a enrol.Authority) bool { return len(a.Key) > 0 })
 	if err != nil {
 		return err
 	}
-	if err := f.writeAuthority(answer.Certificate, answer.Key); err != nil {
+	if err := s.write(answer.Certificate, answer.Key); err != nil {
 		return err
 	}
-	f.log.Info("this node votes, and has received the key of the cluster's CA")
+	s.log.Info("this node votes, and has received the key of the cluster's CA")
 	return nil
 }
 
-// renewElsewhere asks another node to sign a new certificate for this one.
-func (f *flow) renewElsewhere(ctx context.Context) error {
-	answer, err := f.askAuthority(ctx, func(enrol.Authority) bool { return true })
+// renew asks another node to sign a new certificate for this one.
+func (s *signers) renew(ctx context.Context) error {
+	answer, err := s.ask(ctx, func(enrol.Authority) bool { return true })
 	if err != nil {
 		return fmt.Errorf("have the certificate renewed: %w", err)
 	}
-	if err := f.writeAuthority(answer.Certificate, answer.Key); err != nil {
+	if err := s.write(answer.Certificate, answer.Key); err != nil {
 		return err
 	}
-	_, err = pki.WriteCertificate(f.dir.PKI(), answer.Node)
+	_, err = pki.WriteCertificate(s.dir.PKI(), answer.Node)
 	return err
 }
 
-// askAuthority asks the other voters, until the answer of one is good enough.
-func (f *flow) askAuthority(ctx context.Context, enough func(enrol.Authority) bool) (enrol.Authority, error) {
-	all, err := quorum.List(ctx, f.client)
+// ask asks the other voters for what the CA signs or has, until the answer of one is good enough.
+func (s *signers) ask(ctx context.Context, enough func(enrol.Authority) bool) (answer enrol.Authority, err error) {
+	err = s.each(ctx, func(joinURL string) (bool, error) {
+		answer, err = enrol.AskAuthority(ctx, joinURL, s.dir.PKI())
+		return err == nil && enough(answer), err
+	})
+	return answer, err
+}
+
+// key asks the other voters for the key of a CA that is to replace the present one.
+func (s *signers) key(ctx context.Context, ca pki.Hash) (key []byte, err error) {
+	err = s.each(ctx, func(joinURL string) (bool, error) {
+		key, err = enrol.AskKey(ctx, joinURL, s.dir.PKI(), ca)
+		return err == nil && len(key) > 0, err
+	})
+	return key, err
+}
+
+// each asks the other voters at their join ports, until one gives what it is asked for.
+func (s *signers) each(ctx context.Context, ask func(joinURL string) (enough bool, err error)) error {
+	all, err := quorum.List(ctx, s.client)
 	if err != nil {
-		return enrol.Authority{}, err
+		return err
 	}
 	errs := []error{errNoSigner}
 	for _, v := range all {
-		if v.Learner || v.JoinURL == "" || string(v.Node) == f.cfg.Node {
+		if v.Learner || v.JoinURL == "" || string(v.Node) == s.node {
 			continue
 		}
-		answer, err := enrol.AskAuthority(ctx, v.JoinURL, f.dir.PKI())
-		if err == nil && enough(answer) {
-			return answer, nil
+		enough, err := ask(v.JoinURL)
+		if enough {
+			return nil
 		}
-		if err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, err)
 	}
-	return enrol.Authority{}, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // checkExpired returns an error if the certificate of this node has expired, and this node
 // cannot sign another one. Until then, another node signs it.
-func (f *flow) checkExpired() error {
-	cert, err := pki.ReadCertificate(f.dir.PKI())
+func checkExpired(dir *datadir.Dir) error {
+	cert, err := pki.ReadCertificate(dir.PKI())
 	if err != nil {
 		return err
 	}
@@ -141,5 +168,5 @@ func (f *flow) checkExpired() error {
 		return nil
 	}
 	return fmt.Errorf("the certificate of this node has expired at %s, and %w; remove this node on a member, delete %q here, and join with a new token",
-		cert.NotAfter.UTC().Format(time.RFC3339), pki.ErrNoKey, f.dir.Path())
+		cert.NotAfter.UTC().Format(time.RFC3339), pki.ErrNoKey, dir.Path())
 }

@@ -28,13 +28,11 @@ type outside interface {
 	vote(ctx context.Context) error
 	// ready waits until the member serves, and writes its record.
 	ready(ctx context.Context) (memberIDs, error)
-	// remove removes the member from the cluster.
+	// remove removes the member from the cluster. From when that is allowed, this node uses only
+	// the other members.
 	remove(ctx context.Context, memberID string) error
 	// forget deletes the records of a member that was removed.
 	forget(ctx context.Context, id uint64) error
-	// This node uses its own member from now on, or only the others.
-	useOwn()
-	useOthers()
 }
 
 // change takes the steps by which a node in its cluster becomes a member and leaves. It
@@ -140,7 +138,7 @@ func (c *change) start(ctx context.Context) error {
 	return err
 }
 
-// endAdding makes the member the one that this sidecar uses.
+// endAdding makes the member one that works: this sidecar uses it from then on.
 func (c *change) endAdding(ctx context.Context) error {
 	ids, err := c.outside.ready(ctx)
 	if err != nil {
@@ -150,7 +148,6 @@ func (c *change) endAdding(ctx context.Context) error {
 		return err
 	}
 	c.joining = nil
-	c.outside.useOwn()
 	return nil
 }
 
@@ -170,7 +167,6 @@ func (c *change) moveData(ctx context.Context) error {
 // was killed before it did that.
 func (c *change) endLeaving(ctx context.Context) error {
 	c.endMember()
-	c.outside.useOthers()
 	if id, known := keyspace.ParseMemberID(c.marker.MemberID); known {
 		if err := c.outside.forget(ctx, id); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/etcd"
@@ -23,8 +24,9 @@ type village struct {
 	member   uint64 // the ID of the member; 0: none is listed
 	votes    bool
 	last     uint64 // the last ID that was given
-	ownUsed  bool
 	forgot   uint64
+	client   *etcd.Client // reaches nothing; shared sets its servers
+	shared   *sharer
 	finished int   // calls until now
 	adds     int   // questions to be added
 	silent   error // why no majority answers; nil: one does
@@ -106,6 +108,7 @@ func (v *village) ready(context.Context) (memberIDs, error) {
 
 func (v *village) remove(_ context.Context, id string) error {
 	v.count()
+	v.shared.useOthers()
 	if own, known := keyspace.ParseMemberID(id); known && own == v.member {
 		v.member, v.votes = 0, false
 	}
@@ -115,16 +118,30 @@ func (v *village) remove(_ context.Context, id string) error {
 
 func (v *village) forget(_ context.Context, id uint64) error {
 	v.count()
+	v.shared.useOthers()
 	v.forgot = id
 	return nil
 }
 
-func (v *village) useOwn()    { v.ownUsed = true }
-func (v *village) useOthers() { v.ownUsed = false }
+// newVillage returns the outside of a node with that marker.
+func newVillage(t *testing.T, m datadir.Marker) *village {
+	t.Helper()
+	client, err := etcd.NewClient(etcd.Config{Endpoints: []string{"http://127.0.0.1:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	v := &village{t: t, disk: newBrittleDisk(), client: client, kill: func() bool { return false }}
+	v.disk.place(m)
+	return v
+}
 
 // begin returns the change of a node whose sidecar just started: it knows the state of the disk.
 func (v *village) begin() *change {
-	v.home = &resident{disk: v.disk, run: event.New[*memberRun](nil), marker: v.disk.marker, adopted: func(datadir.Marker) {}}
+	v.shared = newSharer(v.client, slog.New(slog.DiscardHandler), "n", Membership{})
+	v.shared.own, v.shared.used = "http://127.0.0.1:2", true
+	v.home = &resident{disk: v.disk, run: event.New[*memberRun](nil), adopted: func(m datadir.Marker) { v.shared.follow(v.disk.Layout, m) }}
+	v.home.adopt(v.disk.marker)
 	return &change{resident: v.home, outside: v, stopped: func() {}}
 }
 
@@ -140,8 +157,8 @@ func (v *village) check(when string) {
 	if v.disk.marker.Phase == datadir.WithoutMember && v.disk.Present(v.disk.Etcd()) {
 		v.t.Errorf("%s: the node has no member, and etcd has data", when)
 	}
-	if v.disk.marker.Phase == datadir.WithoutMember && (v.ownUsed || v.disk.marker.MemberID != "") {
-		v.t.Errorf("%s: the node has no member, and uses it: %t, %+v", when, v.ownUsed, v.disk.marker)
+	if v.disk.marker.Phase == datadir.WithoutMember && v.disk.marker.MemberID != "" {
+		v.t.Errorf("%s: the node has no member, and the marker is %+v", when, v.disk.marker)
 	}
 }
 
@@ -172,6 +189,9 @@ func (v *village) arrive(c *change, wanted bool) (ended bool) {
 			v.t.Fatalf("%s: %v", next, err)
 		}
 		v.check("after " + next.String())
+		if phase := v.disk.marker.Phase; v.shared.used != (phase == datadir.Member) && phase != datadir.Leaving {
+			v.t.Errorf("after %s: the member is %s, and the node uses it: %t", next, phase, v.shared.used)
+		}
 	}
 	v.t.Fatalf("it does not arrive: %+v", v.disk.marker)
 	return false
@@ -188,7 +208,7 @@ func TestChange_killedAnywhere(t *testing.T) {
 				break
 			}
 			moments++
-			if !v.ownUsed || v.disk.marker.Phase != datadir.Member || !v.votes {
+			if v.disk.marker.Phase != datadir.Member || !v.votes {
 				t.Errorf("killed at %d: got %+v", at, v)
 			}
 		}
@@ -201,11 +221,11 @@ func TestChange_killedAnywhere(t *testing.T) {
 // walk goes all ways, and is killed at one moment. It reports whether there was such a moment.
 func walk(t *testing.T, at int, power bool) (v *village, reached bool) {
 	t.Helper()
-	v = &village{t: t, disk: newBrittleDisk(), last: 0xa0}
+	v = newVillage(t, datadir.Marker{Intent: datadir.Join, Phase: datadir.WithoutMember})
+	v.last = 0xa0
 	passed := 0
 	v.kill = func() bool { passed++; return passed == at }
 	v.disk.kill = v.kill
-	v.disk.place(datadir.Marker{Intent: datadir.Join, Phase: datadir.WithoutMember})
 	c := v.begin()
 	for _, wanted := range []bool{true, false, true} {
 		for v.arrive(c, wanted) {
@@ -215,9 +235,6 @@ func walk(t *testing.T, at int, power bool) (v *village, reached bool) {
 			}
 			v.check(fmt.Sprintf("killed at %d", at))
 			c = v.begin()
-			if v.home.marker.Phase == datadir.Member {
-				v.ownUsed = true // a way starts a member that works
-			}
 		}
 	}
 	return v, reached
@@ -226,8 +243,8 @@ func walk(t *testing.T, at int, power bool) (v *village, reached bool) {
 // Data that a member left is moved away only if the member is not listed, asked at that moment:
 // the step may follow from an older list.
 func TestChange_movesNothingListed(t *testing.T) {
-	v := &village{t: t, disk: newBrittleDisk(), member: 0xa1, votes: true, kill: func() bool { return false }}
-	v.disk.place(datadir.Marker{Intent: datadir.Join, Phase: datadir.Leaving, MemberID: keyspace.MemberID(v.member)})
+	v := newVillage(t, datadir.Marker{Intent: datadir.Join, Phase: datadir.Leaving, MemberID: "a1"})
+	v.member, v.votes = 0xa1, true
 	v.disk.write(keyspace.MemberID(v.member))
 	c := v.begin()
 	if err := c.take(t.Context(), membership.MoveData); err == nil || !v.disk.EtcdBegun() {
@@ -245,8 +262,7 @@ func TestChange_movesNothingListed(t *testing.T) {
 
 // The data of a member that was removed is moved away only when its process has ended.
 func TestChange_movesAfterTheEnd(t *testing.T) {
-	v := &village{t: t, disk: newBrittleDisk(), kill: func() bool { return false }}
-	v.disk.place(datadir.Marker{Intent: datadir.Join, Phase: datadir.WithoutMember})
+	v := newVillage(t, datadir.Marker{Intent: datadir.Join, Phase: datadir.WithoutMember})
 	v.disk.write("a1")
 	c := v.begin()
 	done := make(chan struct{})
@@ -263,8 +279,8 @@ func TestChange_movesAfterTheEnd(t *testing.T) {
 
 // A member whose etcd did not begin asks for the members again: others may have been added.
 func TestChange_asksAgain(t *testing.T) {
-	v := &village{t: t, disk: newBrittleDisk(), last: 0xa0, kill: func() bool { return false }}
-	v.disk.place(datadir.Marker{Intent: datadir.Join, Phase: datadir.Adding})
+	v := newVillage(t, datadir.Marker{Intent: datadir.Join, Phase: datadir.Adding})
+	v.last = 0xa0
 	c := v.begin()
 	if err := c.take(t.Context(), membership.AddLearner); err != nil || c.joining == nil {
 		t.Fatalf("got %v, and the members %v", err, c.joining)
@@ -282,8 +298,8 @@ func TestChange_asksAgain(t *testing.T) {
 // A process that has ended because its member was removed proves that: a node that leaves goes on
 // although no majority answers it.
 func TestChange_knowsItsEnd(t *testing.T) {
-	v := &village{t: t, disk: newBrittleDisk(), kill: func() bool { return false }, silent: errors.New("no answer")}
-	v.disk.place(datadir.Marker{Intent: datadir.Join, Phase: datadir.Leaving, MemberID: "a1"})
+	v := newVillage(t, datadir.Marker{Intent: datadir.Join, Phase: datadir.Leaving, MemberID: "a1"})
+	v.silent = errors.New("no answer")
 	v.disk.write("a1")
 	c := v.begin()
 	if _, err := c.facts(t.Context()); err == nil {
@@ -307,8 +323,7 @@ func TestChange_knowsItsEnd(t *testing.T) {
 
 // The records of a member are deleted before the marker forgets its ID.
 func TestChange_forgetsItsRecords(t *testing.T) {
-	v := &village{t: t, disk: newBrittleDisk(), kill: func() bool { return false }}
-	v.disk.place(datadir.Marker{Intent: datadir.Join, Phase: datadir.Leaving, MemberID: "a1"})
+	v := newVillage(t, datadir.Marker{Intent: datadir.Join, Phase: datadir.Leaving, MemberID: "a1"})
 	if err := v.begin().take(t.Context(), membership.EndLeaving); err != nil || v.forgot != 0xa1 || v.disk.marker.MemberID != "" {
 		t.Errorf("got %v, the records of %x were deleted, and the marker is %+v", err, v.forgot, v.disk.marker)
 	}

@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/internal/cluster/member"
 	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/keyspace"
@@ -22,7 +23,7 @@ func createSteps() []step {
 		{"ca", createCA},
 		{"certificate", ensureCertificate},
 		{"etcd", clearEtcd},
-		{"member", startNewMember},
+		{"member", startFirstMember},
 		{"ready", awaitMember},
 		{"record", writeRecord},
 		{"announce", announce},
@@ -70,6 +71,17 @@ func ensureCertificate(_ context.Context, f *flow) error {
 	_, err = pki.EnsureCertificate(f.dir.PKI(), ca, f.cfg.Node, f.marker.Address)
 	return err
 }
+
+// startFirstMember starts the only member of a new cluster.
+func startFirstMember(ctx context.Context, f *flow) error {
+	return f.start(ctx, member.Spec{InitialCluster: initialCluster(f.marker, nil)})
+}
+
+// awaitMember waits until the member is part of a majority, without a limit.
+func awaitMember(ctx context.Context, f *flow) error { return f.await(ctx) }
+
+// announce makes the record of this member in etcd true.
+func announce(ctx context.Context, f *flow) error { return f.record.announce(ctx) }
 
 // clearEtcd deletes the files of an etcd that ended before it wrote a log.
 func clearEtcd(_ context.Context, f *flow) error { return f.clearUnbegun() }

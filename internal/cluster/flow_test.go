@@ -24,7 +24,6 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/cluster/member"
-	"github.com/lockstep-dev/lockstep/internal/cluster/members"
 	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
@@ -53,14 +52,12 @@ func newFlow(t *testing.T, shown func(string)) *flow {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
+	shared := newSharer(client, log, "n", Membership{})
+	shared.own, shared.used, shared.others = client.Endpoint(), true, nil
 	f := &flow{
-		cfg: e, client: client, log: log, plainLog: log, show: shown,
-		memberState: event.New(member.State{}), measures: event.New(membership.Measures{}), observed: event.New[[]Observed](nil), held: event.New(false),
-		resident: resident{run: event.New[*memberRun](nil)}, shared: newSharer(client, log, "n", Membership{}),
+		parts: newParts(&e, client, log, shared, process{show: shown, state: event.New(member.State{}), measures: event.New(membership.Measures{})}),
+		held:  event.New(false),
 	}
-	f.stepping, f.adopted = new(sync.Mutex), f.publish
-	f.shared.own, f.shared.used, f.shared.others = client.Endpoint(), true, nil
-	f.directory = members.New(members.Config{Client: client, File: datadir.Layout(e.DataDir).Members(), Publish: f.shared.list, Log: log})
 	t.Cleanup(func() {
 		if err := errors.Join(f.close(), client.Close()); err != nil {
 			t.Error(err)
@@ -75,7 +72,7 @@ func create(t *testing.T, f *flow) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	if err := f.carryOut(ctx, "create", createSteps()); err != nil {
-		t.Fatalf("%v; the member: %+v", err, f.memberState.Get())
+		t.Fatalf("%v; the member: %+v", err, f.state.Get())
 	}
 }
 
@@ -217,11 +214,12 @@ func wait(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 func TestRenewal(t *testing.T) {
 	f := newFlow(t, func(string) {})
 	create(t, f)
-	dir, before := f.dir.PKI(), f.memberState.Get()
-	f.renewEvery = 20 * time.Millisecond
+	dir, before := f.dir.PKI(), f.state.Get()
+	n := newNode(f.parts, event.New[[]Observed](nil), func(string) {}, t.Context().Done())
+	n.renewEvery = 20 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { _ = f.keepRunning(ctx, wait, wait, wait) }) // its error is that ctx ended
+	running.Go(func() { _ = n.live(ctx, wait, wait, wait) }) // its error is that ctx ended
 	defer func() { cancel(); running.Wait() }()
 
 	first, due := served(t, dir, f.marker.ClientURL()), writeDue(t, dir)
@@ -231,7 +229,7 @@ func TestRenewal(t *testing.T) {
 		select {
 		case <-deadline:
 			t.Fatalf("the record has the serial %s", serial)
-		case <-time.After(f.renewEvery):
+		case <-time.After(n.renewEvery):
 		}
 		resp, err := f.client.Get(t.Context(), key)
 		if err != nil || len(resp.Kvs) != 1 {
@@ -252,14 +250,14 @@ func TestRenewal(t *testing.T) {
 			t.Errorf("%s serves %x, want %x", url, got.SerialNumber, now.SerialNumber)
 		}
 	}
-	if after := f.memberState.Get(); after != before {
+	if after := f.state.Get(); after != before {
 		t.Errorf("the member was started again: before %+v, after %+v", before, after)
 	}
 	// A missing record means that the member was removed.
 	if _, err := f.client.Txn(t.Context(), nil, []clientv3.Op{clientv3.OpDelete(key)}, nil); err != nil {
 		t.Fatal(err)
 	}
-	f.announceRenewed(t.Context())
+	f.record.renewed(t.Context())
 	if resp, err := f.client.Get(t.Context(), key); err != nil || len(resp.Kvs) != 0 {
 		t.Errorf("the record was written again: %v, %v", resp, err)
 	}

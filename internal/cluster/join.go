@@ -16,7 +16,6 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/cluster/enrol"
-	"github.com/lockstep-dev/lockstep/internal/cluster/member"
 	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/cluster/token"
 	"github.com/lockstep-dev/lockstep/keyspace"
@@ -142,7 +141,7 @@ func mayRepeat(err error) error {
 // enrolled writes the answer of the cluster: the files first, then the marker. Data
 // that etcd began under another member ID is of no use: that member was removed.
 func (f *flow) enrolled(a enrol.Answer) error {
-	if err := f.writeAuthority(a.CA, a.CAKey); err != nil {
+	if err := f.signers.write(a.CA, a.CAKey); err != nil {
 		return err
 	}
 	if _, err := pki.WriteCertificate(f.dir.PKI(), a.Certificate); err != nil {
@@ -174,12 +173,8 @@ func startJoinedMember(ctx context.Context, f *flow) error {
 	if len(others) > 0 { // else others are from the list on the disk, if there is one
 		f.shared.setOthers(others)
 	}
-	return f.startMember(ctx, member.Spec{InitialCluster: f.initialCluster(), Existing: true, Patience: patience})
+	return f.startJoined(ctx, f.joining)
 }
-
-// patience is the Spec.Patience of a learner's first process. It needs 20 ms on a machine
-// without other load.
-const patience = 300 * time.Millisecond
 
 // awaitJoinedMember waits until the member receives the data of the cluster. etcd does
 // not begin a log if its initial members differ from the cluster's: another node was
@@ -195,7 +190,7 @@ func awaitJoinedMember(ctx context.Context, f *flow) error {
 	}
 	for {
 		limited, cancel := context.WithTimeout(ctx, othersPause)
-		err := f.awaitReady(limited, f.didNotBegin)
+		err := f.awaitBegun(limited)
 		waits := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
 		cancel()
 		if waits {
@@ -238,40 +233,17 @@ func (f *flow) stillJoining(ctx context.Context) error {
 	return transient(errors.New("the cluster has removed the member that was here, and added this node again as another one"))
 }
 
-// initialCluster is the form in which etcd takes the members. etcd ignores it once
-// there is a log. Members without a name get a made-up one.
-func (f *flow) initialCluster() string {
-	own := f.marker.Node + "=" + f.marker.PeerURL()
-	all := []string{own}
-	for _, m := range f.joining {
-		if len(m.PeerURLs) == 0 || keyspace.MemberID(m.ID) == f.marker.MemberID {
-			continue
-		}
-		name := m.Name
-		if name == "" || name == f.marker.Node {
-			name = "member-" + keyspace.MemberID(m.ID)
-		}
-		for _, u := range m.PeerURLs {
-			all = append(all, name+"="+u)
-		}
-	}
-	return strings.Join(all, ",")
-}
-
-// voterPause is the time between two questions whether this member votes.
-const voterPause = 100 * time.Millisecond
-
 // awaitVoter waits, without a limit, until the sidecar beside etcd's leader, or one in its place,
 // makes this member a voter.
 func awaitVoter(ctx context.Context, f *flow) error {
 	began := time.Now()
 	for {
-		status, err := f.client.MemberStatus(ctx, f.marker.ClientURL())
-		switch {
-		case err == nil && !status.Learner && status.Leader != 0:
+		leader, votes := f.votes(ctx)
+		if votes {
 			return nil
-		case time.Since(began) > startPatience:
-			f.show(waitsForVote(status.Leader, f.joining))
+		}
+		if time.Since(began) > startPatience {
+			f.show(waitsForVote(leader, f.joining))
 		}
 		select {
 		case <-f.current().done:
@@ -292,16 +264,6 @@ func waitsForVote(leader uint64, members []etcd.Member) string {
 	}
 	return fmt.Sprintf("this member receives the data and does not vote yet; %s asks for its vote once it has the data, or %s later the sidecar of another voter; "+
 		"if this lasts, check that these sidecars run", which, membership.StandInAfter)
-}
-
-// leftBehind is called when the cluster removed this member before it voted. The next
-// start joins again, as another member.
-func (f *flow) leftBehind() error {
-	if err := f.writeMarker(func(m *datadir.Marker) { m.Phase, m.MemberID = datadir.Begun, "" }); err != nil {
-		return err
-	}
-	return errors.New("the cluster has removed this node before it caught up; start the sidecar again, with a valid token, to join again; " +
-		"if sidecar cluster remove was typed for it, empty its data directory before that")
 }
 
 // answerJoins serves the join port until ctx ends.

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -163,10 +162,7 @@ type Manager struct {
 	shared *sharer
 	keeper *quorum.Keeper
 	enrol  *enrol.Server
-
-	stepping sync.Mutex      // stepping guards running and until, and that one step is taken at a time
-	running  *change         // while the state is Running and this node may have a member
-	until    <-chan struct{} // closed when steps of it must end
+	node   atomic.Pointer[node] // since the end of its way into a cluster that the sidecars run; nil before
 
 	observed *event.Value[[]Observed]
 	health   *event.Value[Health]
@@ -174,8 +170,8 @@ type Manager struct {
 	warned   bool // the problem was logged as a warning; only the goroutine of Run uses it
 }
 
-// node is the node ID, where the sidecars run etcd.
-func (c Config) node() string {
+// nodeID is the node ID, where the sidecars run etcd.
+func (c Config) nodeID() string {
 	if c.Embedded == nil {
 		return ""
 	}
@@ -191,7 +187,7 @@ func NewManager(cfg Config) *Manager {
 
 		observed: event.New[[]Observed](nil), health: event.New(Health{}), rotation: event.New(rotation.State{}),
 	}
-	m.shared = newSharer(cfg.Client, m.log, cfg.node(), Membership{
+	m.shared = newSharer(cfg.Client, m.log, cfg.nodeID(), Membership{
 		CAFile: cfg.Reach.CAFile, CertFile: cfg.Reach.CertFile, KeyFile: cfg.Reach.KeyFile,
 	})
 	// Without a member these two do nothing; their metrics are there either way.

@@ -58,9 +58,9 @@ func TestMemberEnded_oldCopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &flow{resident: resident{dir: dir, marker: datadir.Marker{MemberID: "a1"}}}
+	r := &resident{dir: dir, marker: datadir.Marker{MemberID: "a1"}}
 	t.Cleanup(func() { _ = dir.Close() })
-	got := f.memberEnded(&memberRun{err: member.ErrOldCopy})
+	got := r.memberEnded(&memberRun{err: member.ErrOldCopy})
 	for _, want := range []string{"is an older copy", "sidecar cluster remove a1", "join again with a new token", "docs/clusters.md#replace-a-node"} {
 		if got == nil || !strings.Contains(got.Error(), want) {
 			t.Errorf("got %v, want %q in it", got, want)

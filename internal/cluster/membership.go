@@ -62,8 +62,8 @@ type sharer struct {
 	asked   []string // the servers of the client, since the first change
 }
 
-func newSharer(client *etcd.Client, log *slog.Logger, node string, first Membership) *sharer {
-	return &sharer{client: client, log: log, node: node, value: event.New(first), others: client.Endpoints()}
+func newSharer(client *etcd.Client, log *slog.Logger, nodeID string, first Membership) *sharer {
+	return &sharer{client: client, log: log, node: nodeID, value: event.New(first), others: client.Endpoints()}
 }
 
 // reachedAt sets the address of this node, when it is known.
@@ -78,8 +78,29 @@ func (s *sharer) ownURL() string {
 	return s.own
 }
 
-// useOwn makes this node's own member the preferred server.
-func (s *sharer) useOwn() { s.change(func(*Membership) { s.used = true }) }
+// follow publishes the phase of a marker that is on the disk, and once the trusted CAs. From the moment
+// when its member works, this node uses it as the preferred server, and none of its own while it has none
+// that works.
+func (s *sharer) follow(l datadir.Layout, m datadir.Marker) {
+	trust, err := trustOf(l)
+	s.change(func(now *Membership) {
+		if err == nil && now.Trust == "" { // later, only a restart of its readers changes it
+			now.Trust = trust
+		}
+		was := now.Phase
+		now.Phase = phaseOf(m.Phase)
+		switch m.Phase {
+		case datadir.WithoutMember, datadir.Adding:
+			s.used = false
+		case datadir.Member:
+			s.used = true
+			if was == membership.Adding || was == membership.Leaving {
+				s.log.Info("this node is a member of etcd now", "member", m.MemberID)
+			}
+		default: // on its way, or it leaves: a removal decides
+		}
+	})
+}
 
 // useOthers makes the client and the services use only the other servers.
 func (s *sharer) useOthers() { s.change(func(*Membership) { s.used = false }) }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/cluster/members"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
@@ -56,7 +57,8 @@ func TestSharer(t *testing.T) {
 			t.Errorf("got %v, want its own member first", client.Endpoints())
 		}
 	}
-	s.useOwn()
+	useOwn := func() { s.follow(datadir.Layout(t.TempDir()), datadir.Marker{Phase: datadir.Member}) }
+	useOwn()
 	<-seen
 	for range 100 {
 		s.list(list("2", "3", "4"))
@@ -70,7 +72,7 @@ func TestSharer(t *testing.T) {
 		want(false, "4", "5")
 		s.list(nil) // a list that was lost changes nothing
 		want(false, "4", "5")
-		s.useOwn()
+		useOwn()
 		<-seen
 	}
 	cancel()
@@ -87,7 +89,7 @@ func TestSharer_leavesAlone(t *testing.T) {
 	for phase, want := range map[membership.Phase]int{membership.Leaving: 1, membership.WithoutMember: 0} {
 		s := newSharer(client, slog.New(slog.DiscardHandler), "n", Membership{})
 		s.own, s.others = "http://127.0.0.1:2", nil
-		s.useOwn()
+		s.follow(datadir.Layout(t.TempDir()), datadir.Marker{Phase: datadir.Member})
 		s.change(func(now *Membership) { now.Phase, s.used = phase, false })
 		if now := s.value.Get(); len(now.Servers) != want || now.Local != (want > 0) {
 			t.Errorf("%v: got %+v, want %d servers", phase, now, want)
@@ -97,12 +99,12 @@ func TestSharer_leavesAlone(t *testing.T) {
 
 // The last voter answers joins after it lost its role: without another voter it cannot leave.
 func TestWhileMember(t *testing.T) {
-	f := &flow{shared: &sharer{value: event.New(Membership{})}}
+	n := &node{parts: parts{shared: &sharer{value: event.New(Membership{})}}}
 	ctx, cancel := context.WithCancel(t.Context())
 	works := event.New(0)
 	var working sync.WaitGroup
 	working.Go(func() {
-		_ = f.whileMember(ctx, func(ctx context.Context) error { // it ends with ctx
+		_ = n.whileMember(ctx, func(ctx context.Context) error { // it ends with ctx
 			works.Set(works.Get() + 1)
 			<-ctx.Done()
 			works.Set(-works.Get())
@@ -118,7 +120,7 @@ func TestWhileMember(t *testing.T) {
 	}{
 		{membership.Adding, 0}, {membership.Leaving, 1}, {membership.Working, 1}, {membership.WithoutMember, -1},
 	} {
-		f.shared.value.Set(Membership{Phase: tc.phase})
+		n.shared.value.Set(Membership{Phase: tc.phase})
 		for {
 			now, changed := works.Load()
 			if now == tc.works {

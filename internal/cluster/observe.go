@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/cluster/members"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
@@ -40,13 +41,20 @@ const (
 	observeTimeout = 4 * time.Second
 )
 
-// observe asks the members how they are, until ctx ends.
-func (f *flow) observe(ctx context.Context) error {
+// observer asks the members how they are, and publishes that.
+type observer struct {
+	client    *etcd.Client
+	directory *members.Directory
+	observed  *event.Value[[]Observed]
+}
+
+// run asks again and again, until ctx ends.
+func (w *observer) run(ctx context.Context) error {
 	for {
-		list, listChanged := f.directory.List().Load()
-		now := keepSince(f.askMembers(ctx, list), list, f.observed.Get(), time.Now())
-		if !slices.Equal(now, f.observed.Get()) && ctx.Err() == nil {
-			f.observed.Set(now)
+		list, listChanged := w.directory.List().Load()
+		now := keepSince(w.ask(ctx, list), list, w.observed.Get(), time.Now())
+		if !slices.Equal(now, w.observed.Get()) && ctx.Err() == nil {
+			w.observed.Set(now)
 		}
 		pause := healthyPause
 		if slices.ContainsFunc(now, func(o Observed) bool { return !o.Healthy }) {
@@ -61,12 +69,12 @@ func (f *flow) observe(ctx context.Context) error {
 	}
 }
 
-// askMembers returns the reports of the members. If none answers, it returns the
+// ask returns the reports of the members. If none answers, it returns the
 // members in list, each with a problem.
-func (f *flow) askMembers(ctx context.Context, list []members.Member) []Observed {
+func (w *observer) ask(ctx context.Context, list []members.Member) []Observed {
 	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
 	defer cancel()
-	views, err := quorum.ListKnown(ctx, f.client)
+	views, err := quorum.ListKnown(ctx, w.client)
 	var out []Observed
 	if err != nil {
 		for _, m := range list {

@@ -3,41 +3,37 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
-	"github.com/lockstep-dev/lockstep/internal/cluster/member"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
-// flowOutside is the outside of a change of this node.
-type flowOutside struct{ *flow }
+// realOutside is the outside of a node in its cluster.
+type realOutside struct{ *parts }
 
-// newChange returns the change of this node's member.
-func (f *flow) newChange() *change {
-	return &change{
-		resident: &f.resident, outside: flowOutside{f}, joining: f.joining, stopped: func() { f.memberState.Set(member.State{}) },
+func (o realOutside) same(ctx context.Context) error { return o.parts.same.check(ctx) }
+
+// id returns the ID of this node's member; 0: it has none. The cluster may have added the member
+// before its ID is in the marker.
+func (o realOutside) id(ctx context.Context, memberID string) (uint64, error) {
+	if id, known := keyspace.ParseMemberID(memberID); known {
+		return id, nil
 	}
+	want, err := o.record.own()
+	if err != nil {
+		return 0, err
+	}
+	return quorum.Find(ctx, o.client, want)
 }
 
-func (o flowOutside) same(ctx context.Context) error { return o.sameCluster(ctx) }
-
-// listed: the cluster may have added the member before its ID is in the marker.
-func (o flowOutside) listed(ctx context.Context, memberID string) (membership.Listed, bool, error) {
-	id, known := keyspace.ParseMemberID(memberID)
-	if !known {
-		want, err := o.ownMember()
-		if err != nil {
-			return membership.ListedUnknown, false, err
-		}
-		if id, err = quorum.Find(ctx, o.client, want); err != nil {
-			return membership.ListedUnknown, false, err
-		}
+func (o realOutside) listed(ctx context.Context, memberID string) (membership.Listed, bool, error) {
+	id, err := o.id(ctx, memberID)
+	if err != nil {
+		return membership.ListedUnknown, false, err
 	}
 	m, err := quorum.Read(ctx, o.client, id)
 	switch {
@@ -51,8 +47,8 @@ func (o flowOutside) listed(ctx context.Context, memberID string) (membership.Li
 	return membership.ListedVoter, m.Leaving, nil
 }
 
-func (o flowOutside) add(ctx context.Context) (quorum.Added, error) {
-	want, err := o.ownMember()
+func (o realOutside) add(ctx context.Context) (quorum.Added, error) {
+	want, err := o.record.own()
 	if err != nil {
 		return quorum.Added{}, err
 	}
@@ -60,37 +56,23 @@ func (o flowOutside) add(ctx context.Context) (quorum.Added, error) {
 	return quorum.Add(ctx, o.client, quorum.Addition{Node: want, After: func(done string) { afterStep("add", done) }})
 }
 
-func (o flowOutside) start(ctx context.Context, joining []etcd.Member) error {
+func (o realOutside) start(ctx context.Context, joining []etcd.Member) error {
 	if joining == nil {
-		return startOldMember(ctx, o.flow)
+		return o.startOld(ctx)
 	}
-	o.joining = joining
-	err := o.startMember(ctx, member.Spec{InitialCluster: o.initialCluster(), Existing: true, Patience: patience})
-	if err != nil {
+	if err := o.startJoined(ctx, joining); err != nil {
 		return err
 	}
-	return o.awaitReady(ctx, o.didNotBegin)
-}
-
-// didNotBegin returns an error if etcd ended before it wrote a log.
-func (f *flow) didNotBegin(now member.State) error {
-	if now.LastExit == "" || f.disk.EtcdBegun() {
-		return nil
-	}
-	return transient(fmt.Errorf("the etcd member did not begin, and the members are asked for again: %s", strings.TrimSpace(now.LastExit)))
+	return o.awaitBegun(ctx)
 }
 
 // votePatience is how long one step waits for the vote. Then the members are asked again:
 // a learner that makes no progress is removed.
 const votePatience = 2 * time.Second
 
-func (o flowOutside) vote(ctx context.Context) error {
-	for began := time.Now(); time.Since(began) < votePatience; {
-		if !o.runs() {
-			return nil
-		}
-		status, err := o.client.MemberStatus(ctx, o.marker.ClientURL())
-		if err == nil && !status.Learner && status.Leader != 0 {
+func (o realOutside) vote(ctx context.Context) error {
+	for began := time.Now(); time.Since(began) < votePatience && o.runs(); {
+		if _, votes := o.votes(ctx); votes {
 			return nil
 		}
 		if !backoff.Sleep(ctx, voterPause) {
@@ -100,19 +82,23 @@ func (o flowOutside) vote(ctx context.Context) error {
 	return nil
 }
 
-func (o flowOutside) ready(ctx context.Context) (memberIDs, error) {
-	if err := awaitMember(ctx, o.flow); err != nil {
+func (o realOutside) ready(ctx context.Context) (memberIDs, error) {
+	if err := o.await(ctx); err != nil {
 		return memberIDs{}, err
 	}
-	return o.current().ids(), announce(ctx, o.flow)
+	return o.current().ids(), o.record.announce(ctx)
 }
 
 // remove switches the client to the other members before the removal, and the client stays
 // there if the removal fails. So the servers of this node's services do not change with each
-// attempt. If the node gets the role back, endAdding uses its own member again.
-func (o flowOutside) remove(ctx context.Context, memberID string) error {
-	_, err := quorum.Remove(ctx, o.client, quorum.Removal{
-		Name: memberID, Leaves: true, Dial: o.dial,
+// attempt. If the node gets the role back, its own member is used again when it works.
+func (o realOutside) remove(ctx context.Context, memberID string) error {
+	id, err := o.id(ctx, memberID)
+	if err != nil {
+		return err
+	}
+	_, err = quorum.Remove(ctx, o.client, quorum.Removal{
+		Name: keyspace.MemberID(id), Leaves: true, Dial: o.parts.same.dial,
 		Before: func() error { o.shared.useOthers(); return nil },
 		After:  func(done string) { afterStep("remove", done) },
 	})
@@ -122,24 +108,11 @@ func (o flowOutside) remove(ctx context.Context, memberID string) error {
 	if err != nil {
 		return err
 	}
-	o.log.Info("this node has left the members of etcd", "member", memberID)
+	o.parts.log.Info("this node has left the members of etcd", "member", keyspace.MemberID(id))
 	return nil
 }
 
-// dial returns a client of one member.
-func (f *flow) dial(clientURL string) (*etcd.Client, error) {
-	cfg := f.cfg.EtcdConfig(f.client.Prefix())
-	cfg.Endpoints = []string{clientURL}
-	return etcd.NewClient(cfg)
-}
-
-func (o flowOutside) forget(ctx context.Context, id uint64) error {
+func (o realOutside) forget(ctx context.Context, id uint64) error {
+	o.shared.useOthers()
 	return quorum.Forget(ctx, o.client, id)
-}
-
-func (o flowOutside) useOthers() { o.shared.useOthers() }
-
-func (o flowOutside) useOwn() {
-	o.shared.useOwn()
-	o.log.Info("this node is a member of etcd now", "member", o.marker.MemberID)
 }

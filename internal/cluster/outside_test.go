@@ -7,6 +7,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/keyspace"
@@ -18,25 +19,31 @@ import (
 func TestOutside_removeUsesOthers(t *testing.T) {
 	f := newFlow(t, func(string) {})
 	create(t, f)
-	f.shared.useOwn()
 	for _, id := range []protocol.NodeID{"a", "b"} { // neither is a member by its roles
 		put := clientv3.OpPut(keyspace.Under(f.client.Prefix()).Node(id), string(fleet.Encode(protocol.Node{ID: id, Roles: protocol.Roles{Worker: true}})))
 		if _, err := f.client.Txn(t.Context(), nil, []clientv3.Op{put}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := (flowOutside{f}).remove(t.Context(), f.marker.MemberID); !errors.Is(err, quorum.ErrRefused) || !f.shared.used {
+	if err := (realOutside{&f.parts}).remove(t.Context(), f.marker.MemberID); !errors.Is(err, quorum.ErrRefused) || !f.shared.used {
 		t.Errorf("the last voter: got %v, its own member is used: %t", err, f.shared.used)
+	}
+	if err := (realOutside{&f.parts}).remove(t.Context(), ""); !errors.Is(err, quorum.ErrRefused) {
+		t.Errorf("the same, before its ID is in the marker: got %v", err)
 	}
 	b := record.Member{Node: "b", Address: "127.0.0.2", PeerURL: "https://127.0.0.2:1", ClientURL: "https://127.0.0.2:2"}
 	added, err := quorum.Add(t.Context(), f.client, quorum.Addition{Node: b})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := (flowOutside{f}).remove(t.Context(), keyspace.MemberID(added.ID)); err != nil || f.shared.used {
+	if err := (realOutside{&f.parts}).remove(t.Context(), keyspace.MemberID(added.ID)); err != nil || f.shared.used {
 		t.Errorf("one that may leave: got %v, its own member is used: %t", err, f.shared.used)
 	}
-	if err := (flowOutside{f}).remove(t.Context(), keyspace.MemberID(added.ID)); err != nil {
+	if err := (realOutside{&f.parts}).remove(t.Context(), keyspace.MemberID(added.ID)); err != nil {
 		t.Errorf("again, in case the answer was lost: got %v", err)
+	}
+	f.shared.follow(f.dir.Layout, datadir.Marker{Phase: datadir.Member}) // a sidecar that starts while its node leaves
+	if err := (realOutside{&f.parts}).forget(t.Context(), added.ID); err != nil || f.shared.used {
+		t.Errorf("its records: got %v, its own member is used: %t", err, f.shared.used)
 	}
 }

@@ -63,6 +63,15 @@ func (r *resident) endMember() {
 	r.run.Set(nil)
 }
 
+// close stops the member, and unlocks the directory.
+func (r *resident) close() error {
+	r.endMember()
+	if r.dir == nil {
+		return nil
+	}
+	return r.dir.Close()
+}
+
 // runs reports whether the member's process runs, or may run.
 func (r *resident) runs() bool {
 	run := r.current()

@@ -10,25 +10,24 @@ import (
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
-	"github.com/lockstep-dev/lockstep/internal/cluster/enrol"
 	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
-	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/internal/cluster/rotation"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// rotating is this node as the replacement of the CA uses it (docs/protocol-membership.md#rotation).
+// rotating is a node as the replacement of the CA uses it (docs/protocol-membership.md#rotation).
 type rotating struct {
-	m *Manager
-	f *flow
+	*node
+	// awaitServices is Config.AwaitServices.
+	awaitServices func(ctx context.Context, trust string) error
 }
 
 // rotate takes part in replacements of the CA until ctx ends.
-func (m *Manager) rotate(ctx context.Context, f *flow) error {
+func (n *node) rotate(ctx context.Context, publish func(rotation.State), awaitServices func(context.Context, string) error) error {
 	return rotation.New(rotation.Config{
-		Client: f.client, PKI: f.dir.PKI(), Node: protocol.NodeID(f.cfg.Node), ClusterID: func() string { return f.marker.Cluster },
-		Self: rotating{m, f}, Publish: m.rotation.Set, After: func(done string) { afterStep("rotate", done) },
-		Log: f.plainLog.With("worker", "rotation"),
+		Client: n.client, PKI: n.dir.PKI(), Node: protocol.NodeID(n.cfg.Node), ClusterID: func() string { return n.cluster },
+		Self: rotating{n, awaitServices}, Publish: publish, After: func(done string) { afterStep("rotate", done) },
+		Log: n.process.log.With("worker", "rotation"),
 	}).Run(ctx)
 }
 
@@ -41,71 +40,55 @@ var errNotSettled = errors.New("this node becomes a member, or leaves, at the mo
 // Restart implements rotation.Node.
 func (r rotating) Restart(ctx context.Context) error {
 	trust := ""
-	f := r.f
-	err := r.m.step(ctx, func(ctx context.Context, _ *change) (err error) {
-		if trust, err = trustOf(f.dir.Layout); err != nil {
+	err := r.step(ctx, func(ctx context.Context, _ *change) (err error) {
+		if trust, err = trustOf(r.dir.Layout); err != nil {
 			return err
 		}
-		if f.marker.Phase.Changing() {
+		if r.marker.Phase.Changing() {
 			return errNotSettled
 		}
-		if f.marker.Phase == datadir.Member {
-			f.endMember()
-			if err := startOldMember(ctx, f); err != nil {
+		if r.marker.Phase == datadir.Member {
+			r.endMember()
+			if err := r.startOld(ctx); err != nil {
 				return err
 			}
-			if err := awaitMember(ctx, f); err != nil {
+			if err := r.await(ctx); err != nil {
 				return err
 			}
-			f.show("")
+			r.show("")
 		}
-		f.client.Reconnect()
-		f.shared.change(func(now *Membership) { now.Trust = trust })
+		r.client.Reconnect()
+		r.shared.change(func(now *Membership) { now.Trust = trust })
 		return nil
 	})
-	if err != nil || r.m.cfg.AwaitServices == nil {
+	if err != nil || r.awaitServices == nil {
 		return err
 	}
-	return r.m.cfg.AwaitServices(ctx, trust)
+	return r.awaitServices(ctx, trust)
 }
 
 // Adopt implements rotation.Node.
 func (r rotating) Adopt(ctx context.Context, ca pki.Hash) error {
-	return r.m.step(ctx, func(_ context.Context, c *change) error {
+	return r.step(ctx, func(_ context.Context, c *change) error {
 		return c.writeMarker(func(m *datadir.Marker) { m.CAHash = ca.String() })
 	})
 }
 
 // FetchKey implements rotation.Node.
 func (r rotating) FetchKey(ctx context.Context, ca pki.Hash) ([]byte, error) {
-	all, err := quorum.List(ctx, r.f.client)
-	if err != nil {
-		return nil, err
-	}
-	errs := []error{errNoSigner}
-	for _, v := range all {
-		if v.Learner || v.JoinURL == "" || string(v.Node) == r.f.cfg.Node {
-			continue
-		}
-		key, err := enrol.AskKey(ctx, v.JoinURL, r.f.dir.PKI(), ca)
-		if err == nil && len(key) > 0 {
-			return key, nil
-		}
-		errs = append(errs, err)
-	}
-	return nil, errors.Join(errs...)
+	return r.signers.key(ctx, ca)
 }
 
 // Renew implements rotation.Node.
 func (r rotating) Renew(ctx context.Context) error {
-	_, err := pki.Renew(r.f.dir.PKI(), r.f.cfg.Node, r.f.cfg.Address, time.Now())
+	_, err := pki.Renew(r.dir.PKI(), r.cfg.Node, r.cfg.Address, time.Now())
 	if errors.Is(err, pki.ErrNoKey) {
-		err = r.f.renewElsewhere(ctx)
+		err = r.signers.renew(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("get a certificate of the new CA: %w", err)
 	}
-	r.f.announceRenewed(ctx)
+	r.record.renewed(ctx)
 	return nil
 }
 

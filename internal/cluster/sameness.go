@@ -22,15 +22,23 @@ import (
 // answer a node whose directory is older, and only the ID shows the difference
 // (docs/clusters.md#restore).
 
-// sameCluster returns a *datadir.RefusedError if the members that answer belong to another
-// cluster than the directory. A store without the cluster's record counts as the same.
-func (f *flow) sameCluster(ctx context.Context) error {
-	return f.compareCluster(ctx, f.client, f.marker.Cluster)
+// sameness asks the servers of etcd whether they are of the cluster of this node's directory.
+type sameness struct {
+	*resident
+	cfg    *Embedded
+	client *etcd.Client
+	shared *sharer
 }
 
-// compareCluster is sameCluster for the members behind a client, and the cluster with that ID.
-func (f *flow) compareCluster(ctx context.Context, client *etcd.Client, own string) error {
-	resp, err := client.Get(ctx, keyspace.Under(f.client.Prefix()).Cluster())
+// check returns a *datadir.RefusedError if the members that answer belong to another
+// cluster than the directory. A store without the cluster's record counts as the same.
+func (s *sameness) check(ctx context.Context) error {
+	return s.compare(ctx, s.client, s.marker.Cluster)
+}
+
+// compare is check for the servers behind a client, and the cluster with that ID.
+func (s *sameness) compare(ctx context.Context, client *etcd.Client, own string) error {
+	resp, err := client.Get(ctx, keyspace.Under(s.client.Prefix()).Cluster())
 	if err != nil || len(resp.Kvs) == 0 {
 		return err
 	}
@@ -38,7 +46,7 @@ func (f *flow) compareCluster(ctx context.Context, client *etcd.Client, own stri
 	if err != nil || answers.ID == own {
 		return err
 	}
-	path := f.dir.Path()
+	path := s.dir.Path()
 	return &datadir.RefusedError{
 		Path: path,
 		Problem: fmt.Sprintf("is of cluster %s, and the etcd at %s is that of cluster %s, as after a restore from a snapshot: this directory is of before that",
@@ -49,7 +57,7 @@ func (f *flow) compareCluster(ctx context.Context, client *etcd.Client, own stri
 
 // awaitSameCluster waits, without a limit, while the members that answer belong to another
 // cluster.
-func awaitSameCluster(ctx context.Context, f *flow) error { return transient(f.sameCluster(ctx)) }
+func awaitSameCluster(ctx context.Context, f *flow) error { return transient(f.same.check(ctx)) }
 
 const (
 	// othersPause is the time between two questions to the other servers.
@@ -58,22 +66,22 @@ const (
 	othersTimeout = time.Second
 )
 
-// watchOthers starts askOthers for this directory. stop ends it, and waits for it.
-func (f *flow) watchOthers(ctx context.Context) (found *event.Value[string], stop func()) {
+// watch starts askOthers for this directory. stop ends it, and waits for it.
+func (s *sameness) watch(ctx context.Context) (found *event.Value[string], stop func()) {
 	found = event.New("")
-	own := f.marker.Cluster
+	own := s.marker.Cluster
 	ctx, cancel := context.WithCancel(ctx)
 	var asking sync.WaitGroup
-	asking.Go(func() { f.askOthers(ctx, own, found) })
+	asking.Go(func() { s.askOthers(ctx, own, found) })
 	return found, func() { cancel(); asking.Wait() }
 }
 
 // askOthers asks the other servers which cluster is theirs, while this node's member of the
 // cluster with that ID waits for a majority. It sets found to why the directory does not fit
 // them; empty: nothing shows that. It returns when ctx ends.
-func (f *flow) askOthers(ctx context.Context, own string, found *event.Value[string]) {
+func (s *sameness) askOthers(ctx context.Context, own string, found *event.Value[string]) {
 	for pause := startPatience; backoff.Sleep(ctx, pause); pause = othersPause {
-		problem := f.otherCluster(ctx, own)
+		problem := s.otherCluster(ctx, own)
 		if ctx.Err() == nil && problem != found.Get() {
 			found.Set(problem)
 		}
@@ -82,10 +90,10 @@ func (f *flow) askOthers(ctx context.Context, own string, found *event.Value[str
 
 // otherCluster makes one round of askOthers. One server of the same cluster counts more
 // than any servers of another.
-func (f *flow) otherCluster(ctx context.Context, own string) (problem string) {
-	others := slices.DeleteFunc(f.client.Endpoints(), func(url string) bool { return url == f.shared.ownURL() })
+func (s *sameness) otherCluster(ctx context.Context, own string) (problem string) {
+	others := slices.DeleteFunc(s.client.Endpoints(), func(url string) bool { return url == s.shared.ownURL() })
 	for _, url := range others {
-		err := f.askServer(ctx, url, own)
+		err := s.askServer(ctx, url, own)
 		if err == nil {
 			return ""
 		}
@@ -96,13 +104,20 @@ func (f *flow) otherCluster(ctx context.Context, own string) (problem string) {
 	return problem
 }
 
-func (f *flow) askServer(ctx context.Context, url, own string) error {
-	client, err := f.dial(url)
+func (s *sameness) askServer(ctx context.Context, url, own string) error {
+	client, err := s.dial(url)
 	if err != nil {
 		return err
 	}
 	limited, cancel := context.WithTimeout(ctx, othersTimeout)
 	defer cancel()
-	err = f.compareCluster(limited, client, own)
+	err = s.compare(limited, client, own)
 	return errors.Join(err, client.Close())
+}
+
+// dial returns a client of one server.
+func (s *sameness) dial(clientURL string) (*etcd.Client, error) {
+	cfg := s.cfg.EtcdConfig(s.client.Prefix())
+	cfg.Endpoints = []string{clientURL}
+	return etcd.NewClient(cfg)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
@@ -32,7 +33,7 @@ func TestSameCluster(t *testing.T) {
 	f := newFlow(t, func(string) {})
 	create(t, f)
 	restored := f.marker.Cluster
-	if err := f.sameCluster(t.Context()); err != nil {
+	if err := f.same.check(t.Context()); err != nil {
 		t.Errorf("of its own cluster: %v", err)
 	}
 	f.marker.Cluster, f.marker.Phase = "before", datadir.WithoutMember
@@ -42,24 +43,25 @@ func TestSameCluster(t *testing.T) {
 	if _, again := errors.AsType[transientError](err); !again {
 		t.Errorf("got %v, want that the node waits", err)
 	}
+	c := newNode(f.parts, event.New[[]Observed](nil), f.show, t.Context().Done()).change
 	for _, s := range []membership.Step{membership.BeginAdding, membership.AddLearner} {
-		wantRefused(t, s.String(), f.newChange().take(t.Context(), s), remedy...)
+		wantRefused(t, s.String(), c.take(t.Context(), s), remedy...)
 	}
-	if f.marker.Phase != datadir.WithoutMember || len(f.joining) != 0 {
-		t.Errorf("got the phase %s, members %v", f.marker.Phase, f.joining)
+	if f.marker.Phase != datadir.WithoutMember || len(c.joining) != 0 {
+		t.Errorf("got the phase %s, members %v", f.marker.Phase, c.joining)
 	}
 
-	if got := f.otherCluster(t.Context(), "before"); got != "" {
+	if got := f.same.otherCluster(t.Context(), "before"); got != "" {
 		t.Errorf("its own member counts as another one: %s", got)
 	}
 	f.shared.own = "https://127.0.0.1:1"
 	for own, want := range map[string]bool{"before": true, restored: false} {
-		found, stop := f.watchOthers(t.Context())
+		found, stop := f.same.watch(t.Context())
 		stop()
 		if got := found.Get(); got != "" {
 			t.Errorf("before a server was asked: %q", got)
 		}
-		if got := f.otherCluster(t.Context(), own); strings.Contains(got, "is that of cluster "+restored) != want || (got != "") != want {
+		if got := f.same.otherCluster(t.Context(), own); strings.Contains(got, "is that of cluster "+restored) != want || (got != "") != want {
 			t.Errorf("a directory of cluster %s: got %q", own, got)
 		}
 	}

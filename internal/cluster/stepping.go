@@ -15,14 +15,6 @@ import (
 // ErrNotRunning is returned for a step while this node is not in its cluster.
 var ErrNotRunning = errors.New("this node is not in its cluster")
 
-// let allows steps of a change until the channel is closed; nil: no steps. It waits for the
-// step that is being taken.
-func (m *Manager) let(c *change, until <-chan struct{}) {
-	m.stepping.Lock()
-	defer m.stepping.Unlock()
-	m.running, m.until = c, until
-}
-
 // Trouble shows why the next step about the member is not taken, or waits; empty: nothing
 // is wrong.
 func (m *Manager) Trouble(problem string) { m.showProblem(problem) }
@@ -34,26 +26,13 @@ func (m *Manager) showProblem(problem string) {
 	}
 }
 
-// step runs do with the change, one at a time. Its context also ends when the manager stops.
+// step runs do with the change of the node.
 func (m *Manager) step(ctx context.Context, do func(context.Context, *change) error) error {
-	m.stepping.Lock()
-	defer m.stepping.Unlock()
-	if m.running == nil {
+	n := m.node.Load()
+	if n == nil {
 		return ErrNotRunning
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ended := make(chan struct{})
-	defer func() { cancel(); <-ended }()
-	go func() { // ends with the step
-		defer close(ended)
-		select {
-		case <-m.until:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return do(ctx, m.running)
+	return n.step(ctx, do)
 }
 
 // MemberFacts returns the facts about this node's member; the caller sets Known and

@@ -31,6 +31,11 @@ func TestStepNames(t *testing.T) {
 	}
 }
 
+// plainFlow is a flow without parts, for steps that need none.
+func plainFlow(show func(string)) *flow {
+	return &flow{parts: parts{process: process{resident: &resident{}, show: show}, log: slog.New(slog.DiscardHandler)}}
+}
+
 func TestCarryOut(t *testing.T) {
 	fatal := errors.New("refused")
 	for name, tc := range map[string]struct {
@@ -47,7 +52,7 @@ func TestCarryOut(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var shown []string
 				runs, second := 0, 0
-				f := &flow{log: slog.New(slog.DiscardHandler), show: func(p string) { shown = append(shown, p) }}
+				f := plainFlow(func(p string) { shown = append(shown, p) })
 				err := f.carryOut(t.Context(), "test", []step{
 					{"first", func(context.Context, *flow) error {
 						runs++
@@ -69,7 +74,7 @@ func TestCarryOut(t *testing.T) {
 func TestCarryOut_ends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		f := &flow{log: slog.New(slog.DiscardHandler), show: func(string) {}}
+		f := plainFlow(func(string) {})
 		ended := make(chan error)
 		go func() {
 			ended <- f.carryOut(ctx, "test", []step{{"waits", func(context.Context, *flow) error { return transient(errors.New("no quorum")) }}})

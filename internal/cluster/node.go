@@ -1,0 +1,153 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/internal/cluster/member"
+	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
+)
+
+// node is this node while it is in its cluster: from the end of its way there until its sidecar stops,
+// or the cluster removes its member.
+type node struct {
+	parts
+	observer observer
+	cluster  string // the ID of the cluster
+	// renewEvery is the pause between two checks of the certificates; 0: the default.
+	renewEvery time.Duration
+
+	mu     sync.Mutex      // mu is held during each step, so one is taken at a time
+	change *change         // nil: no step is taken any more
+	until  <-chan struct{} // closed when a step must end
+}
+
+// newNode returns a node that lives until the channel is closed. It shows the problems of its steps.
+func newNode(p parts, observed *event.Value[[]Observed], show func(string), until <-chan struct{}) *node {
+	p.show = show
+	n := &node{parts: p, observer: observer{p.client, p.directory, observed}, cluster: p.marker.Cluster, until: until}
+	n.change = &change{
+		resident: n.resident, outside: realOutside{&n.parts}, stopped: func() { n.state.Set(member.State{}) },
+	}
+	return n
+}
+
+// live runs the workers of a node in its cluster, besides the process of its member, until ctx
+// ends or the cluster removes the member. joins is for a node whose member may vote.
+func (n *node) live(ctx context.Context, joins, keeper, rotate func(context.Context) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return n.whileMember(ctx, joins) })
+	group.Go(func() error { return keeper(ctx) })
+	group.Go(func() error { return rotate(ctx) })
+	group.Go(func() error { return n.observer.run(ctx) })
+	group.Go(func() error {
+		return pki.Renewal{
+			Dir: n.dir.PKI(), Node: n.cfg.Node, Address: n.cfg.Address, Every: n.renewEvery,
+			Ask: n.signers.renew, Renewed: n.record.renewed, Log: n.process.log.With("worker", "certificates"),
+		}.Keep(ctx)
+	})
+	group.Go(func() error { return n.directory.Run(ctx) })
+	group.Go(func() error { return n.whileMember(ctx, n.signers.keep) })
+	group.Go(func() error { return n.awaitRemoval(ctx) })
+	return group.Wait()
+}
+
+// step runs do with the change, one at a time. Its context also ends when the node is to end.
+func (n *node) step(ctx context.Context, do func(context.Context, *change) error) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.change == nil {
+		return ErrNotRunning
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan struct{})
+	defer func() { cancel(); <-ended }()
+	go func() { // ends with the step
+		defer close(ended)
+		select {
+		case <-n.until:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return do(ctx, n.change)
+}
+
+// end waits for the step that is being taken. None is taken after that.
+func (n *node) end() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.change = nil
+}
+
+// answersJoins reports whether a node with its member in that phase answers joins: also while it
+// leaves, because the last voter cannot leave before another node has joined.
+func answersJoins(phase membership.Phase) bool {
+	return phase == membership.Working || phase == membership.Leaving
+}
+
+// whileMember runs a worker as long as this node answers joins, each time again.
+func (n *node) whileMember(ctx context.Context, work func(context.Context) error) error {
+	for {
+		if err := event.Until(ctx, n.shared.value, func(m Membership) bool { return answersJoins(m.Phase) }); err != nil {
+			return err
+		}
+		group, limited := errgroup.WithContext(ctx)
+		group.Go(func() error { return work(limited) })
+		group.Go(func() error {
+			if err := event.Until(limited, n.shared.value, func(m Membership) bool { return !answersJoins(m.Phase) }); err != nil {
+				return err
+			}
+			return errNoMember
+		})
+		if err := group.Wait(); !errors.Is(err, errNoMember) {
+			return err
+		}
+	}
+}
+
+// errNoMember ends the workers that a node runs for its member.
+var errNoMember = errors.New("this node has no working member any more")
+
+// awaitRemoval returns an error when the cluster has removed a working member, or when
+// the node cannot run it. A member that leaves is removed by its own node.
+func (n *node) awaitRemoval(ctx context.Context) error {
+	for {
+		run, changed := n.run.Load()
+		var done chan struct{}
+		if run != nil {
+			done = run.done
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+			continue
+		case <-done:
+		}
+		if err := n.removed(run); err != nil {
+			return err
+		}
+		if !event.Wait(ctx, changed) { // its step goes on
+			return ctx.Err()
+		}
+	}
+}
+
+// removed returns an error if the run of a working member has ended.
+func (n *node) removed(run *memberRun) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.marker.Phase != datadir.Member || n.current() != run {
+		return nil // also if it was started again
+	}
+	return n.memberEnded(run)
+}

@@ -1,0 +1,39 @@
+package cluster
+
+import (
+	"log/slog"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/internal/cluster/members"
+)
+
+// parts are the parts of this node that its ways into the cluster and its life there share. They decide
+// nothing together: each has the fields that it uses.
+type parts struct {
+	process   // with the resident
+	shared    *sharer
+	directory *members.Directory
+	signers   *signers
+	record    *announcer
+	log       *slog.Logger // of the worker "cluster"
+}
+
+// newParts returns the parts of a node. The process brings the status with it: show, state and
+// measures. From here on the client also uses the members that this node knew last.
+func newParts(cfg *Embedded, client *etcd.Client, log *slog.Logger, shared *sharer, p process) parts {
+	own := log.With("worker", "cluster")
+	r := &resident{run: event.New[*memberRun](nil)}
+	r.adopted = func(m datadir.Marker) { shared.follow(r.dir.Layout, m) }
+	p.resident, p.cfg, p.client, p.log = r, cfg, client, log
+	p.same = &sameness{resident: r, cfg: cfg, client: client, shared: shared}
+	return parts{
+		process: p, shared: shared, log: own,
+		signers: &signers{resident: r, node: cfg.Node, client: client, log: own},
+		record:  &announcer{resident: r, cfg: cfg, client: client, log: own},
+		directory: members.New(members.Config{
+			Client: client, File: datadir.Layout(cfg.DataDir).Members(), Publish: shared.list, Log: log.With("worker", "members"),
+		}),
+	}
+}
