@@ -27,8 +27,10 @@ type MembersConfig struct {
 	Joins    bool
 	Restores int // how often people restore the cluster on a node that was a member
 	Upgrades int // how often people stop a node for an upgrade
-	Off      memberSafeguard
-	Only     string // the invariant that is asked; empty: all
+	// Hangs: the sidecar beside etcd's leader hangs all the time, and its member leads on.
+	Hangs bool
+	Off   memberSafeguard
+	Only  string // the invariant that is asked; empty: all
 }
 
 // String lists the bounds.
@@ -36,6 +38,9 @@ func (c *MembersConfig) String() string {
 	out := fmt.Sprintf("%d members, %d of them off, %d nodes without, %d changes, %d faults", c.Nodes, c.Down, c.Spare, c.Changes, c.Faults)
 	if c.Joins {
 		out += ", those without are new"
+	}
+	if c.Hangs {
+		out += ", the sidecar beside etcd's leader hangs"
 	}
 	if c.Restores > 0 {
 		out += fmt.Sprintf(", %d restores", c.Restores)
@@ -45,52 +50,6 @@ func (c *MembersConfig) String() string {
 	}
 	return out
 }
-
-// memberSafeguard is a part of the rules that a search can turn off.
-type memberSafeguard uint32
-
-const (
-	// A removal is written only if no record changed since it was judged.
-	removalGuard memberSafeguard = 1 << iota
-	// Voters whose removal was decided do not count as staying.
-	leavingCounted
-	// Voters that do not answer do not count.
-	healthCounted
-	// Data is moved away only when the list shows that the member was removed.
-	askedFirst
-	// A member that leaves runs until it was removed.
-	leavingRuns
-	// The data of a member that was removed is moved away.
-	dataMoved
-	// A removal that was decided is carried out.
-	decidedStays
-	// The files of an etcd that made no log are deleted before the next one begins.
-	unbegunCleared
-	// A log is never deleted while the node becomes a member.
-	logKept
-	// Only a learner with the whole log becomes a voter.
-	learnerInSync
-	// The record of an evicted learner shows that it is leaving, before etcd is asked.
-	evictionRecorded
-	// A node is not added while another member uses its address.
-	addressFree
-	// The node with its address takes over a learner without a record.
-	unrecordedAdopted
-	// It does not take over one that is being removed.
-	leavingNotAdopted
-	// A node that joins, and receives nothing from other members, asks again whether it is one.
-	asksAgain
-	// The data of a member that was removed is deleted before the node is another one.
-	replacedCleared
-	// A node with the directory of another cluster becomes no member.
-	sameCluster
-	// A node on which the cluster is restored gets the role of a member.
-	roleGiven
-	// A node that joins gets the role of a member.
-	joinGivesRole
-	// People stop a voter for an upgrade only if the others are a majority.
-	obstaclesAsked
-)
 
 // lifeOf is the kind of etcd data in a node's data directory.
 type lifeOf uint8

@@ -19,6 +19,8 @@ func (c MembersConfig) joining() MembersConfig       { c.Joins = true; return c 
 func (c MembersConfig) restored(n int) MembersConfig { c.Restores = n; return c }
 func (c MembersConfig) upgraded(n int) MembersConfig { c.Upgrades = n; return c }
 
+func (c MembersConfig) hanging() MembersConfig { c.Hangs = true; return c }
+
 func (c MembersConfig) shared() MembersConfig { c.Shared = true; return c }
 
 // memberWorlds are the worlds that the tests search.
@@ -27,6 +29,7 @@ func memberWorlds() []MembersConfig {
 		membersOf(2, 3, 1), membersOf(1, 3, 1).spare(1), membersOf(3, 2, 1), membersOf(3, 3, 0).down(1), membersOf(4, 2, 1).down(1),
 		membersOf(1, 3, 2).spare(1), membersOf(1, 2, 1).spare(2).shared(),
 		membersOf(1, 1, 2).spare(1).joining(), membersOf(2, 1, 2).restored(1), membersOf(1, 2, 1).spare(1).restored(1), membersOf(3, 1, 1).upgraded(2), membersOf(3, 1, 0).down(1).upgraded(1),
+		membersOf(1, 3, 1).spare(1).hanging(), membersOf(1, 1, 1).spare(1).joining().hanging(),
 	}
 }
 
@@ -153,6 +156,18 @@ func memberMutations() []memberMutation {
 		{
 			"leaving-not-adopted", "A learner without a record that is evicted would vote as the member of the node that took it over when it is removed.",
 			membersOf(1, 2, 2).spare(1).without(leavingNotAdopted).asking("Voters"),
+		},
+		{
+			"stands-in", "The sidecar beside etcd's leader hangs: a node that is added would be a learner for ever.",
+			membersOf(1, 1, 0).spare(1).hanging().without(standsIn).asking("Settles"),
+		},
+		{
+			"stand-in-waits", "A learner that was removed by people, because its machine goes away, would be a voter that the majority needs.",
+			membersOf(1, 2, 0).spare(1).without(standInWaits).asking("Learners"),
+		},
+		{
+			"stand-in-evicts-none", "A sidecar that is cut off from a learner sees no progress of it, and the learner makes some.",
+			membersOf(1, 1, 1).spare(1).without(standInEvictsNone).asking("Learners"),
 		},
 	}
 }

@@ -196,13 +196,16 @@ const learnerPatience = time.Second
 // a learner. The facts say which one, and for how long the learner made no progress or could vote.
 func (s *memberState) keepLearner(cfg *MembersConfig, i int, f membership.LearnerFacts) string {
 	n := &s.nodes[i]
-	if n.listed != membership.ListedLearner || !s.quorate() {
+	if n.listed != membership.ListedLearner || !s.quorate() || f.Leads && cfg.Hangs {
 		return ""
 	}
 	idle := f.Idle
 	f.Leaving, f.Index, f.Patience = n.decided, 1, learnerPatience
 	if n.runs && n.data == currentData || cfg.Off&learnerInSync != 0 {
 		f.Answers, f.Applied = true, 1
+	}
+	if !f.Leads {
+		f = cfg.standIn(f)
 	}
 	switch membership.NextLearnerStep(f) {
 	case membership.PromoteLearner:
@@ -226,6 +229,20 @@ func (s *memberState) keepLearner(cfg *MembersConfig, i int, f membership.Learne
 	default:
 	}
 	return ""
+}
+
+// standIn returns the facts by which a sidecar that is not beside etcd's leader decides.
+func (c *MembersConfig) standIn(f membership.LearnerFacts) membership.LearnerFacts {
+	if c.Off&standsIn != 0 {
+		f.Waits = 0
+	}
+	if c.Off&standInWaits != 0 {
+		f.Leaving = false
+	}
+	if c.Off&standInEvictsNone != 0 {
+		f.Leads = true
+	}
+	return f
 }
 
 // promoteLate carries out a promotion that was sent before the learner's removal was decided. Two

@@ -30,7 +30,9 @@ func CheckMembers(cfg *MembersConfig) (r MembersResult) {
 			}
 			r.Steps |= next.steps
 			next.steps = 0
-			name, why = brokenMembers(cfg, before, next)
+			if name, why = brokenMembers(cfg, before, next); why == "" && cfg.asks("Learners") {
+				name, why = brokenLearner(memberMove(m), &before.nodes[i], &next.nodes[i])
+			}
 			*next = next.sorted()
 			return fmt.Sprintf("n%d %s", number, what), name, why
 		},
@@ -123,6 +125,20 @@ func brokenMembers(cfg *MembersConfig, before, now *memberState) (name, why stri
 	return "", ""
 }
 
+// brokenLearner returns how a step of a sidecar about a learner breaks Learners. A request that was sent
+// earlier (memberPromoteLate) does not: no sidecar can take it back.
+func brokenLearner(m memberMove, was, now *memberNode) (name, why string) {
+	switch {
+	case was.listed != membership.ListedLearner || m != memberPromote && m != memberStandIn && m != memberEvict:
+		return "", ""
+	case was.decided && now.votes():
+		return "Learners", fmt.Sprintf("n%d votes from now on, and its removal was decided: it ends at any time, and is needed until then", now.name+1)
+	case m == memberStandIn && now.removing && !was.removing:
+		return "Learners", fmt.Sprintf("n%d is to be removed by a sidecar that is not beside etcd's leader, and may be cut off from it", now.name+1)
+	}
+	return "", ""
+}
+
 // leavesAll reports whether no voter has the role.
 func (s *memberState) leavesAll() bool {
 	for i := range s.nodes {
@@ -163,6 +179,9 @@ func settles(cfg *MembersConfig, st memberState) string {
 	for range settleRounds {
 		moved := false
 		for _, m := range settling {
+			if m == memberPromote && cfg.Hangs {
+				m = memberStandIn
+			}
 			for i := range cfg.Nodes + cfg.Spare {
 				moved = st.apply(cfg, m, i) != "" || moved
 			}
