@@ -62,5 +62,5 @@ func moreVoters(f Fleet, voters []Voter) string {
 			return fmt.Sprintf("sidecar node set-roles %s --add %s", r.ID, RoleConsensus)
 		}
 	}
-	return "sidecar cluster token create"
+	return "sidecar cluster token create --node ID"
 }

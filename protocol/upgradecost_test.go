@@ -51,7 +51,7 @@ func TestUpgradeNotes(t *testing.T) {
 	}{
 		{"three voters", []*Record{a, b, c.member()}, "abc", ""},
 		{"etcd runs elsewhere", []*Record{a, b}, "", ""},
-		{"two voters", []*Record{a, b}, "ab", stop + "add a third voter: sidecar cluster token create"},
+		{"two voters", []*Record{a, b}, "ab", stop + "add a third voter: sidecar cluster token create --node ID"},
 		{"two voters, and a node that could be one", []*Record{a, b, c}, "ab", stop + "add a third voter: sidecar node set-roles c --add consensus_member"},
 		{"one voter of two nodes", []*Record{a, c}, "a", stop + "add two voters: sidecar node set-roles c --add consensus_member"},
 		{"one alone", []*Record{c}, "", "c is the only controller, so no kube-apiserver serves while it is upgraded; add a second one"},

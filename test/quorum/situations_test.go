@@ -141,7 +141,8 @@ func (s *situations) must(err error) {
 	}
 }
 
-// types finds a command in the table of a node, by its beginning, and gives it to a shell.
+// types finds a command in the table of a node, by its beginning, and gives it to a shell. In the
+// place of ID it puts the node c.
 func (s *situations) types(n *Node, begin string) string {
 	s.Helper()
 	table := n.command(s.T, "status", "--server", n.URL())
@@ -151,7 +152,7 @@ func (s *situations) types(n *Node, begin string) string {
 	}
 	command, _, _ := strings.Cut(typed, " --")
 	s.printed[command] = true
-	cmd := exec.CommandContext(s.Context(), "/bin/sh", "-c", typed)
+	cmd := exec.CommandContext(s.Context(), "/bin/sh", "-c", strings.Replace(typed, "--node ID", "--node "+s.c.ID, 1))
 	cmd.Env = append(os.Environ(), "PATH="+cluster.Assets(s.T, "sidecar")+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -372,7 +373,7 @@ func (s *situations) twoVoters() {
 	alone := []*Node{s.a, s.b}
 	s.healed(alone...)
 	for _, n := range alone {
-		s.says(n, "UPGRADE|may start|etcd and every kube-apiserver on it stop meanwhile; add a third voter: sidecar cluster token create --data-dir="+n.Dir)
+		s.says(n, "UPGRADE|may start|etcd and every kube-apiserver on it stop meanwhile; add a third voter: sidecar cluster token create --node ID --data-dir="+n.Dir)
 	}
 	out := s.types(s.b, "sidecar cluster token create")
 	args, err := cluster.JoinFlags(out)
