@@ -88,7 +88,7 @@ func hostOf(text string) string {
 }
 
 func (p program) clusterMembersCommand() *cobra.Command {
-	output := choice{value: "table", of: []string{"table", "json"}}
+	output := choice{value: "table", of: []string{"table", "json", "nftables"}}
 	cmd := withEtcd(&cobra.Command{
 		Use:   "members",
 		Short: "List the members, with their health",
@@ -97,6 +97,7 @@ func (p program) clusterMembersCommand() *cobra.Command {
 A voter counts for the majority. A learner receives the data and does not vote: it has
 just joined. At the size in QUOTA, etcd refuses writes: sidecar cluster defrag makes space
 before that. LAG is the number of entries of the log by which a member is behind the leader.
+With --output=nftables it prints rules that close the ports of etcd to all others.
 
 Without a majority the list is what the member that answers knows, and the exit code
 is 1.`,
@@ -132,8 +133,13 @@ func (p program) printMembers(views []quorum.View, rotates *quorum.Rotation, for
 		members = append(members, m)
 	}
 	sorting.By(members, func(a, b memberReport) int { return cmp.Compare(a.Node, b.Node) })
-	if form == "json" {
+	switch form {
+	case "json":
 		return p.printJSON(members)
+	case "nftables":
+		rules, err := closedPorts(members)
+		fmt.Fprint(p.stdout, rules)
+		return err
 	}
 	rows := [][]string{{"ID", "NODE", "ADDRESS", "ROLE", "LEADER", "HEALTH", "DB SIZE", "QUOTA", "LAG"}}
 	for _, m := range members {
