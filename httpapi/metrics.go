@@ -61,11 +61,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		tooMany: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "lockstep_httpapi_refused_streams_total",
-			Help: "Streams of /status?watch that were refused with 503: too many were open, of all clients, of other machines or of one address. Find out which client opens so many.",
+			Help: "Streams of /status?watch that were refused with 503: too many were open. Find out which client opens so many.",
 		}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "lockstep_httpapi_panics_total",
-			Help: "Panics in request handlers. Each is a bug: report it with the stack in the log.",
+			Help: "Panics in request handlers. Report each with the stack in the log.",
 		}),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_httpapi_certificate_reloads_total",

@@ -71,7 +71,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		strangers: f.NewGauge(prometheus.GaugeOpts{
 			Name: "lockstep_reconcile_strangers",
-			Help: "Objects in the last pass that carry the set's label, but that Lockstep did not write or does not know any more. They are left alone: see reconcile.strangers in /status.",
+			Help: "Objects in the last pass that carry the set's label, but that Lockstep did not write or no longer knows: see reconcile.strangers in /status.",
 		}),
 		watching: f.NewGauge(prometheus.GaugeOpts{
 			Name: "lockstep_reconcile_watching",

@@ -123,7 +123,7 @@ func newReleaseChanges() *releaseChanges {
 	return &releaseChanges{
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "lockstep_status_release_change_seconds",
-			Help:    "Time from the first status of another release until DONE, for each upgrade and rollback that this sidecar observed from its begin to its end. Compare upgrades with each other.",
+			Help:    "Time from the first status of another release until DONE, for each upgrade and rollback that this sidecar observed. Compare upgrades with each other.",
 			Buckets: []float64{1, 5, 15, 60, 300, 900, 3600},
 		}),
 		working: prometheus.NewGauge(prometheus.GaugeOpts{

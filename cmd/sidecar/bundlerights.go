@@ -52,7 +52,7 @@ which is said on stderr.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.group, "group", kubeadm.Group, "The `group` that all sidecars are in: it gets the rights.")
 	flags.BoolVar(&f.all, "all", false, "Also print the rights that Lockstep itself needs.")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "The kubeconfig `file` for a cluster that serves the kinds of the bundle. If empty, no cluster is asked.")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "Kubeconfig `file` for a cluster that serves the bundle's kinds. If empty, no cluster is asked.")
 	flags.VarP(&f.output, "output", "o", "Output format: "+f.output.options()+".")
 	complete(cmd, "output", &f.output)
 	return cmd

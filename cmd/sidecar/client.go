@@ -31,7 +31,7 @@ func (f *serverFlags) bind(flags *pflag.FlagSet) {
 	f.url = "http://127.0.0.1:8086"
 	flags.StringVar(&f.url, "server", f.url, "`URL` of the sidecar.")
 	flags.StringVar(&f.caFile, "certificate-authority", f.caFile, "PEM `file` with the authorities of the sidecar's certificate. If empty, those of the system.")
-	flags.StringVar(&f.certFile, "client-certificate", f.certFile, "PEM `file` with the client certificate, for a sidecar with --client-ca-file.")
+	flags.StringVar(&f.certFile, "client-certificate", f.certFile, "PEM `file` with the client certificate.")
 	flags.StringVar(&f.keyFile, "client-key", f.keyFile, "PEM `file` with the key of --client-certificate.")
 }
 

@@ -70,7 +70,7 @@ directory need a restart afterwards.`,
 		}
 		return p.followRotation(ctx, at.Client)
 	})
-	cmd.Flags().BoolVar(&yes, "yes", false, "Do it. Without this flag, the command only shows which nodes take part.")
+	cmd.Flags().BoolVar(&yes, "yes", false, "Do it. Without this, the command only shows which nodes take part.")
 	cmd.Flags().BoolVar(&detach, "detach", false, "Do not wait for the end. sidecar cluster members shows how far it is.")
 	return cmd
 }

@@ -157,10 +157,10 @@ func reconciliationFlags(o *lockstep.Options) flagSection {
 
 func electionFlags(o *lockstep.Options) flagSection {
 	s := newSection("Election")
-	s.flags.DurationVar(&o.LeaseTTL, "lease-ttl", o.LeaseTTL, "Lifetime of this sidecar's lease in etcd, in whole seconds, at least 3s. After a leader dies, no other node leads for about this long.")
+	s.flags.DurationVar(&o.LeaseTTL, "lease-ttl", o.LeaseTTL, "Lifetime of this sidecar's lease in etcd, in whole seconds, at least 3s. After a leader dies, no node leads for about this long.")
 	s.flags.DurationVar(&o.LeaderYieldAfter, "leader-yield-after", o.LeaderYieldAfter, "How long a leader may fail to reach its kube-apiserver before another node may lead.")
-	s.flags.DurationVar(&o.EtcdElectionTimeout, "etcd-election-timeout", o.EtcdElectionTimeout, "The election timeout of the etcd behind the kube-apiservers, the same for all sidecars. The higher it is, the longer a new leader waits for requests of the one before it.")
-	s.flags.DurationVar(&o.ExpireDeadNodes, "expire-dead-nodes", o.ExpireDeadNodes, "How long this node may be unreachable before leaders no longer wait for it. More than four times --lease-ttl. The node closes its gate when it has not reached etcd for half of this time. 0: leaders wait until the node is removed.")
+	s.flags.DurationVar(&o.EtcdElectionTimeout, "etcd-election-timeout", o.EtcdElectionTimeout, "The election timeout of the etcd behind the kube-apiservers, the same for all sidecars. The higher, the longer a new leader waits for requests of the former one.")
+	s.flags.DurationVar(&o.ExpireDeadNodes, "expire-dead-nodes", o.ExpireDeadNodes, "How long this node may be unreachable before leaders no longer wait for it, more than four times --lease-ttl. The node closes its gate when it has not reached etcd for half of this time. 0: leaders wait until the node is removed.")
 	s.flags.BoolVar(&o.Ephemeral, "ephemeral", o.Ephemeral, "This node's ID does not return, as a pod's name. On a graceful stop, the sidecar deletes the node's record when its kube-apiserver has stopped, within a minute after --shutdown-delay; otherwise the leader does after --expire-dead-nodes, which this needs.")
 	return s
 }
@@ -184,9 +184,9 @@ func reviewFlags(o *lockstep.Options) flagSection {
 	s := newSection("Access")
 	flags := s.flags
 	flags.StringVar(&o.AuthenticationKubeconfig, "authentication-kubeconfig", o.AuthenticationKubeconfig, "Kubeconfig `file` for a kube-apiserver that reviews the tokens of clients (TokenReview). If empty, no token is accepted.")
-	flags.StringVar(&o.AuthorizationKubeconfig, "authorization-kubeconfig", o.AuthorizationKubeconfig, "Kubeconfig `file` for a kube-apiserver that decides what a client may read (SubjectAccessReview): the owner of a token, or the CN and O of a certificate of --client-ca-file. If set, all endpoints except the health checks need that, on this machine too.")
+	flags.StringVar(&o.AuthorizationKubeconfig, "authorization-kubeconfig", o.AuthorizationKubeconfig, "Kubeconfig `file` for a kube-apiserver that decides what a client may read (SubjectAccessReview), except the health checks, on this machine too. The client is the owner of a token, or the CN and O of a certificate of --client-ca-file.")
 	flags.StringSliceVar(&o.AuthorizationAlwaysAllowPaths, "authorization-always-allow-paths", o.AuthorizationAlwaysAllowPaths, "`Paths` that all clients may read, in spite of --authorization-kubeconfig; one may end with an asterisk. /livez, /healthz and /readyz always are.")
-	flags.DurationVar(&o.TokenCacheTTL, "authentication-token-webhook-cache-ttl", o.TokenCacheTTL, "How long the answer about a token is used again. While the kube-apiserver does not answer, a token that was accepted counts for up to an hour.")
+	flags.DurationVar(&o.TokenCacheTTL, "authentication-token-webhook-cache-ttl", o.TokenCacheTTL, "How long the answer about a token is used again. While the kube-apiserver does not answer, an accepted token counts for up to an hour.")
 	flags.DurationVar(&o.AuthorizedCacheTTL, "authorization-webhook-cache-authorized-ttl", o.AuthorizedCacheTTL, "How long the answer that a client may read a path is used again. While the kube-apiserver does not answer, it counts for up to an hour.")
 	flags.DurationVar(&o.UnauthorizedCacheTTL, "authorization-webhook-cache-unauthorized-ttl", o.UnauthorizedCacheTTL, "How long the answer that a client may not read a path is used again.")
 	return s

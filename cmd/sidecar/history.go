@@ -43,7 +43,7 @@ outages has no more than the newest 12 of their times.`,
 		return p.printHistory(ctx, client, f, output)
 	})
 	flags := cmd.Flags()
-	flags.StringVar(&f.node, "node", "", "Only what is about this node, by its `ID`.")
+	flags.StringVar(&f.node, "node", "", "Only entries about the node with this `ID`.")
 	flags.StringVar(&f.since, "since", f.since, "How far back, as a `duration` like 90m, 12h or 2d.")
 	flags.StringSliceVar(&f.kinds, "kind", nil, "Only entries of this `kind`: "+kindNames()+". Can be repeated.")
 	flags.VarP(&output, "output", "o", "Output format: "+output.options()+".")

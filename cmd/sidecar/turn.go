@@ -189,7 +189,7 @@ the turn, 1 etcd does not answer, 2 wrong usage.`,
 	f.server.bind(cmd.Flags())
 	cmd.Flags().DurationVar(&f.wait, "wait", defaultTurnWait, "Maximum time to wait until the node serves. 0: no limit.")
 	allowZero(cmd.Flags(), "wait")
-	cmd.Flags().BoolVar(&f.force, "force", false, "End the turn although the node does not serve, or its work is not done.")
+	cmd.Flags().BoolVar(&f.force, "force", false, "Also if the node does not serve, or its work is not done.")
 	return cmd
 }
 

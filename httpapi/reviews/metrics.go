@@ -21,7 +21,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	m := &metrics{prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lockstep_reviews_total",
-		Help: "Questions to the kube-apiserver about clients of this API (token: TokenReview, access: SubjectAccessReview). failed: it did not answer, so the client got 503; stale: likewise, and an answer of the last hour was used. If failed or stale grows, check the kube-apiserver in --authentication-kubeconfig, and the rights of its user (ClusterRole system:auth-delegator).",
+		Help: "Questions to the kube-apiserver about clients of this API. failed: it did not answer, so the client got 503; stale: likewise, and an answer of the last hour was used. If failed or stale grows, check the kube-apiserver in --authentication-kubeconfig, and the rights of its user (ClusterRole system:auth-delegator).",
 	}, []string{"kind", "result"})}
 	for _, kind := range []string{"token", "access"} {
 		for _, result := range []string{resultYes, resultNo, resultFailed, resultStale} {

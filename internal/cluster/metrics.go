@@ -23,9 +23,9 @@ func registerMeasures(r prometheus.Registerer, measures *event.Value[membership.
 	}
 	r.MustRegister(memberMetrics{
 		measures: measures,
-		fsync:    desc("member_fsync_seconds", "How long the etcd member of this node took to write its log to the disk. Each write of the cluster waits for that on a majority of the members: 0.1 s is too long."),
-		commit:   desc("member_commit_seconds", "How long the etcd member of this node took to commit its database to the disk. See lockstep_cluster_member_fsync_seconds."),
-		leaders:  desc("member_leader_changes_total", "Leaders of the embedded etcd that this node's member has seen since its process started. If it grows without an upgrade, check the disks and the network of the members."),
+		fsync:    desc("member_fsync_seconds", "How long this node's etcd member took to write its log to the disk. Each write of the cluster waits for that on a majority: 0.1 s is too long."),
+		commit:   desc("member_commit_seconds", "How long this node's etcd member took to commit its database to the disk."),
+		leaders:  desc("member_leader_changes_total", "Leaders of the embedded etcd that this node's member has seen. If it grows without an upgrade, check the disks and the network of the members."),
 	})
 }
 

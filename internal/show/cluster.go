@@ -36,7 +36,7 @@ type stateMetric struct {
 
 func newStateMetric(s *Show) stateMetric {
 	return stateMetric{s, prometheus.NewDesc("lockstep_cluster_state",
-		"1 for this sidecar's state on its way into its etcd cluster, 0 for the others. It must become Running: see cluster.error in /status.",
+		"1 for this sidecar's state on its way into its etcd cluster. It must become Running: see cluster.error in /status.",
 		[]string{"state"}, nil)}
 }
 

@@ -20,7 +20,7 @@ func newInfoMetrics(s *Show) infoMetrics {
 			"1, with the release and the version of this node's bundle, and the ID of the store, which nodes of one control plane share; empty: etcd was not read yet. Join with it to group by control plane or release.",
 			[]string{"node", "store", "release", "version"}, nil),
 		prometheus.NewDesc("lockstep_status_info",
-			"1, with the status as this node has read it last: state, version and minimum; all empty: there is none, or it cannot be decoded.",
+			"1, with the state, version and minimum of the status that this node read last; all empty: there is no valid one.",
 			[]string{"state", "version", "minimum"}, nil),
 	}
 }

@@ -35,7 +35,7 @@ func newRequestMetrics(reg prometheus.Registerer) *requestMetrics {
 	m := &requestMetrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_app_apiserver_requests_total",
-			Help: "Requests of this sidecar to its kube-apiserver, by verb and outcome; none: no answer. If none or 5xx grows, check that kube-apiserver; 4xx are also normal conflicts.",
+			Help: "Requests of this sidecar to its kube-apiserver; none: no answer. If none or 5xx grows, check it; 4xx are also normal conflicts.",
 		}, []string{"verb", "outcome"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "lockstep_app_apiserver_request_duration_seconds",

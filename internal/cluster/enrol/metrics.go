@@ -25,7 +25,7 @@ type metrics struct{ joins *prometheus.CounterVec }
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lockstep_cluster_join_requests_total",
-		Help: "Requests of other nodes to join the embedded etcd, by result. token: a wrong, used, expired or revoked token; limited and closed: too many requests. If token grows and no node is being added, find out who reaches --join-port.",
+		Help: "Requests of other nodes to join the embedded etcd. token: a wrong, used, expired or revoked token; limited and closed: too many requests. If token grows and no node is being added, find out who reaches --join-port.",
 	}, []string{"result"})}
 	for _, res := range results() {
 		m.joins.WithLabelValues(string(res))
