@@ -127,9 +127,6 @@ func (c *change) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.clearUnbegun(); err != nil {
-		return err
-	}
 	err := c.outside.start(ctx, c.joining)
 	if _, again := errors.AsType[transientError](err); again {
 		c.endMember()

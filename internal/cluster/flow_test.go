@@ -166,8 +166,9 @@ func TestPrepareMember(t *testing.T) {
 	}
 }
 
-// writeDue replaces the certificate by one with less than a third of its life left.
-func writeDue(t *testing.T, dir string) *x509.Certificate {
+// writeCertificate replaces the certificate by one of the same key that ends then. Less than a third of
+// its life is left.
+func writeCertificate(t *testing.T, dir string, end time.Time) *x509.Certificate {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, pki.CACertFile), filepath.Join(dir, pki.CAKeyFile))
 	if err != nil {
@@ -179,7 +180,7 @@ func writeDue(t *testing.T, dir string) *x509.Certificate {
 	}
 	due := *now
 	due.SerialNumber = big.NewInt(0xd0e)
-	due.NotBefore, due.NotAfter = time.Now().Add(-300*24*time.Hour), time.Now().Add(60*24*time.Hour)
+	due.NotBefore, due.NotAfter = end.Add(-365*24*time.Hour), end
 	der, err := x509.CreateCertificate(rand.Reader, &due, pair.Leaf, now.PublicKey, pair.PrivateKey)
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +223,7 @@ func TestRenewal(t *testing.T) {
 	running.Go(func() { _ = n.live(ctx, wait, wait, wait) }) // its error is that ctx ended
 	defer func() { cancel(); running.Wait() }()
 
-	first, due := served(t, dir, f.marker.ClientURL()), writeDue(t, dir)
+	first, due := served(t, dir, f.marker.ClientURL()), writeCertificate(t, dir, time.Now().Add(60*24*time.Hour))
 	key := keyspace.Under("/lockstep/").ClusterMember(before.MemberID)
 	deadline := time.After(limit)
 	for serial := ""; serial == "" || serial == first.SerialNumber.Text(16) || serial == due.SerialNumber.Text(16); {

@@ -93,7 +93,7 @@ func (f *flow) token() (token.Token, error) {
 // enrolNode asks a member to add this node. A repeated request with the same key gets
 // the same answer. Once there is a log of etcd here, the node need not ask again.
 func enrolNode(ctx context.Context, f *flow) error {
-	if f.marker.Phase == datadir.Enrolled && f.dir.EtcdBegun() {
+	if f.marker.Phase == datadir.Enrolled && f.disk.EtcdBegun() {
 		return nil
 	}
 	request, err := f.request()

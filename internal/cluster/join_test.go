@@ -63,6 +63,24 @@ func TestEnrolled_asAnother(t *testing.T) {
 	}
 }
 
+// A node that was added, and whose etcd has a log, goes on without a token: it may be used up. Without a
+// log it asks again.
+func TestEnrolNode_again(t *testing.T) {
+	f := newFlow(t, func(string) {})
+	if err := openDirectory(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	d := newBrittleDisk()
+	f.disk, f.marker = d, datadir.Marker{Intent: datadir.Join, Phase: datadir.Enrolled, MemberID: "a1", Address: "127.0.0.1"}
+	if err := enrolNode(t.Context(), f); err == nil || !strings.Contains(err.Error(), "set --join and --token again") {
+		t.Errorf("without a log: got %v", err)
+	}
+	d.write("a1")
+	if err := enrolNode(t.Context(), f); err != nil {
+		t.Errorf("with a log: got %v", err)
+	}
+}
+
 // A learner that waits for its vote names the node whose sidecar asks for it.
 func TestWaitsForVote(t *testing.T) {
 	members := []etcd.Member{{ID: 0xa1, Name: "a"}, {ID: 0xa2}}

@@ -101,12 +101,14 @@ func (p *process) await(ctx context.Context) error {
 // awaitBegun is await for a member that begins its log, and returns an error if etcd ended before it
 // wrote one.
 func (p *process) awaitBegun(ctx context.Context) error {
-	return p.awaitReady(ctx, func(now member.State) error {
-		if now.LastExit == "" || p.disk.EtcdBegun() {
-			return nil
-		}
-		return transient(fmt.Errorf("the etcd member did not begin, and the members are asked for again: %s", strings.TrimSpace(now.LastExit)))
-	})
+	return p.awaitReady(ctx, p.didNotBegin)
+}
+
+func (p *process) didNotBegin(now member.State) error {
+	if now.LastExit == "" || p.disk.EtcdBegun() {
+		return nil
+	}
+	return transient(fmt.Errorf("the etcd member did not begin, and the members are asked for again: %s", strings.TrimSpace(now.LastExit)))
 }
 
 // awaitReady waits until the member is ready, or until giveUp returns an error.

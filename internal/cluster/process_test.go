@@ -1,10 +1,12 @@
 package cluster
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/internal/cluster/member"
 )
 
 // etcd begins with exactly the members that the cluster has: its own once, and others that have not
@@ -24,5 +26,23 @@ func TestInitialCluster(t *testing.T) {
 	}
 	if got := initialCluster(own, nil); got != "b=https://10.0.0.2:8089" {
 		t.Errorf("alone: got %s", got)
+	}
+}
+
+// A member that ended without a log asks for the members again. One with a log is only started again: it may
+// have voted.
+func TestProcess_didNotBegin(t *testing.T) {
+	d := newBrittleDisk()
+	p := &process{resident: &resident{disk: d}}
+	if err := p.didNotBegin(member.State{Running: true}); err != nil {
+		t.Errorf("it runs: got %v", err)
+	}
+	err := p.didNotBegin(member.State{LastExit: "members have changed"})
+	if _, again := errors.AsType[transientError](err); !again {
+		t.Errorf("without a log: got %v", err)
+	}
+	d.write("a1")
+	if err := p.didNotBegin(member.State{LastExit: "killed"}); err != nil {
+		t.Errorf("with a log: got %v", err)
 	}
 }

@@ -27,7 +27,7 @@ func returnSteps() []step {
 // startDataOfMember starts a member with data: its vote may be needed for the majority
 // that adds or removes it.
 func startDataOfMember(ctx context.Context, f *flow) error {
-	if f.marker.Phase.Changing() && f.dir.EtcdBegun() {
+	if f.marker.Phase.Changing() && f.disk.EtcdBegun() {
 		return startOldMember(ctx, f)
 	}
 	if len(f.directory.List().Get()) == 0 {

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 )
 
 // TestStepNames: tests of test/quorum and test/join end the sidecar after each step of a creation, a
@@ -68,6 +71,24 @@ func TestCarryOut(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A directory is held from when it belongs to a node in a cluster: before that, it may be given up.
+func TestCarryOut_held(t *testing.T) {
+	f := plainFlow(func(string) {})
+	f.held, f.dir = event.New(false), &datadir.Dir{}
+	becomes := func(phase datadir.Phase) step {
+		return step{string(phase), func(context.Context, *flow) error {
+			if f.held.Get() {
+				t.Errorf("held before %s", phase)
+			}
+			f.marker.Phase = phase
+			return nil
+		}}
+	}
+	if err := f.carryOut(t.Context(), "test", []step{becomes(datadir.Begun), becomes(datadir.Enrolled), becomes(datadir.Member)}); err != nil || !f.held.Get() {
+		t.Errorf("got %v, held: %t", err, f.held.Get())
 	}
 }
 
