@@ -97,24 +97,33 @@ func (e *Election) Run(ctx context.Context) error {
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err != nil:
+		case err != nil && !errors.Is(err, errNoPresence):
 			e.cfg.Log.Warn("campaign ended, trying again", "err", err)
 		}
-		// Also after a resignation: the fleet that this node observes may lag
-		// behind the fact that it resigned for.
-		pauses.Next()
-		if time.Since(began) > e.cfg.TTL {
-			pauses.Reset() // that campaign worked for a while
-		}
+		e.slowDown(&pauses, time.Since(began), err)
 	}
 }
 
-// once campaigns on the lease of this node's presence. While there is none, it waits.
+// slowDown makes the pause before the next campaign longer, after one that ended with err. It does so also after
+// a resignation: the fleet that this node observes may lag behind the fact that it resigned for.
+func (e *Election) slowDown(pauses *backoff.Backoff, lasted time.Duration, err error) {
+	switch {
+	case errors.Is(err, errNoPresence):
+		// There was no campaign. A node that has just started may have been eligible before its presence was in etcd.
+	case lasted > e.cfg.TTL:
+		pauses.Reset() // that campaign worked for a while
+	default:
+		pauses.Next()
+	}
+}
+
+// once campaigns on the lease of this node's presence. If there is none, it waits for one, and returns
+// errNoPresence: meanwhile this node may have lost what makes it eligible.
 func (e *Election) once(ctx context.Context) error {
 	session, changed := e.cfg.Session.Load()
 	if session == nil {
 		event.Wait(ctx, changed)
-		return ctx.Err()
+		return errNoPresence
 	}
 	e.mayLead(true)
 	defer e.mayLead(false) // before that, the key is deleted, or its lease given up and revoked, also after a panic

@@ -2,9 +2,13 @@ package election
 
 import (
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -35,4 +39,33 @@ func TestElection_mayLead(t *testing.T) {
 		t.Errorf("got %v, and it may not lead", resp.Kvs)
 	}
 	<-stopped
+}
+
+// A node that starts again may be eligible before its presence is in etcd. It enters the election at once when that is
+// there, without the pause that follows a campaign.
+func TestElection_waitsForPresence(t *testing.T) {
+	session := event.New[*etcd.Session](nil)
+	e := New(Config{Client: newClient(t, "127.0.0.1:1"), Local: event.New(protocol.Local{ID: "a"}), Session: session, TTL: time.Hour})
+	ended := make(chan error, 1)
+	go func() { ended <- e.once(t.Context()) }()
+	var err error
+	until(t, "the presence changes", func() bool {
+		session.Set(nil)
+		select {
+		case err = <-ended:
+			return true
+		default:
+			return false
+		}
+	})
+	pauses := backoff.Backoff{First: minCampaignPause, Max: maxCampaignPause}
+	if e.slowDown(&pauses, 0, err); pauses.Pause() != 0 {
+		t.Errorf("a pause of %s after %v", pauses.Pause(), err)
+	}
+	if e.slowDown(&pauses, 0, nil); pauses.Pause() != minCampaignPause {
+		t.Errorf("a pause of %s after a campaign", pauses.Pause())
+	}
+	if e.slowDown(&pauses, 2*time.Hour, nil); pauses.Pause() != 0 {
+		t.Errorf("a pause of %s after a campaign that worked", pauses.Pause())
+	}
 }

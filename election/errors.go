@@ -19,6 +19,8 @@ var (
 	// ErrNotRollable says that the objects cannot go back as people asked.
 	ErrNotRollable = errors.New("no rollback begun")
 
+	// errNoPresence says that this node's presence was not in etcd.
+	errNoPresence = errors.New("no presence")
 	// errLostLeadership says that the leader's key no longer belongs to this
 	// sidecar.
 	errLostLeadership = errors.New("leadership lost")
