@@ -1,6 +1,9 @@
 package protocol
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Blocker is a node that holds a leader back, and why.
 type Blocker struct {
@@ -8,6 +11,15 @@ type Blocker struct {
 	Release Release // 0.0.0 where the record is corrupt
 	Reason  Reason
 	Message string // the problem and the remedy
+}
+
+// BlockerNames names the nodes of blockers, in a sentence.
+func BlockerNames(of []Blocker) string {
+	out := make([]string, len(of))
+	for i, b := range of {
+		out[i] = string(b.Node)
+	}
+	return strings.Join(out, ", ")
 }
 
 // upgradeIt is the remedy for a node below the minimum, where there is no deadlock.

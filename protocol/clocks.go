@@ -55,11 +55,7 @@ func ClockWarnings(own NodeID, offsets map[NodeID]time.Duration, f Fleet) []Warn
 	}
 	slices.Sort(ids)
 	if len(ids) > 1 && (len(ahead) == 0 || len(ahead) == len(ids)) { // they agree: this node's clock is the odd one
-		names := make([]string, 0, len(ids))
-		for _, id := range ids {
-			names = append(names, string(id))
-		}
-		return []Warning{clockWarning("", -offsets[ids[0]], "those of "+strings.Join(names, " and "))}
+		return []Warning{clockWarning("", -offsets[ids[0]], "those of "+strings.Join(NodeNames(ids), " and "))}
 	}
 	var out []Warning
 	for _, id := range ids {

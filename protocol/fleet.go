@@ -10,6 +10,15 @@ import (
 // NodeID names a node: a DNS subdomain, by default the host name.
 type NodeID string
 
+// NodeNames returns IDs as text.
+func NodeNames(ids []NodeID) []string {
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		out[i] = string(id)
+	}
+	return out
+}
+
 // Constraints are a bundle's conditions, written by people. Neither may be above
 // the bundle's release. The zero value requires nothing.
 type Constraints struct {

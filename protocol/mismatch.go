@@ -18,11 +18,7 @@ type Mismatch struct {
 func (m Mismatch) String() string {
 	parts := make([]string, 0, len(m.Values))
 	for _, v := range m.Values {
-		names := make([]string, 0, len(m.Nodes[v]))
-		for _, id := range m.Nodes[v] {
-			names = append(names, string(id))
-		}
-		parts = append(parts, fmt.Sprintf("%s on %s", shortDigest(v), strings.Join(names, ", ")))
+		parts = append(parts, fmt.Sprintf("%s on %s", shortDigest(v), strings.Join(NodeNames(m.Nodes[v]), ", ")))
 	}
 	return strings.Join(parts, "; ")
 }

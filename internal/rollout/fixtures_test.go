@@ -63,7 +63,7 @@ func outline(f Forecast) string {
 		}
 		s := m.After.Status.Status
 		fmt.Fprintf(&b, "%v, %s %s min %s, %s leads", m.After.Ready(), s.State, s.Version, s.MinCompatible, m.After.Leader)
-		if waitsFor := names(m.After.Step.Blockers); waitsFor != "" {
+		if waitsFor := protocol.BlockerNames(m.After.Step.Blockers); waitsFor != "" {
 			fmt.Fprintf(&b, ", waits for %s", waitsFor)
 		}
 		b.WriteString("\n")

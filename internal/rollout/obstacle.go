@@ -190,7 +190,7 @@ func notReady(in Input, f Forecast, i int) Obstacle {
 	if blockers := m.After.Step.Blockers; m.After.Step.Kind == protocol.StepAwait && verdict.Reason == protocol.ReconcilerTooOld {
 		if why := deadlockOf(in); why != "" {
 			return Obstacle{Kind: ObstacleDeadlock, Node: m.Node, Message: fmt.Sprintf(
-				"it is not ready%s, because the leader waits for %s before it applies the objects; the bundle %s", when, names(blockers), why)}
+				"it is not ready%s, because the leader waits for %s before it applies the objects; the bundle %s", when, protocol.BlockerNames(blockers), why)}
 		}
 	}
 	return Obstacle{Kind: ObstacleNotReady, Node: m.Node, Message: fmt.Sprintf(
@@ -216,14 +216,6 @@ func until(f Forecast, first int, holds func(Moment) bool) string {
 	return ", even when all nodes are upgraded"
 }
 
-func names(blockers []protocol.Blocker) string {
-	var out []string
-	for _, b := range blockers {
-		out = append(out, string(b.Node))
-	}
-	return strings.Join(out, ", ")
-}
-
 // unfinished says why the leader does not finish although all live nodes run
 // the bundle.
 func unfinished(last Moment) Obstacle {
@@ -233,7 +225,7 @@ func unfinished(last Moment) Obstacle {
 	case last.Leader == "":
 		message.WriteString("no node may lead")
 	case len(last.Step.Blockers) > 0:
-		fmt.Fprintf(&message, "%s waits for %s", last.Leader, names(last.Step.Blockers))
+		fmt.Fprintf(&message, "%s waits for %s", last.Leader, protocol.BlockerNames(last.Step.Blockers))
 		for _, b := range last.Step.Blockers {
 			fmt.Fprintf(&message, "; %s: %s", b.Node, b.Message)
 		}

@@ -193,15 +193,8 @@ func StateOf(r quorum.Rotation) State {
 	}
 	return State{report.Rotation{
 		Phase: record.PhaseText(r.Phase), Since: report.At(r.Since), Turn: string(r.Turn),
-		WaitsFor: texts(r.Step().Waits), Lost: texts(r.Lost),
+		WaitsFor: protocol.NodeNames(r.Step().Waits), Lost: protocol.NodeNames(r.Lost),
 	}, r.Active()}
-}
-
-func texts(nodes []protocol.NodeID) (out []string) {
-	for _, n := range nodes {
-		out = append(out, string(n))
-	}
-	return out
 }
 
 // self returns the facts about this node.
