@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -15,14 +14,11 @@ import (
 // List reads all records and presences at one revision.
 func List(ctx context.Context, client *etcd.Client) (protocol.Fleet, error) {
 	keys := keyspace.Under(client.Prefix())
-	resp, err := client.Txn(ctx, nil, []clientv3.Op{
-		clientv3.OpGet(keys.Nodes(), clientv3.WithPrefix()),
-		clientv3.OpGet(keys.Presences(), clientv3.WithPrefix()),
-	}, nil)
+	nodes, presences, err := listFleet(ctx, client, keys)
 	if err != nil {
 		return protocol.Fleet{}, fmt.Errorf("list nodes: %w", err)
 	}
-	return Decode(keys, etcd.NewListing(resp, 0), etcd.NewListing(resp, 1)), nil
+	return Decode(keys, nodes, presences), nil
 }
 
 // Remove deletes the record of a node that stopped for good, so that it blocks no rollout
@@ -79,20 +75,11 @@ type RoleChange struct {
 // Without Force, it returns ErrLastInService if the controller role is taken from a node in
 // service and no other one is, as SetCordon does (docs/protocol-nodes.md#cordons).
 func SetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, change RoleChange) error {
-	pauses := registerPauses()
-	for {
-		err := trySetRoles(ctx, client, id, change)
-		if errors.Is(err, etcd.ErrChanged) {
-			if pauses.Sleep(ctx) {
-				continue // from the record's new content
-			}
-			err = ctx.Err()
-		}
-		if err != nil {
-			return fmt.Errorf("set roles of node %q: %w", id, err)
-		}
-		return nil
+	err := etcd.UntilUnchanged(ctx, func() error { return trySetRoles(ctx, client, id, change) })
+	if err != nil {
+		return fmt.Errorf("set roles of node %q: %w", id, err)
 	}
+	return nil
 }
 
 // GiveConsensus gives a node the role of a member of etcd, and keeps everything else of its

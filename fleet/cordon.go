@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -31,20 +30,15 @@ type CordonChange struct {
 // presence. Two nodes that are taken out of service at the same time cannot both rely on each
 // other: the transaction requires that the other node's record and presence did not change.
 func SetCordon(ctx context.Context, client *etcd.Client, id protocol.NodeID, change CordonChange) (protocol.Record, error) {
-	pauses := registerPauses()
-	for {
-		was, err := trySetCordon(ctx, client, id, change)
-		if errors.Is(err, etcd.ErrChanged) {
-			if pauses.Sleep(ctx) {
-				continue // with the fleet as it is now
-			}
-			err = ctx.Err()
-		}
-		if err != nil {
-			return was, fmt.Errorf("change the cordon of node %q: %w", id, err)
-		}
-		return was, nil
+	var was protocol.Record
+	err := etcd.UntilUnchanged(ctx, func() (err error) {
+		was, err = trySetCordon(ctx, client, id, change)
+		return err
+	})
+	if err != nil {
+		return was, fmt.Errorf("change the cordon of node %q: %w", id, err)
 	}
+	return was, nil
 }
 
 func trySetCordon(ctx context.Context, client *etcd.Client, id protocol.NodeID, change CordonChange) (protocol.Record, error) {

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,31 +63,22 @@ type StoreInUseError struct{ Alive []protocol.NodeID }
 
 // Error names the nodes.
 func (e *StoreInUseError) Error() string {
-	names := make([]string, 0, len(e.Alive))
-	for _, id := range e.Alive {
-		names = append(names, string(id))
-	}
-	return "the store is in use by the sidecars of these nodes: " + strings.Join(names, ", ")
+	return "the store is in use by the sidecars of these nodes: " + strings.Join(protocol.NodeNames(e.Alive), ", ")
 }
 
 // DeleteStore deletes the keys of a store, and no others, in one transaction that holds only if
 // the store is as it was read. It returns the deleted keys. With a *StoreInUseError, or a dry
 // run, it deleted nothing, and returns the keys that exist.
 func DeleteStore(ctx context.Context, client *etcd.Client, d StoreDeletion) (StoreContents, error) {
-	pauses := registerPauses()
-	for {
-		found, err := tryDelete(ctx, client, d)
-		if errors.Is(err, etcd.ErrChanged) {
-			if pauses.Sleep(ctx) {
-				continue // from the new content
-			}
-			err = ctx.Err()
-		}
-		if err != nil {
-			return found, fmt.Errorf("delete the store %s: %w", client.Prefix(), err)
-		}
-		return found, nil
+	var found StoreContents
+	err := etcd.UntilUnchanged(ctx, func() (err error) {
+		found, err = tryDelete(ctx, client, d)
+		return err
+	})
+	if err != nil {
+		return found, fmt.Errorf("delete the store %s: %w", client.Prefix(), err)
 	}
+	return found, nil
 }
 
 // tryDelete returns etcd.ErrChanged if the store changed after it was read.

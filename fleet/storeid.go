@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"time"
 
@@ -131,20 +130,10 @@ func ReadStore(ctx context.Context, client *etcd.Client) (Store, error) {
 // store that used this ID (docs/protocol-objects.md#stores). It returns ErrGoverned if the store
 // contains a status and a valid ID. That the ID is the same already is no error.
 func AdoptStoreID(ctx context.Context, client *etcd.Client, id string) error {
-	pauses := registerPauses()
-	for {
-		err := tryAdopt(ctx, client, id)
-		if errors.Is(err, etcd.ErrChanged) {
-			if pauses.Sleep(ctx) {
-				continue
-			}
-			err = ctx.Err()
-		}
-		if err != nil {
-			return fmt.Errorf("adopt store ID %s: %w", id, err)
-		}
-		return nil
+	if err := etcd.UntilUnchanged(ctx, func() error { return tryAdopt(ctx, client, id) }); err != nil {
+		return fmt.Errorf("adopt store ID %s: %w", id, err)
 	}
+	return nil
 }
 
 // tryAdopt returns etcd.ErrChanged if the store changed after it was read.

@@ -13,7 +13,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockstep-dev/lockstep/etcd"
-	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/internal/sorting"
@@ -287,16 +286,7 @@ func read(ctx context.Context, client *etcd.Client, id string) (Stored, error) {
 // change replaces a token by the result of f, on condition that it is as f got it. It
 // tries again if it changed meanwhile.
 func change(ctx context.Context, client *etcd.Client, id string, f func(Stored) (Stored, error)) error {
-	pauses := backoff.Backoff{First: 10 * time.Millisecond, Max: time.Second, Jitter: 1}
-	for {
-		err := tryChange(ctx, client, id, f)
-		if !errors.Is(err, etcd.ErrChanged) {
-			return err
-		}
-		if !pauses.Sleep(ctx) {
-			return ctx.Err()
-		}
-	}
+	return etcd.UntilUnchanged(ctx, func() error { return tryChange(ctx, client, id, f) })
 }
 
 func tryChange(ctx context.Context, client *etcd.Client, id string, f func(Stored) (Stored, error)) error {
