@@ -1,8 +1,6 @@
 package apiserver
 
 import (
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"net/http"
 	"os"
@@ -11,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/lockstep-dev/lockstep/internal/shell"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -67,17 +66,13 @@ func certificateNote(cfg *rest.Config, now time.Time) string {
 	if len(data) == 0 && cfg.CertFile != "" {
 		data, _ = os.ReadFile(cfg.CertFile) // without it, the note is empty
 	}
-	block, _ := pem.Decode(data)
-	if block == nil {
-		return ""
-	}
-	cert, err := x509.ParseCertificate(block.Bytes)
+	all, err := cert.ParseCertsPEM(data)
 	if err != nil {
 		return ""
 	}
-	note := fmt.Sprintf("; the client certificate is of %q", cert.Subject.CommonName)
-	if now.After(cert.NotAfter) {
-		note += ", and expired at " + cert.NotAfter.UTC().Format(time.RFC3339)
+	note := fmt.Sprintf("; the client certificate is of %q", all[0].Subject.CommonName)
+	if now.After(all[0].NotAfter) {
+		note += ", and expired at " + all[0].NotAfter.UTC().Format(time.RFC3339)
 	}
 	return note
 }

@@ -3,13 +3,12 @@ package apiserver
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/internal/buildinfo"
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -22,11 +21,8 @@ const (
 	// differ, or this node's version does not fit the bundle: until this sidecar notices a change,
 	// that holds the next upgrade or keeps the gate closed.
 	differsInterval = 5 * time.Second
-	versionTimeout  = 5 * time.Second
 	// restPause is the shortest time between two reads.
 	restPause = 500 * time.Millisecond
-	// maxVersionAnswer limits how much of the answer is read, in bytes.
-	maxVersionAnswer = 64 << 10
 )
 
 // RunVersion follows the version of this node's kube-apiserver until ctx ends. It asks again when
@@ -105,24 +101,11 @@ func (f *Follower) hasOther() bool {
 
 // readVersion reads /version, which every user of kube-apiserver may read.
 func readVersion(ctx context.Context, api *kube.Transport) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, api.Base().JoinPath("version").String(), nil)
-	if err != nil {
-		return "", err
-	}
-	resp, err := (&http.Client{Transport: api}).Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxVersionAnswer))
+	body, err := api.Client(buildinfo.UserAgent()).Do(ctx, kube.Request{Verb: http.MethodGet, Path: "/version"})
 	if err != nil {
 		return "", err
 	}
 	var version struct{ GitVersion string }
-	if err := json.Unmarshal(body, &version); err != nil || resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("/version: %s", resp.Status)
-	}
-	return version.GitVersion, nil
+	err = json.Unmarshal(body, &version)
+	return version.GitVersion, err
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/buildinfo"
 	"github.com/lockstep-dev/lockstep/internal/endpoints"
-	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile"
@@ -29,10 +28,7 @@ func (p *parts) wireEndpoints() error {
 	if p.endpoint, err = endpointOf(p.cfg, p.kubeconfig.Config().Get().Host); err != nil {
 		return err
 	}
-	api, err := kube.New(p.kubeconfig.Transport().Config(), "lockstep/"+buildinfo.Get().Version)
-	if err != nil {
-		return err
-	}
+	api := p.kubeconfig.Transport().Client(buildinfo.UserAgent())
 	p.publisher = endpoints.New(endpoints.Config{
 		Node: p.id.node, Own: p.endpoint, API: api, Etcd: p.etcd, Fleet: p.follower.Fleet(), Store: p.follower.Store(),
 		Parent: endpoints.Parent{Namespace: reconcile.ParentNamespace, Name: reconcile.ParentName},

@@ -3,7 +3,6 @@ package app
 import (
 	"github.com/lockstep-dev/lockstep/internal/buildinfo"
 	"github.com/lockstep-dev/lockstep/internal/events"
-	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -13,12 +12,8 @@ func (p *parts) wireEvents() error {
 	if p.cfg.Reconciler != nil {
 		return nil
 	}
-	api, err := kube.New(p.kubeconfig.Transport().Config(), "lockstep/"+buildinfo.Get().Version)
-	if err != nil {
-		return err
-	}
 	writer := events.New(events.Config{
-		API: api, Node: p.id.node, Fleet: p.follower.Fleet(), Own: p.journal.Changed(), Read: p.journal.Read,
+		API: p.kubeconfig.Transport().Client(buildinfo.UserAgent()), Node: p.id.node, Fleet: p.follower.Fleet(), Own: p.journal.Changed(), Read: p.journal.Read,
 		Log: p.log.With("worker", "events"),
 		Leads: func() (bool, <-chan struct{}) {
 			state, stateChanged := p.election.State().Load()

@@ -28,7 +28,7 @@ func (p *parts) newReconciler() (Reconciler, error) {
 		return p.cfg.Reconciler, nil
 	}
 	r, err := reconcile.New(reconcile.Config{
-		RESTConfig: p.kubeconfig.Transport().Config(), UserAgent: "lockstep/" + buildinfo.Get().Version,
+		RESTConfig: p.kubeconfig.Transport().Config(), UserAgent: buildinfo.UserAgent(),
 		Bundle: p.bundle.Bundle(), Concurrency: p.cfg.ApplyConcurrency,
 		AllowMassPrune: p.cfg.AllowMassPrune, Log: p.log, Registerer: p.registry,
 	})

@@ -34,10 +34,7 @@ func (p *parts) newReviewer() (*reviews.Reviewer, error) {
 		if err != nil {
 			return nil, err
 		}
-		client, err := kube.New(file.Transport().Config(), "lockstep-reviews/"+buildinfo.Get().Version)
-		if err != nil {
-			return nil, err
-		}
+		client := file.Transport().Client("lockstep-reviews/" + buildinfo.Get().Version)
 		clients[path] = func(ctx context.Context, path string, body []byte) ([]byte, error) {
 			return client.Do(ctx, kube.Request{Verb: http.MethodPost, Path: path, ContentType: "application/json", Body: body})
 		}

@@ -80,29 +80,18 @@ func (p *parts) rolesFile() string {
 
 // awaitServices waits until all services that use the CAs of etcd run with these CAs.
 func (p *parts) awaitServices(ctx context.Context, trust string) error {
-	for {
-		now, stateChanged := p.roles.State().Load()
-		if !slices.ContainsFunc(now.Services, func(st service.Status) bool { return !st.Trusts(trust) }) {
-			return nil
-		}
-		if !event.Wait(ctx, stateChanged) {
-			return ctx.Err()
-		}
-	}
+	return event.Until(ctx, p.roles.State(), func(now service.State) bool {
+		return !slices.ContainsFunc(now.Services, func(st service.Status) bool { return !st.Trusts(trust) })
+	})
 }
 
 // after returns a worker that waits until ready is not zero, and then runs.
 func after[T comparable](ready *event.Value[T], run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var none T
-		for {
-			now, readyChanged := ready.Load()
-			if now != none {
-				return run(ctx)
-			}
-			if !event.Wait(ctx, readyChanged) {
-				return ctx.Err()
-			}
+		if err := event.Until(ctx, ready, func(now T) bool { return now != none }); err != nil {
+			return err
 		}
+		return run(ctx)
 	}
 }

@@ -29,6 +29,9 @@ func Get() Info {
 	return merge(Info{Version: version, Commit: commit, Date: date}, build)
 }
 
+// UserAgent is the name with which the sidecar sends requests to the kube-apiserver.
+func UserAgent() string { return "lockstep/" + Get().Version }
+
 // merge fills what was not stamped from what the Go tool recorded.
 func merge(stamped Info, build *debug.BuildInfo) Info {
 	recorded := Info{Version: "(devel)"}

@@ -4,16 +4,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -30,12 +26,6 @@ const (
 
 	annotationRevision = "lockstep.dev/revision"
 	annotationStore    = "lockstep.dev/store"
-)
-
-const (
-	added    = watch.Added
-	modified = watch.Modified
-	deleted  = watch.Deleted
 )
 
 // resource is a kind of object that contains the addresses.
@@ -263,20 +253,11 @@ func (k *resource) request(t target, store string) (kube.Request, error) {
 // read reads one object, by a quorum read. If it does not exist, its version is empty.
 func (k *resource) read(ctx context.Context, api *kube.Client, name string) (object, error) {
 	answer, err := api.Get(ctx, k.resource, serviceNamespace, name)
-	if codeOf(err) == http.StatusNotFound {
+	if kube.StatusCode(err) == http.StatusNotFound {
 		return object{name: name}, nil
 	}
 	if err != nil {
 		return object{}, fmt.Errorf("read %s %q in namespace %s: %w", k.kind, name, serviceNamespace, err)
 	}
 	return k.decode(answer), nil
-}
-
-// codeOf returns the code of an answer that is an error; 0: there was no answer, or it is
-// none.
-func codeOf(err error) int {
-	if status, is := errors.AsType[*apierrors.StatusError](err); is {
-		return int(status.ErrStatus.Code)
-	}
-	return 0
 }

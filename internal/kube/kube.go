@@ -32,6 +32,9 @@ import (
 // (docs/upstream.md#apiserver-timeouts).
 const MaxTimeout = 5 * time.Second
 
+// MaxAnswer limits the bytes of an answer that Do returns: far more than of any object, and of discovery.
+const MaxAnswer = 32 << 20
+
 // Client sends requests to one kube-apiserver. It needs no rate limit; the server's priority
 // and fairness is enough. Its methods may be called from many goroutines.
 type Client struct {
@@ -55,7 +58,12 @@ func New(cfg *rest.Config, userAgent string) (*Client, error) {
 			return nil, err
 		}
 	}
-	return &Client{http: &http.Client{Transport: t}, transport: t, userAgent: userAgent}, nil
+	return t.Client(userAgent), nil
+}
+
+// Client returns a client that sends its requests with t.
+func (t *Transport) Client(userAgent string) *Client {
+	return &Client{http: &http.Client{Transport: t}, transport: t, userAgent: userAgent}
 }
 
 // CloseIdle closes the connections that no request uses.
@@ -79,7 +87,9 @@ type Request struct {
 // no answer, it is a *TransportError.
 func (c *Client) Do(ctx context.Context, r Request) (body []byte, err error) {
 	err = c.stream(ctx, r, func(in io.Reader) (err error) {
-		body, err = io.ReadAll(in)
+		if body, err = io.ReadAll(io.LimitReader(in, MaxAnswer+1)); len(body) > MaxAnswer {
+			return fmt.Errorf("%s %s: the answer has more than %d bytes", r.Verb, r.Path, MaxAnswer)
+		}
 		return err
 	})
 	return body, err

@@ -79,15 +79,11 @@ func (c *Client) RehearseCreate(ctx context.Context, r Resource, obj *Object) er
 }
 
 func (c *Client) create(ctx context.Context, r Resource, obj *Object, query url.Values) (*Object, error) {
-	body, err := obj.MarshalJSON()
-	if err != nil {
-		return nil, err
-	}
 	query.Set("fieldManager", FieldManager)
 	query.Set("fieldValidation", "Strict") // the server would ignore a misspelt field
-	return c.object(ctx, Request{
-		Verb: http.MethodPost, Path: r.Path(obj.GetNamespace(), ""), ContentType: "application/json", Body: body, Query: query,
-	})
+	return c.write(ctx, Request{
+		Verb: http.MethodPost, Path: r.Path(obj.GetNamespace(), ""), ContentType: "application/json", Query: query,
+	}, obj.MarshalJSON)
 }
 
 // Apply sets the fields of obj by server-side apply, with force. obj must contain uid and
@@ -97,26 +93,18 @@ func (c *Client) Apply(ctx context.Context, r Resource, obj *Object) (*Object, e
 	if obj.GetUID() == "" || obj.GetResourceVersion() == "" {
 		return nil, fmt.Errorf("apply %s %q: no uid or resourceVersion", obj.GetKind(), obj.GetName())
 	}
-	body, err := obj.MarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return c.object(ctx, Request{
-		Verb: http.MethodPatch, Path: r.Path(obj.GetNamespace(), obj.GetName()), ContentType: "application/apply-patch+yaml", Body: body,
+	return c.write(ctx, Request{
+		Verb: http.MethodPatch, Path: r.Path(obj.GetNamespace(), obj.GetName()), ContentType: "application/apply-patch+yaml",
 		Query: url.Values{"fieldManager": {FieldManager}, "force": {"true"}, "fieldValidation": {"Strict"}},
-	})
+	}, obj.MarshalJSON)
 }
 
 // Update replaces an object. The uid and resourceVersion of obj are preconditions.
 func (c *Client) Update(ctx context.Context, r Resource, obj *Object) (*Object, error) {
-	body, err := obj.MarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return c.object(ctx, Request{
-		Verb: http.MethodPut, Path: r.Path(obj.GetNamespace(), obj.GetName()), ContentType: "application/json", Body: body,
+	return c.write(ctx, Request{
+		Verb: http.MethodPut, Path: r.Path(obj.GetNamespace(), obj.GetName()), ContentType: "application/json",
 		Query: url.Values{"fieldManager": {FieldManager}},
-	})
+	}, obj.MarshalJSON)
 }
 
 // SetManagedFields replaces the managedFields of live and nothing else. It fails
@@ -128,14 +116,10 @@ func (c *Client) SetManagedFields(ctx context.Context, r Resource, live *Object,
 // patchMetadata changes fields of metadata, if live did not change since it was read.
 func (c *Client) patchMetadata(ctx context.Context, r Resource, live *Object, manager string, fields map[string]any) (*Object, error) {
 	fields["uid"], fields["resourceVersion"] = live.GetUID(), live.GetResourceVersion()
-	body, err := json.Marshal(map[string]any{"metadata": fields})
-	if err != nil {
-		return nil, err
-	}
-	return c.object(ctx, Request{
-		Verb: http.MethodPatch, Path: r.Path(live.GetNamespace(), live.GetName()), ContentType: "application/merge-patch+json", Body: body,
+	return c.write(ctx, Request{
+		Verb: http.MethodPatch, Path: r.Path(live.GetNamespace(), live.GetName()), ContentType: "application/merge-patch+json",
 		Query: url.Values{"fieldManager": {manager}},
-	})
+	}, func() ([]byte, error) { return json.Marshal(map[string]any{"metadata": fields}) })
 }
 
 // RepairManager is the field manager that removes annotations which others forged.
@@ -169,6 +153,14 @@ func (c *Client) Delete(ctx context.Context, r Resource, live *Object) error {
 		Verb: http.MethodDelete, Path: r.Path(live.GetNamespace(), live.GetName()), ContentType: "application/json", Body: body,
 	})
 	return err
+}
+
+// write sends a body, and returns the object as it is afterwards.
+func (c *Client) write(ctx context.Context, r Request, body func() ([]byte, error)) (_ *Object, err error) {
+	if r.Body, err = body(); err != nil {
+		return nil, err
+	}
+	return c.object(ctx, r)
 }
 
 func (c *Client) object(ctx context.Context, r Request) (*Object, error) {

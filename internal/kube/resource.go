@@ -48,18 +48,27 @@ func (c *Client) Resources(ctx context.Context, gv schema.GroupVersion) (map[str
 	if gv.Group == "" {
 		path = "/api/" + url.PathEscape(gv.Version)
 	}
-	body, err := c.Do(ctx, Request{Verb: http.MethodGet, Path: path})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
+	var list metav1.APIResourceList
+	found, err := c.document(ctx, path, &list)
 	if err != nil {
 		return nil, fmt.Errorf("discover %s: %w", gv, err)
 	}
-	var list metav1.APIResourceList
-	if err := json.Unmarshal(body, &list); err != nil {
-		return nil, fmt.Errorf("discover %s: %w", gv, err)
+	if !found {
+		return nil, nil
 	}
 	return byKind(gv, list.APIResources), nil
+}
+
+// document reads a document that is no object, and reports whether it exists.
+func (c *Client) document(ctx context.Context, path string, out any) (found bool, err error) {
+	body, err := c.Do(ctx, Request{Verb: http.MethodGet, Path: path})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(body, out)
+	}
+	return err == nil, err
 }
 
 func byKind(gv schema.GroupVersion, served []metav1.APIResource) map[string]Resource {
@@ -89,16 +98,13 @@ func (c *Client) Versions(ctx context.Context, group string) ([]string, error) {
 	if group == "" {
 		return []string{"v1"}, nil
 	}
-	body, err := c.Do(ctx, Request{Verb: http.MethodGet, Path: "/apis/" + url.PathEscape(group)})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
+	var g metav1.APIGroup
+	found, err := c.document(ctx, "/apis/"+url.PathEscape(group), &g)
 	if err != nil {
 		return nil, fmt.Errorf("discover group %s: %w", group, err)
 	}
-	var g metav1.APIGroup
-	if err := json.Unmarshal(body, &g); err != nil {
-		return nil, fmt.Errorf("discover group %s: %w", group, err)
+	if !found {
+		return nil, nil
 	}
 	out := []string{g.PreferredVersion.Version}
 	for _, v := range g.Versions {
@@ -155,21 +161,14 @@ func (c *Client) AggregatedBy(ctx context.Context, gv schema.GroupVersion) (stri
 	if BuiltIn(gv.Group) {
 		return "", nil
 	}
-	body, err := c.Do(ctx, Request{
-		Verb: http.MethodGet, Path: "/apis/apiregistration.k8s.io/v1/apiservices/" + url.PathEscape(gv.Version+"."+gv.Group),
-	})
-	if apierrors.IsNotFound(err) {
-		return "", nil // the kind of a CRD that was just created
-	}
-	if err != nil {
-		return "", fmt.Errorf("read the APIService of %s: %w", gv, err)
-	}
 	var service struct {
 		Spec struct {
 			Service *struct{ Namespace, Name string }
 		}
 	}
-	if err := json.Unmarshal(body, &service); err != nil {
+	// There is none for the kind of a CRD that was just created.
+	_, err := c.document(ctx, "/apis/apiregistration.k8s.io/v1/apiservices/"+url.PathEscape(gv.Version+"."+gv.Group), &service)
+	if err != nil {
 		return "", fmt.Errorf("read the APIService of %s: %w", gv, err)
 	}
 	if s := service.Spec.Service; s != nil {

@@ -2,15 +2,14 @@ package kubeaccess
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"net"
 	"net/url"
 	"slices"
-	"sync"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/internal/kubeconfig"
@@ -55,15 +54,11 @@ func (a *Access) Addresses(ctx context.Context) ([]string, error) {
 
 // User returns the name and the groups in the client certificate; empty: there is no valid one.
 func (a *Access) User() (name string, groups []string) {
-	block, _ := pem.Decode(a.ClientCert)
-	if block == nil {
-		return "", nil
-	}
-	cert, err := x509.ParseCertificate(block.Bytes)
+	all, err := cert.ParseCertsPEM(a.ClientCert)
 	if err != nil {
 		return "", nil
 	}
-	return cert.Subject.CommonName, cert.Subject.Organization
+	return all[0].Subject.CommonName, all[0].Subject.Organization
 }
 
 // Get returns the server's answer to a GET request for a path, such as /version.
@@ -135,25 +130,17 @@ const askers = 8
 
 // missingOf returns each right that the user does not have, once.
 func missingOf(ctx context.Context, client *kube.Client, needed []kube.Right) ([]kube.Right, error) {
-	allowed, problems := make([]bool, len(needed)), make([]error, len(needed))
-	next := make(chan int, len(needed)) // buffered for all, so that no sender is needed
-	for i := range needed {
-		next <- i
-	}
-	close(next)
-	var group sync.WaitGroup
-	for range askers {
-		group.Go(func() {
-			for i := range next {
-				allowed[i], problems[i] = client.Allows(ctx, needed[i])
-			}
+	allowed := make([]bool, len(needed))
+	var group errgroup.Group
+	group.SetLimit(askers)
+	for i, right := range needed {
+		group.Go(func() (err error) {
+			allowed[i], err = client.Allows(ctx, right)
+			return err
 		})
 	}
-	group.Wait()
-	for _, err := range problems {
-		if err != nil {
-			return nil, err
-		}
+	if err := group.Wait(); err != nil {
+		return nil, err
 	}
 	var missing []kube.Right
 	for i, r := range needed {
@@ -192,9 +179,16 @@ func joined(in []kube.Right, field func(*kube.Right) *string) []kube.Right {
 
 // rightsOnParent returns the rights on the objects' parent.
 func rightsOnParent() []kube.Right {
-	out := []kube.Right{{Verb: "create", Resource: "configmaps", Namespace: reconcile.ParentNamespace}}
-	for _, verb := range []string{"get", "list", "watch", "update"} {
-		out = append(out, kube.Right{Verb: verb, Resource: "configmaps", Namespace: reconcile.ParentNamespace, Name: reconcile.ParentName})
+	right := kube.Right{Resource: "configmaps", Namespace: reconcile.ParentNamespace}
+	all := to(right, "create")
+	right.Name = reconcile.ParentName
+	return append(all, to(right, "get", "list", "watch", "update")...)
+}
+
+// to returns the right with each verb.
+func to(right kube.Right, verbs ...string) (out []kube.Right) {
+	for _, right.Verb = range verbs {
+		out = append(out, right)
 	}
 	return out
 }
@@ -204,41 +198,26 @@ func rightsOnFence() []kube.Right {
 	var out []kube.Right
 	for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
 		right := kube.Right{Group: "admissionregistration.k8s.io", Resource: resource}
-		for _, right.Verb = range []string{"list", "watch", "create"} {
-			out = append(out, right)
-		}
+		out = append(out, to(right, "list", "watch", "create")...)
 		right.Name = reconcile.FenceName
-		for _, right.Verb = range []string{"get", "patch", "delete"} {
-			out = append(out, right)
-		}
+		out = append(out, to(right, "get", "patch", "delete")...)
 	}
 	return out
 }
 
 // rightsOnEvents returns the rights to show what happened, in the namespaces of the Events.
 func rightsOnEvents() []kube.Right {
-	var out []kube.Right
-	for _, right := range []kube.Right{
-		{Group: "events.k8s.io", Resource: "events", Namespace: "default"},
-		{Group: "events.k8s.io", Resource: "events", Namespace: reconcile.ParentNamespace},
-	} {
-		for _, right.Verb = range []string{"create", "patch"} {
-			out = append(out, right)
-		}
-	}
-	return out
+	right := kube.Right{Group: "events.k8s.io", Resource: "events", Namespace: "default"}
+	all := to(right, "create", "patch")
+	right.Namespace = reconcile.ParentNamespace
+	return append(all, to(right, "create", "patch")...)
 }
 
 // rightsOnEndpoints returns the rights to write the Service kubernetes.
 func rightsOnEndpoints() []kube.Right {
-	var out []kube.Right
-	for _, verb := range []string{"list", "watch", "create"} {
-		out = append(out, kube.Right{Verb: verb, Group: "discovery.k8s.io", Resource: "endpointslices", Namespace: "default"})
-	}
-	for _, verb := range []string{"get", "patch"} {
-		out = append(out,
-			kube.Right{Verb: verb, Group: "discovery.k8s.io", Resource: "endpointslices", Namespace: "default", Name: "kubernetes"},
-			kube.Right{Verb: verb, Resource: "endpoints", Namespace: "default", Name: "kubernetes"})
-	}
-	return append(out, kube.Right{Verb: "create", Resource: "endpoints", Namespace: "default"})
+	slice := kube.Right{Group: "discovery.k8s.io", Resource: "endpointslices", Namespace: "default"}
+	old := kube.Right{Resource: "endpoints", Namespace: "default"}
+	all := append(to(slice, "list", "watch", "create"), to(old, "create")...)
+	slice.Name, old.Name = "kubernetes", "kubernetes"
+	return slices.Concat(all, to(slice, "get", "patch"), to(old, "get", "patch"))
 }

@@ -161,9 +161,9 @@ func TestStoreOfObjects(t *testing.T) {
 		"the parent carries it":    {200, `{"metadata": {"annotations": {"` + bundle.AnnotationStore + `": "` + id + `"}}}`, id, ""},
 		"a parent without it":      {200, `{"metadata": {}}`, "", ""},
 		"no parent":                {404, `{}`, "", ""},
-		"not allowed":              {403, `{}`, "", "answered 403 Forbidden"},
-		"an answer that is cut":    {200, `{"metadata": {"annot`, "", "unexpected EOF"},
-		"an endless answer is cut": {200, `{"x": "` + strings.Repeat("x", maxParent) + `"}`, "", "unexpected EOF"},
+		"not allowed":              {403, `{"kind": "Status", "message": "no right"}`, "", "no right"},
+		"an answer that is cut":    {200, `{"metadata": {"annot`, "", "unexpected end of JSON input"},
+		"an endless answer is cut": {200, `{"x": "` + strings.Repeat("x", kube.MaxAnswer) + `"}`, "", "the answer has more than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -2,9 +2,9 @@ package kubeadm
 
 import (
 	"crypto"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"time"
@@ -26,47 +26,15 @@ type Authority struct {
 
 // ParseAuthority reads the CA that kubeadm made: a certificate and its key, both PEM.
 func ParseAuthority(certPEM, keyPEM []byte) (Authority, error) {
-	block, _ := pem.Decode(certPEM)
-	if block == nil {
-		return Authority{}, errors.New("the certificate of the CA is not PEM")
-	}
-	cert, err := x509.ParseCertificate(block.Bytes)
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return Authority{}, fmt.Errorf("the certificate of the CA: %w", err)
+		return Authority{}, fmt.Errorf("the certificate and the key of the CA: %w", err)
 	}
-	key, err := parseKey(keyPEM)
-	if err != nil {
-		return Authority{}, fmt.Errorf("the key of the CA: %w", err)
+	key, signs := pair.PrivateKey.(crypto.Signer)
+	if !signs {
+		return Authority{}, errors.New("the key of the CA cannot sign")
 	}
-	if public, ok := cert.PublicKey.(interface{ Equal(crypto.PublicKey) bool }); !ok || !public.Equal(key.Public()) {
-		return Authority{}, errors.New("the key of the CA is not that of its certificate")
-	}
-	return Authority{cert, certPEM, key}, nil
-}
-
-func parseKey(text []byte) (crypto.Signer, error) {
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, errors.New("not PEM")
-	}
-	var key any
-	var err error
-	switch block.Type {
-	case "RSA PRIVATE KEY":
-		key, err = x509.ParsePKCS1PrivateKey(block.Bytes)
-	case "EC PRIVATE KEY":
-		key, err = x509.ParseECPrivateKey(block.Bytes)
-	default:
-		key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
-	}
-	if err != nil {
-		return nil, err
-	}
-	signer, ok := key.(crypto.Signer)
-	if !ok {
-		return nil, errors.New("cannot sign")
-	}
-	return signer, nil
+	return Authority{pair.Leaf, certPEM, key}, nil
 }
 
 // Kubeconfig returns a kubeconfig with a new identity for the sidecar of a node, and until

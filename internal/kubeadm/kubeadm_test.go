@@ -343,10 +343,10 @@ func TestKubeconfig(t *testing.T) {
 		}
 	}
 	for want, ca := range map[string]struct{ cert, key []byte }{
-		"not that of its certificate":            {rsaCert, block("PRIVATE KEY", pkcs8)},
-		"the key of the CA: not PEM":             {rsaCert, nil},
-		"the certificate of the CA is not PEM":   {nil, pkcs8},
-		"the certificate of the CA: x509: malfo": {block("CERTIFICATE", []byte("x")), pkcs8},
+		"private key type does not match public key type":  {rsaCert, block("PRIVATE KEY", pkcs8)},
+		"failed to find any PEM data in key input":         {rsaCert, nil},
+		"failed to find any PEM data in certificate input": {nil, pkcs8},
+		"the CA: x509: malformed certificate":              {block("CERTIFICATE", []byte("x")), block("PRIVATE KEY", pkcs8)},
 	} {
 		if _, err := ParseAuthority(ca.cert, ca.key); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

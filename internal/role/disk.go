@@ -71,7 +71,7 @@ func (d *Disk) Load() error {
 	return nil
 }
 
-// Loaded reports whether Load has read the file, or found that there is none. A nil
+// Loaded reports whether Load read the file, or found that there is none. A nil
 // *Disk has nothing to read.
 func (d *Disk) Loaded() bool {
 	if d == nil {
@@ -83,14 +83,21 @@ func (d *Disk) Loaded() bool {
 }
 
 // Roles returns the newest roles.
-func (d *Disk) Roles() (protocol.Roles, bool) {
+func (d *Disk) Roles() (protocol.Roles, bool) { return d.read().roles() }
+
+// read returns what is known now.
+func (d *Disk) read() content {
 	if d == nil {
-		return protocol.Roles{}, false
+		return content{}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	roles, err := protocol.ParseRoles(d.now.Roles)
-	return roles, err == nil && d.now.Roles != nil
+	return d.now
+}
+
+func (c content) roles() (protocol.Roles, bool) {
+	roles, err := protocol.ParseRoles(c.Roles)
+	return roles, err == nil && c.Roles != nil
 }
 
 // SetRoles keeps the roles. After an error Roles still returns them, and KeepRoles tries again to
@@ -114,9 +121,9 @@ func GiveConsensus(path string) error {
 		return err
 	}
 	now := d.now
-	roles, err := protocol.ParseRoles(now.Roles)
-	if err != nil || now.Roles == nil {
-		return err
+	roles, known := now.roles() // Load checked them
+	if !known {
+		return nil
 	}
 	roles.Consensus = true
 	now.Roles = roles.Names()
@@ -124,25 +131,11 @@ func GiveConsensus(path string) error {
 }
 
 // KeepRoles writes the newest roles if the file does not contain them.
-func (d *Disk) KeepRoles() error {
-	if d == nil {
-		return nil
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.write(d.now)
-}
+func (d *Disk) KeepRoles() error { return d.change(func(*content) {}) }
 
 // StartedFor returns the release for which services were last started; empty: none ever were, or it
 // is not known.
-func (d *Disk) StartedFor() string {
-	if d == nil {
-		return ""
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.now.Release
-}
+func (d *Disk) StartedFor() string { return d.read().Release }
 
 // SetStartedFor records that services are about to start for a release.
 func (d *Disk) SetStartedFor(release string) error {
@@ -151,14 +144,7 @@ func (d *Disk) SetStartedFor(release string) error {
 
 // Started returns the units and pods that may run because this sidecar or an earlier one was about
 // to start them.
-func (d *Disk) Started() []service.Started {
-	if d == nil {
-		return nil
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Clone(d.now.Started)
-}
+func (d *Disk) Started() []service.Started { return slices.Clone(d.read().Started) }
 
 // SetStarted records which units and pods may run. Call it before the first of them starts.
 func (d *Disk) SetStarted(started []service.Started) error {
