@@ -38,17 +38,11 @@ func NewRecorder(limit int) *Recorder {
 	return &Recorder{limit: limit, now: time.Now, checker: NewChecker()}
 }
 
-// timed is an event with its time, as in a recording.
-type timed struct {
-	At time.Time
-	Event
-}
-
 // Hook returns the hook that records. An event that cannot be recorded is left out: it never
 // stops a sidecar.
 func (r *Recorder) Hook() Hook {
 	return func(e Event) {
-		line, err := json.Marshal(timed{r.now().UTC(), e})
+		line, err := json.Marshal(Recorded{r.now().UTC(), e})
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.lost = err; err != nil {
@@ -99,12 +93,12 @@ func packed(text []byte) []byte {
 	return bytes.Clone(out.Bytes())
 }
 
-func unpacked(r io.Reader) ([]timed, error) {
+func unpacked(r io.Reader) ([]Recorded, error) {
 	z, err := gzip.NewReader(r)
 	if err != nil {
 		return nil, fmt.Errorf("decompress the recording: %w", err)
 	}
-	return readTimed(z)
+	return readLines(z)
 }
 
 // WriteFile writes the recording into a file that only its owner can read.
@@ -129,7 +123,7 @@ func (r *Recorder) WriteTo(w io.Writer) (int64, error) {
 	var head []byte
 	var err error
 	if r.dropped {
-		head, err = json.Marshal(timed{r.now().UTC(), Event{Resumed: r.checker.state()}})
+		head, err = json.Marshal(Recorded{r.now().UTC(), Event{Resumed: r.checker.state()}})
 	}
 	segments, rest := append([][]byte(nil), r.segments...), bytes.Clone(r.raw.Bytes())
 	r.mu.Unlock()
@@ -151,8 +145,8 @@ func (r *Recorder) WriteTo(w io.Writer) (int64, error) {
 
 // Recorded is an event of a recording. At is zero in a trace that a test wrote.
 type Recorded struct {
-	At    time.Time
-	Event Event
+	At time.Time
+	Event
 }
 
 // ReadRecording reads a recording that WriteTo or To wrote, compressed or not. The last
@@ -163,24 +157,17 @@ func ReadRecording(r io.Reader) ([]Recorded, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read the recording: %w", err)
 	}
-	var events []timed
 	if bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		events, err = unpacked(in)
-	} else {
-		events, err = readTimed(in)
+		return unpacked(in)
 	}
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Recorded, 0, len(events))
-	for _, e := range events {
-		out = append(out, Recorded{e.At, e.Event})
-	}
-	return out, nil
+	return readLines(in)
 }
 
-func readTimed(r io.Reader) ([]timed, error) {
-	var out []timed
+// maxLine is ample for the snapshot of a fleet.
+const maxLine = 64 << 20
+
+func readLines(r io.Reader) ([]Recorded, error) {
+	var out []Recorded
 	var broken error
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
@@ -191,7 +178,7 @@ func readTimed(r io.Reader) ([]timed, error) {
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
-		var e timed
+		var e Recorded
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			broken = fmt.Errorf("line %d: %w", n, err)
 			continue

@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -167,26 +166,18 @@ func To(w io.Writer, failed func(error)) Hook {
 	}
 }
 
-// maxLine is ample for the snapshot of a fleet.
-const maxLine = 64 << 20
-
 // From reads a trace that To wrote. The last line may be incomplete: its
 // sidecar was killed.
 func From(r io.Reader) ([]Event, error) {
-	var out []Event
-	var broken error
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, maxLine)
-	for lines.Scan() {
-		if broken != nil {
-			return nil, broken
-		}
-		var e Event
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			broken = fmt.Errorf("line %d: %w", len(out)+1, err)
-			continue
-		}
-		out = append(out, e)
+	recording, err := ReadRecording(r)
+	return Events(recording), err
+}
+
+// Events returns the events of a recording without their times.
+func Events(recording []Recorded) []Event {
+	out := make([]Event, 0, len(recording))
+	for _, r := range recording {
+		out = append(out, r.Event)
 	}
-	return out, lines.Err()
+	return out
 }

@@ -98,3 +98,13 @@ func storyTo(origins []arrival, from int, last string) []string {
 	slices.Reverse(lines)
 	return lines
 }
+
+// countOf counts the nodes for which a condition is true.
+func countOf[N any](nodes []N, is func(*N) bool) (n int) {
+	for i := range nodes {
+		if is(&nodes[i]) {
+			n++
+		}
+	}
+	return n
+}

@@ -232,16 +232,12 @@ func (m *moveList) addFor(kind moveKind, n, first, others int) {
 // possible is a quick filter: if it returns false, apply would return false too.
 func (m move) possible(st *state) bool {
 	switch m.kind {
-	case moveRegister, moveNotice, movePresence, moveElect:
-		return st.nodes[m.a].run != 0
-	case moveRead:
+	case moveRegister, moveRead, moveNotice, movePresence, moveElect, moveStop, moveStopAPI, moveLeave, moveGiveUp, moveLearnRole, moveServe:
 		return st.nodes[m.a].run != 0
 	case moveReadStale:
 		return st.nodes[m.a].staleRead
 	case moveFence:
 		return st.nodes[m.a].run != 0 && !st.nodes[m.a].alive
-	case moveStop, moveStopAPI, moveLeave, moveGiveUp, moveLearnRole, moveServe:
-		return st.nodes[m.a].run != 0
 	case moveDelete:
 		return st.nodes[m.a].chosen != 0
 	case moveExpireRecord:

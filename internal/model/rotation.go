@@ -78,25 +78,23 @@ func initialRotation(cfg *RotationConfig) rotationState {
 	return s
 }
 
-func rotatingID(i int) protocol.NodeID { return protocol.NodeID(fmt.Sprintf("n%d", i+1)) }
-
 // facts returns the facts in the store, as a node reads them.
 func (s *rotationState) facts(cfg *RotationConfig) membership.RotationFacts {
 	f := membership.RotationFacts{Phase: s.phase}
 	if s.turn >= 0 {
-		f.Turn = rotatingID(int(s.turn))
+		f.Turn = nodeID(int(s.turn))
 	}
 	for i := range s.nodes {
 		n := &s.nodes[i]
 		if s.given&(1<<i) != 0 && (cfg.Off&lostKeysCount == 0 || !n.gone) {
-			f.Given = append(f.Given, rotatingID(i))
+			f.Given = append(f.Given, nodeID(i))
 		}
 		if n.gone || cfg.Off&offAwaited != 0 && !n.up {
 			continue
 		}
 		known := n.reported == s.next && s.phase > membership.RotationRequested
 		r := membership.RotationNode{
-			ID: rotatingID(i), Voter: true, Healthy: n.up && !n.restarting, Alive: n.up,
+			ID: nodeID(i), Voter: true, Healthy: n.up && !n.restarting, Alive: n.up,
 			TrustsNew: known && n.saysNew, TrustsOld: !known || n.saysOld, HasKey: known && n.saysKey, UsesNew: known && n.saysUses,
 		}
 		r.TrustsNew = r.TrustsNew || cfg.Off&trustAwaited != 0
@@ -111,7 +109,7 @@ func (s *rotationState) facts(cfg *RotationConfig) membership.RotationFacts {
 func (s *rotationState) self(i int) membership.RotationNode {
 	n, next := &s.nodes[i], uint8(1)<<s.next
 	return membership.RotationNode{
-		ID: rotatingID(i), Voter: true, TrustsNew: n.trusts&next != 0, TrustsOld: n.trusts&^next != 0,
+		ID: nodeID(i), Voter: true, TrustsNew: n.trusts&next != 0, TrustsOld: n.trusts&^next != 0,
 		HasKey: n.keys&next != 0, UsesNew: n.uses == s.next,
 	}
 }
@@ -208,7 +206,7 @@ func (s *rotationState) decide(cfg *RotationConfig, i int) string {
 
 func (s *rotationState) index(id protocol.NodeID) int {
 	for i := range s.nodes {
-		if rotatingID(i) == id {
+		if nodeID(i) == id {
 			return i
 		}
 	}
@@ -220,7 +218,7 @@ func (s *rotationState) perform(cfg *RotationConfig, i int) string {
 	n, next := &s.nodes[i], uint8(1)<<s.next
 	f := s.facts(cfg)
 	if cfg.Off&turnsTaken != 0 {
-		f.Turn = rotatingID(i)
+		f.Turn = nodeID(i)
 	}
 	switch membership.NextRotationDuty(f, s.self(i)) {
 	case membership.TrustBoth:

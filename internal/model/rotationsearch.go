@@ -19,7 +19,7 @@ func CheckRotation(cfg *RotationConfig) (r RotationResult) {
 			}
 			r.Ended = r.Ended || next.ended
 			name, why = next.broken(before)
-			return fmt.Sprintf("%s %s", rotatingID(i), what), name, why
+			return fmt.Sprintf("%s %s", nodeID(i), what), name, why
 		},
 		future: func(s *rotationState) (name, why string) {
 			if why = s.stuck(cfg); why != "" && cfg.Off == 0 {
@@ -37,7 +37,7 @@ func (s *rotationState) broken(before *rotationState) (name, why string) {
 		for j := range s.nodes {
 			a, b := &s.nodes[i], &s.nodes[j]
 			if !a.gone && !b.gone && a.trusts&(1<<b.uses) == 0 {
-				return "Trusted", fmt.Sprintf("%s does not trust the CA of the certificate that %s uses", rotatingID(i), rotatingID(j))
+				return "Trusted", fmt.Sprintf("%s does not trust the CA of the certificate that %s uses", nodeID(i), nodeID(j))
 			}
 		}
 	}
@@ -55,13 +55,8 @@ func (s *rotationState) broken(before *rotationState) (name, why string) {
 	return "", ""
 }
 
-func (s *rotationState) count(is func(*rotatingNode) bool) (n int) {
-	for i := range s.nodes {
-		if !s.nodes[i].gone && is(&s.nodes[i]) {
-			n++
-		}
-	}
-	return n
+func (s *rotationState) count(is func(*rotatingNode) bool) int {
+	return countOf(s.nodes[:], func(n *rotatingNode) bool { return !n.gone && is(n) })
 }
 
 // unsigned says that a node uses a certificate of the new CA while a voter is without its key.
@@ -69,7 +64,7 @@ func (s *rotationState) unsigned() string {
 	used := s.count(func(n *rotatingNode) bool { return n.uses == s.next && s.next > 0 }) > 0
 	for i := range s.nodes {
 		if n := &s.nodes[i]; used && !n.gone && n.keys&(1<<s.next) == 0 {
-			return fmt.Sprintf("the new CA is used, and %s does not have its key", rotatingID(i))
+			return fmt.Sprintf("the new CA is used, and %s does not have its key", nodeID(i))
 		}
 	}
 	return ""
@@ -82,11 +77,11 @@ func (s *rotationState) trustedAtTheEnd() string {
 		n := &s.nodes[i]
 		switch {
 		case !n.gone && (n.trusts != 1<<s.next || n.disk != 1<<s.next || n.uses != s.next):
-			return fmt.Sprintf("%s still trusts or uses another CA than the new one", rotatingID(i))
+			return fmt.Sprintf("%s still trusts or uses another CA than the new one", nodeID(i))
 		case n.gone && n.early && n.keys&(1<<s.next) != 0:
-			return fmt.Sprintf("%s was removed with the key of the new CA before that was used", rotatingID(i))
+			return fmt.Sprintf("%s was removed with the key of the new CA before that was used", nodeID(i))
 		case n.gone && n.keys&(1<<s.next) != 0 && s.given&(1<<i) == 0:
-			return fmt.Sprintf("%s was removed with the key of the new CA, and the record does not name it", rotatingID(i))
+			return fmt.Sprintf("%s was removed with the key of the new CA, and the record does not name it", nodeID(i))
 		}
 	}
 	return ""

@@ -124,7 +124,7 @@ func initialChanging(cfg *ServiceTurnsConfig) changingState {
 // record is the record and presence of a node in the store.
 func (s *changingState) record(i int) *protocol.Record {
 	n := &s.nodes[i]
-	r := &protocol.Record{ID: turningID(i), Alive: n.alive, Node: protocol.Node{ID: turningID(i), Roles: protocol.Roles{Controller: true}}}
+	r := &protocol.Record{ID: nodeID(i), Alive: n.alive, Node: protocol.Node{ID: nodeID(i), Roles: protocol.Roles{Controller: true}}}
 	if r.Presence.Ready, r.Presence.APIServerDown = n.alive && n.open, n.down; r.Presence.Ready {
 		r.Presence.Reason = protocol.Ready
 	}
@@ -153,10 +153,10 @@ func (s *changingState) facts(cfg *ServiceTurnsConfig, reader int, patient bool)
 		}
 		f.Fleet.Records = append(f.Fleet.Records, r)
 		if n.held {
-			f.Held = append(f.Held, turningID(i))
+			f.Held = append(f.Held, nodeID(i))
 		}
 		if n.place > 0 {
-			f.Waiting = append(f.Waiting, protocol.TurnRequest{Node: turningID(i), Created: int64(n.place)})
+			f.Waiting = append(f.Waiting, protocol.TurnRequest{Node: nodeID(i), Created: int64(n.place)})
 		}
 	}
 	return f

@@ -98,7 +98,7 @@ func (s *changingState) turn(cfg *ServiceTurnsConfig, m restartMove, i int) stri
 		if patient && cfg.Off&patienceEnds != 0 {
 			return ""
 		}
-		if n.place > 0 && !n.granted && protocol.JudgeTurn(s.facts(cfg, i, patient), turningID(i)).Verdict == protocol.TurnGranted {
+		if n.place > 0 && !n.granted && protocol.JudgeTurn(s.facts(cfg, i, patient), nodeID(i)).Verdict == protocol.TurnGranted {
 			n.granted, n.stale = true, false
 			return "may have the turn"
 		}

@@ -14,7 +14,7 @@ func CheckServiceTurns(cfg *ServiceTurnsConfig) (r TurnsResult) {
 			}
 			r.Taken = r.Taken || next.nodes[i].held
 			name, why = next.broken(cfg, before, restartMove(m), i)
-			return fmt.Sprintf("%s %s", turningID(i), what), name, why
+			return fmt.Sprintf("%s %s", nodeID(i), what), name, why
 		},
 		future: func(s *changingState) (name, why string) { return s.stuck(cfg, ends) },
 	})
@@ -24,13 +24,13 @@ func CheckServiceTurns(cfg *ServiceTurnsConfig) (r TurnsResult) {
 // broken returns the first invariant that a move of node i breaks, and why.
 func (s *changingState) broken(cfg *ServiceTurnsConfig, before *changingState, m restartMove, i int) (name, why string) {
 	now, was := &s.nodes[i], &before.nodes[i]
-	id := turningID(i)
+	id := nodeID(i)
 	switch {
 	case m == restartLoad && was.wasReady && was.gate != gateDrained:
 		return "DrainsFirst", fmt.Sprintf("%s stops its service, and clients may still use it", id)
-	case s.count(func(n *changingNode) bool { return n.stopped }) > 1:
+	case countOf(s.nodes[:], func(n *changingNode) bool { return n.stopped }) > 1:
 		return "OneOut", "two nodes are out of service because of the change"
-	case now.held && !was.held && before.count(func(n *changingNode) bool { return n.held }) > 0:
+	case now.held && !was.held && countOf(before.nodes[:], func(n *changingNode) bool { return n.held }) > 0:
 		return "FewTurns", "two nodes have a turn"
 	case now.held && !was.held && before.record(i).Serves() && before.othersServing(cfg, i) == 0:
 		return "LeavesOne", fmt.Sprintf("the turn of %s takes the last node in service", id)
@@ -40,15 +40,6 @@ func (s *changingState) broken(cfg *ServiceTurnsConfig, before *changingState, m
 		return "ServesAgain", fmt.Sprintf("the turn of %s ends, and it does not serve", id)
 	}
 	return "", ""
-}
-
-func (s *changingState) count(is func(*changingNode) bool) (n int) {
-	for i := range s.nodes {
-		if is(&s.nodes[i]) {
-			n++
-		}
-	}
-	return n
 }
 
 // othersServing counts other nodes that serve, according to the store.
@@ -95,7 +86,7 @@ func (s *changingState) stuck(cfg *ServiceTurnsConfig, ends map[changingState]bo
 				st.apply(cfg, m, i)
 			}
 		}
-		if st.count(func(n *changingNode) bool {
+		if countOf(st.nodes[:], func(n *changingNode) bool {
 			return n.runs == contentRepaired && n.ready && n.gate == gateOpen && !n.held && n.place == 0
 		}) == cfg.Nodes {
 			ends[from] = true

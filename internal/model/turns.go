@@ -104,12 +104,10 @@ func initialTurns(cfg *TurnsConfig) turnsState {
 	return s
 }
 
-func turningID(i int) protocol.NodeID { return protocol.NodeID(fmt.Sprintf("n%d", i+1)) }
-
 // record is the record and presence of a node in the store.
 func (s *turnsState) record(i int) *protocol.Record {
 	n := &s.nodes[i]
-	r := &protocol.Record{ID: turningID(i), Alive: n.alive, Node: protocol.Node{ID: turningID(i), Roles: protocol.Roles{Controller: true}}}
+	r := &protocol.Record{ID: nodeID(i), Alive: n.alive, Node: protocol.Node{ID: nodeID(i), Roles: protocol.Roles{Controller: true}}}
 	switch {
 	case n.alive && n.ready:
 		r.Presence.Ready, r.Presence.Reason = true, protocol.Ready
@@ -147,13 +145,13 @@ func (s *turnsState) facts(cfg *TurnsConfig, reader int, patient bool) protocol.
 		}
 		f.Fleet.Records = append(f.Fleet.Records, r)
 		if n.held && (n.alive || cfg.Off&deadKeeps == 0) {
-			f.Held = append(f.Held, turningID(i))
+			f.Held = append(f.Held, nodeID(i))
 		}
 		if n.place > 0 && (cfg.Off&queueOrdered == 0 || i == reader) {
-			f.Waiting = append(f.Waiting, protocol.TurnRequest{Node: turningID(i), Created: int64(n.place)})
+			f.Waiting = append(f.Waiting, protocol.TurnRequest{Node: nodeID(i), Created: int64(n.place)})
 		}
 		if cfg.Members {
-			f.Voters = append(f.Voters, protocol.Voter{Name: string(turningID(i)), Healthy: n.member && n.up || cfg.Off&majorityLeft != 0})
+			f.Voters = append(f.Voters, protocol.Voter{Name: string(nodeID(i)), Healthy: n.member && n.up || cfg.Off&majorityLeft != 0})
 		}
 	}
 	if cfg.Off&deadKeeps != 0 {
@@ -265,7 +263,7 @@ func (s *turnsState) grants(cfg *TurnsConfig, m turnMove, i int) bool {
 			}
 		}
 	}
-	return protocol.JudgeTurn(f, turningID(i)).Verdict == protocol.TurnGranted
+	return protocol.JudgeTurn(f, nodeID(i)).Verdict == protocol.TurnGranted
 }
 
 // write takes the turn, if the store did not change since the node read it.
@@ -366,7 +364,7 @@ func (s *turnsState) people(cfg *TurnsConfig, m turnMove, i int) string {
 	n := &s.nodes[i]
 	switch {
 	case m == turnCordonWrite && s.cordons > 0 && n.cordon == turnCordonNone && !n.held:
-		if _, allowed := protocol.JudgeCordon(s.fleet(cfg), turningID(i)); allowed {
+		if _, allowed := protocol.JudgeCordon(s.fleet(cfg), nodeID(i)); allowed {
 			s.cordons--
 			n.cordon = turnCordonPeople
 			return "is cordoned"

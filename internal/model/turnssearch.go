@@ -23,7 +23,7 @@ func CheckTurns(cfg *TurnsConfig) (r TurnsResult) {
 			}
 			r.Taken = r.Taken || next.nodes[i].held
 			name, why = next.brokenBy(cfg, before, i)
-			return fmt.Sprintf("%s %s", turningID(i), what), name, why
+			return fmt.Sprintf("%s %s", nodeID(i), what), name, why
 		},
 		future: func(s *turnsState) (name, why string) { return s.stuck(cfg) },
 	})
@@ -33,31 +33,22 @@ func CheckTurns(cfg *TurnsConfig) (r TurnsResult) {
 // brokenBy returns the first invariant that a move of node i breaks, and why.
 func (s *turnsState) brokenBy(cfg *TurnsConfig, before *turnsState, i int) (name, why string) {
 	now, was := &s.nodes[i], &before.nodes[i]
-	held := s.count(func(n *turningNode) bool { return n.held })
+	held := countOf(s.nodes[:], func(n *turningNode) bool { return n.held })
 	took := now.held && !was.held
 	own := before.record(i)
 	switch {
 	case held > cfg.Limit:
 		return "FewTurns", fmt.Sprintf("%d nodes have a turn", held)
 	case took && own.InService() && before.othersServing(cfg, i) == 0:
-		return "LeavesOne", fmt.Sprintf("the turn of %s takes the last node in service", turningID(i))
+		return "LeavesOne", fmt.Sprintf("the turn of %s takes the last node in service", nodeID(i))
 	case now.granted && !was.granted && before.losesMajority(cfg, i):
-		return "LeavesMajority", fmt.Sprintf("without %s, etcd has no majority", turningID(i))
+		return "LeavesMajority", fmt.Sprintf("without %s, etcd has no majority", nodeID(i))
 	case now.granted && !was.granted && before.allServe(cfg) && before.isBehind(i):
-		return "FirstComes", fmt.Sprintf("%s gets the turn before a node that has waited for longer", turningID(i))
+		return "FirstComes", fmt.Sprintf("%s gets the turn before a node that has waited for longer", nodeID(i))
 	case was.held && !now.held && was.alive && !s.servesByItself(i):
-		return "ServesAgain", fmt.Sprintf("the turn of %s ends, and it does not serve", turningID(i))
+		return "ServesAgain", fmt.Sprintf("the turn of %s ends, and it does not serve", nodeID(i))
 	}
 	return "", ""
-}
-
-func (s *turnsState) count(is func(*turningNode) bool) (n int) {
-	for i := range s.nodes {
-		if is(&s.nodes[i]) {
-			n++
-		}
-	}
-	return n
 }
 
 // othersServing counts other nodes that serve, according to the store.
@@ -77,14 +68,14 @@ func (s *turnsState) servesByItself(i int) bool {
 }
 
 func (s *turnsState) allServe(cfg *TurnsConfig) bool {
-	return s.count(func(n *turningNode) bool {
+	return countOf(s.nodes[:], func(n *turningNode) bool {
 		return n.up && n.alive && n.ready && n.cordon == turnCordonNone && n.member == cfg.Members
 	}) == cfg.Nodes
 }
 
 // isBehind reports whether another node waits longer.
 func (s *turnsState) isBehind(i int) bool {
-	return s.count(func(n *turningNode) bool { return n.place > 0 && n.place < s.nodes[i].place }) > 0
+	return countOf(s.nodes[:], func(n *turningNode) bool { return n.place > 0 && n.place < s.nodes[i].place }) > 0
 }
 
 // losesMajority reports whether etcd loses its majority with a node.
@@ -92,7 +83,7 @@ func (s *turnsState) losesMajority(cfg *TurnsConfig, i int) bool {
 	if n := &s.nodes[i]; !cfg.Members || !n.member || !n.up {
 		return false
 	}
-	others := s.count(func(n *turningNode) bool { return n.member && n.up && !n.held }) - 1
+	others := countOf(s.nodes[:], func(n *turningNode) bool { return n.member && n.up && !n.held }) - 1
 	return others < protocol.Majority(cfg.Nodes)
 }
 
@@ -123,7 +114,7 @@ func (s *turnsState) stuck(cfg *TurnsConfig) (name, why string) {
 				st.apply(cfg, m, i)
 			}
 		}
-		if st.count(func(n *turningNode) bool { return n.place > 0 || n.held }) == 0 {
+		if countOf(st.nodes[:], func(n *turningNode) bool { return n.place > 0 || n.held }) == 0 {
 			return "", ""
 		}
 	}
