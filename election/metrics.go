@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/lockstep-dev/lockstep/internal/metric"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -31,57 +32,37 @@ var endReasons = []protocol.Reason{
 const lostReason protocol.Reason = "Lost"
 
 func newMetrics(reg prometheus.Registerer) *metrics {
-	m := &metrics{
-		state: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "lockstep_election_state",
-			Help: "1 for this sidecar's state in the election. Exactly one of all sidecars should be leading.",
-		}, []string{"state"}),
-		withdrawn: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "lockstep_election_withdrawn_timestamp_seconds",
-			Help: "Since when this sidecar has withdrawn, because it cannot use its kube-apiserver; 0: it has not. See election.message in /status.",
-		}),
-		elections: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "lockstep_election_elected_total",
-			Help: "How often this sidecar became the leader.",
-		}),
-		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "lockstep_election_ended_total",
-			Help: "How often a leadership of this sidecar ended. Lost: its lease ended first; check etcd and the load of this machine.",
-		}, []string{"reason"}),
-		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "lockstep_election_steps_total",
-			Help: "Decisions of this leader. Compare the rates to see what it is doing.",
-		}, []string{"step"}),
-		blockers: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "lockstep_election_blockers",
-			Help: "How many nodes this leader waits for. /status names them.",
-		}),
-		blocked: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "lockstep_election_blocked_timestamp_seconds",
-			Help: "Since when this leader has been waiting for nodes; 0: it does not wait. If that is longer than your upgrades take, see blockers in /status.",
-		}),
-		guardFailures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "lockstep_election_guard_failures_total",
-			Help: "How often this leader did not write a status because a fact behind the decision had changed. Some are normal during an upgrade.",
-		}),
-		deletions: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "lockstep_election_records_deleted_total",
-			Help: "Expired ephemeral records that this leader deleted. Nodes that stop gracefully delete their own: others were killed, or --shutdown-delay does not fit their grace period.",
-		}),
+	in := metric.In(reg)
+	return &metrics{
+		state: metric.Gauges(in, "lockstep_election_state",
+			"1 for this sidecar's state in the election. Exactly one of all sidecars should be leading.",
+			"state", states...),
+		withdrawn: in.Gauge("lockstep_election_withdrawn_timestamp_seconds",
+			"Since when this sidecar has withdrawn, because it cannot use its kube-apiserver; 0: it has not. See election.message in /status."),
+		elections: in.Counter("lockstep_election_elected_total",
+			"How often this sidecar became the leader."),
+		ended: metric.Counters(in, "lockstep_election_ended_total",
+			"How often a leadership of this sidecar ended. Lost: its lease ended first; check etcd and the load of this machine.",
+			"reason", endReasons...),
+		steps: metric.Counters(in, "lockstep_election_steps_total",
+			"Decisions of this leader. Compare the rates to see what it is doing.",
+			"step", stepNames()...),
+		blockers: in.Gauge("lockstep_election_blockers",
+			"How many nodes this leader waits for. /status names them."),
+		blocked: in.Gauge("lockstep_election_blocked_timestamp_seconds",
+			"Since when this leader has been waiting for nodes; 0: it does not wait. If that is longer than your upgrades take, see blockers in /status."),
+		guardFailures: in.Counter("lockstep_election_guard_failures_total",
+			"How often this leader did not write a status because a fact behind the decision had changed. Some are normal during an upgrade."),
+		deletions: in.Counter("lockstep_election_records_deleted_total",
+			"Expired ephemeral records that this leader deleted. Nodes that stop gracefully delete their own: others were killed, or --shutdown-delay does not fit their grace period."),
 	}
-	for _, s := range states {
-		m.state.WithLabelValues(string(s)).Set(0)
-	}
-	for _, r := range endReasons {
-		m.ended.WithLabelValues(string(r))
-	}
+}
+
+func stepNames() (out []string) {
 	for k := protocol.StepResign; k <= protocol.StepWrite; k++ {
-		m.steps.WithLabelValues(k.String())
+		out = append(out, k.String())
 	}
-	if reg != nil {
-		reg.MustRegister(m.state, m.withdrawn, m.elections, m.ended, m.steps, m.blockers, m.blocked, m.guardFailures, m.deletions)
-	}
-	return m
+	return out
 }
 
 // wait shows for how many nodes the leader waits, and since when.
@@ -91,7 +72,7 @@ func (m *metrics) wait(blockers int, now time.Time) {
 		m.waits = waits
 		m.blocked.Set(0)
 		if waits {
-			m.blocked.Set(float64(now.UnixMilli()) / 1e3)
+			m.blocked.Set(metric.Timestamp(now))
 		}
 	}
 }
@@ -100,12 +81,9 @@ var states = []protocol.ElectionState{protocol.Ineligible, protocol.Campaigning,
 
 // show shows a state, and since when it lasts.
 func (m *metrics) show(now protocol.ElectionState, since time.Time) {
-	for _, s := range states {
-		m.state.WithLabelValues(string(s)).Set(0)
-	}
-	m.state.WithLabelValues(string(now)).Set(1)
+	metric.Choose(m.state, states, now)
 	m.withdrawn.Set(0)
 	if now == protocol.Withdrawn {
-		m.withdrawn.Set(float64(since.UnixMilli()) / 1e3)
+		m.withdrawn.Set(metric.Timestamp(since))
 	}
 }

@@ -2,15 +2,12 @@ package election
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
-	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/status"
@@ -23,26 +20,11 @@ import (
 func ReplaceBundle(ctx context.Context, client *etcd.Client, r protocol.Replacement) (protocol.Fleet, protocol.StatusView, error) {
 	var f protocol.Fleet
 	var v protocol.StatusView
-	err := untilUnchanged(ctx, func() (err error) {
+	err := etcd.UntilUnchanged(ctx, func() (err error) {
 		f, v, err = replaceBundle(ctx, client, r)
 		return err
 	})
 	return f, v, err
-}
-
-// untilUnchanged repeats a change until the facts that it read still held when it was
-// written.
-func untilUnchanged(ctx context.Context, change func() error) error {
-	pauses := backoff.Backoff{First: etcdPause, Max: time.Second}
-	for {
-		err := change()
-		if !errors.Is(err, etcd.ErrChanged) {
-			return err
-		}
-		if !pauses.Sleep(ctx) {
-			return ctx.Err()
-		}
-	}
 }
 
 // replaceBundle returns etcd.ErrChanged if something changed after it was read.
@@ -80,7 +62,7 @@ func replaceBundle(ctx context.Context, client *etcd.Client, r protocol.Replacem
 func CancelReplacement(ctx context.Context, client *etcd.Client) (protocol.Replacement, error) {
 	key := keyspace.Under(client.Prefix()).Replacement()
 	var was protocol.Replacement
-	err := untilUnchanged(ctx, func() error {
+	err := etcd.UntilUnchanged(ctx, func() error {
 		resp, err := client.Get(ctx, key)
 		if err != nil {
 			return fmt.Errorf("read the replacement: %w", err)

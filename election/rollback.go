@@ -29,7 +29,7 @@ type RollbackRequest struct {
 // is not written again unless its end changes, and is returned with the facts.
 func BeginRollback(ctx context.Context, client *etcd.Client, r RollbackRequest) (protocol.Fleet, protocol.StatusView, error) {
 	var s snapshot
-	err := untilUnchanged(ctx, func() (err error) {
+	err := etcd.UntilUnchanged(ctx, func() (err error) {
 		s, err = beginRollback(ctx, client, r)
 		return err
 	})
@@ -81,7 +81,7 @@ func asRead(keys keyspace.Keys, s snapshot) []clientv3.Cmp {
 // was none.
 func EndRollback(ctx context.Context, client *etcd.Client) (protocol.Rollback, error) {
 	var was protocol.Rollback
-	err := untilUnchanged(ctx, func() error {
+	err := etcd.UntilUnchanged(ctx, func() error {
 		s, _, err := readSnapshot(ctx, client, &fleet.Decoder{})
 		if err != nil {
 			return fmt.Errorf("read the rollback: %w", err)

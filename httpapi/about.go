@@ -42,8 +42,7 @@ func newVersionReport(b Build) versionReport {
 }
 
 func (s *Server) version(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	s.reply(w, http.StatusOK, indented(newVersionReport(s.cfg.Build)))
+	s.replyJSON(w, http.StatusOK, newVersionReport(s.cfg.Build))
 }
 
 func (s *Server) openapi(w http.ResponseWriter, _ *http.Request) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/allowance"
 	"github.com/lockstep-dev/lockstep/internal/cputime"
+	"github.com/lockstep-dev/lockstep/internal/metric"
 )
 
 // The shares of a processor for clients of other machines that showed no identity: with the refusals, less than
@@ -36,7 +37,7 @@ func (s *Server) newPort() *allowance.Port {
 		Common: commonShare, Own: ownShare, Places: ownPlaces,
 		Refused: func() { s.metrics.turnedAway(refusedProcessor) },
 		HeldOff: func(addresses int) {
-			s.metrics.holdsOff(addresses > 0)
+			s.metrics.heldOff.Set(metric.Bool(addresses > 0))
 			if addresses > 0 {
 				reminder.Do(func() {
 					s.log.Warn("clients without an identity use more of a processor than they may, and are held off", "addresses", addresses)
@@ -54,27 +55,19 @@ func (s *Server) bounded(l net.Listener) net.Listener {
 	}), l)
 }
 
-type connKey struct{}
-
 // connContext is the ConnContext of the server.
 func (s *Server) connContext(ctx context.Context, c net.Conn) context.Context {
-	return withClientVerdict(context.WithValue(ctx, connKey{}, allowance.Of(c)), c)
-}
-
-// connOf returns the connection of a request; nil: its client is not counted.
-func connOf(r *http.Request) *allowance.Conn {
-	c, _ := r.Context().Value(connKey{}).(*allowance.Conn)
-	return c
+	return withClientVerdict(allowance.ConnContext(ctx, c), c)
 }
 
 // identified ends the bounds of a request's connection: its client showed a valid identity.
-func identified(r *http.Request) { connOf(r).Identify() }
+func identified(r *http.Request) { allowance.OfRequest(r).Identify() }
 
 // withinAllowance delays a request until its client's allowance covers it, and counts its cost. The handler of a
 // stream is not measured: it mostly waits.
 func (s *Server) withinAllowance(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		conn := connOf(r)
+		conn := allowance.OfRequest(r)
 		if conn == nil {
 			next.ServeHTTP(w, r)
 			return

@@ -199,7 +199,7 @@ func TestCertificatesAreReloaded(t *testing.T) {
 func TestCertificateTroubleIsSaidOnce(t *testing.T) {
 	files := newTLS(t, newAuthority(t))
 	var logged bytes.Buffer
-	c := &certificates{files: files, log: slog.New(slog.NewTextHandler(&logged, nil))}
+	c := &certificates{files: files, log: slog.New(slog.NewTextHandler(&logged, nil)), metrics: newMetrics(nil)}
 	if err := c.load(); err != nil {
 		t.Fatal(err)
 	}

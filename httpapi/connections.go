@@ -47,11 +47,13 @@ type limitedListener struct {
 	byAddress map[netip.Addr]int // no zeros, so that it is no larger than open
 }
 
-func newLimitedListener(l net.Listener, log *slog.Logger, refused func(net.Conn)) *limitedListener {
-	return &limitedListener{
-		Listener: l, log: log, refused: refused, most: connectionsFor(fileLimit()),
+func newLimitedListener(inner net.Listener, log *slog.Logger, refused func(net.Conn)) *limitedListener {
+	l := &limitedListener{
+		log: log, refused: refused, most: connectionsFor(fileLimit()),
 		reminder: rate.Sometimes{Interval: refusalReminder}, byAddress: map[netip.Addr]int{},
 	}
+	l.Listener = allowance.Counted(inner, l.admit)
+	return l
 }
 
 // connectionsFor returns how many connections a process may accept that may open so many files: it keeps
@@ -73,27 +75,21 @@ func fileLimit() uint64 {
 	return uint64(limit.Cur) //nolint:unconvert // its type depends on the system
 }
 
-// Accept returns the next connection that is within the bounds.
-func (l *limitedListener) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if allowance.Local(conn) {
-			return conn, nil
-		}
-		client := allowance.Network(conn)
-		if l.enter(client) {
-			return &limitedConn{Conn: conn, leave: sync.OnceFunc(func() { l.leave(client) })}, nil
-		}
-		l.reminder.Do(func() {
-			l.log.Warn("connections are refused: too many are open", "client", client,
-				"perAddress", maxConnectionsPerAddress, "inAll", l.most)
-		})
-		l.refused(conn)
-		_ = conn.Close() // the client notices it either way
+// admit decides about a connection, and logs now and then that some are refused.
+func (l *limitedListener) admit(conn net.Conn) (leave func(), ok bool) {
+	if allowance.Local(conn) {
+		return nil, true
 	}
+	client := allowance.Network(conn)
+	if l.enter(client) {
+		return func() { l.leave(client) }, true
+	}
+	l.reminder.Do(func() {
+		l.log.Warn("connections are refused: too many are open", "client", client,
+			"perAddress", maxConnectionsPerAddress, "inAll", l.most)
+	})
+	l.refused(conn)
+	return nil, false
 }
 
 // enter counts a connection, unless it is above the bounds. If it was counted, leave must follow.
@@ -119,16 +115,4 @@ func (l *limitedListener) leave(client netip.Addr) {
 	if l.byAddress[client]--; l.byAddress[client] == 0 {
 		delete(l.byAddress, client)
 	}
-}
-
-// limitedConn is a connection that its listener counts.
-type limitedConn struct {
-	net.Conn
-	leave func()
-}
-
-// Close closes the connection and ends its count.
-func (c *limitedConn) Close() error {
-	defer c.leave()
-	return c.Conn.Close()
 }

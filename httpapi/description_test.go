@@ -17,7 +17,7 @@ func TestDescriptionHasEveryField(t *testing.T) {
 	schemas := loadContract(t).doc.Components.Schemas
 	for name, value := range map[string]reflect.Type{
 		"Status": reflect.TypeFor[report.Status](), "Leader": reflect.TypeFor[report.Leader](), "HistoryEntry": reflect.TypeFor[report.Entry](),
-		"Version": reflect.TypeFor[versionReport](), "Problem": reflect.TypeFor[Problem](),
+		"Version": reflect.TypeFor[versionReport](), "Problem": reflect.TypeFor[report.Problem](),
 	} {
 		for _, problem := range differences(name, value, schemas[name]) {
 			t.Error(problem)

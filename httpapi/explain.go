@@ -106,21 +106,13 @@ func ownWork(s Snapshot) string {
 	step, r := s.Election.Step, s.Reconcile
 	switch {
 	case len(step.Blockers) > 0:
-		return "it waits for " + blockerNames(step.Blockers) + " (see BLOCKERS)"
+		return "it waits for " + protocol.BlockerNames(step.Blockers) + " (see BLOCKERS)"
 	case r.TotalFailures > 0:
 		return fmt.Sprintf("%d of %d objects failed in its last pass (see FAILURES)", r.TotalFailures, max(r.Objects.Desired, r.TotalFailures))
 	case r.LastError != "":
 		return "its last pass ended with: " + r.LastError
 	}
 	return step.Message
-}
-
-func blockerNames(blockers []protocol.Blocker) string {
-	names := make([]string, 0, len(blockers))
-	for _, b := range blockers {
-		names = append(names, string(b.Node))
-	}
-	return strings.Join(names, ", ")
 }
 
 // firstProblem is the first problem that a node reports.

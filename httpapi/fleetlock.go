@@ -117,10 +117,6 @@ func agentOf(r *http.Request) (agent, why string) {
 }
 
 func (s *Server) lockProblem(w http.ResponseWriter, code int, p LockProblem) {
-	body, err := json.Marshal(p)
-	if err != nil {
-		panic(err) // two strings always marshal
-	}
 	w.Header().Set("Content-Type", "application/json")
-	s.reply(w, code, string(body)+"\n")
+	s.reply(w, code, string(marshal(p))+"\n")
 }

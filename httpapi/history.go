@@ -69,8 +69,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) {
 		s.problem(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	s.reply(w, http.StatusOK, indented(NewEntries(filter.Filtered(s.cfg.History(r.Context())))))
+	s.replyJSON(w, http.StatusOK, NewEntries(filter.Filtered(s.cfg.History(r.Context()))))
 }
 
 // recording sends the recording of the flight recorder.

@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lockstep-dev/lockstep/internal/metric"
 )
 
-// metrics are the package's own. All methods may be called on nil.
+// metrics are the package's own.
 type metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -42,51 +44,29 @@ func codes() []int {
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
-	if reg == nil {
-		return nil
-	}
+	in := metric.In(reg)
 	m := &metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "lockstep_httpapi_requests_total",
-			Help: "Requests. 503 of /readyz: the gate is closed. 500: a bug to report.",
-		}, []string{"endpoint", "code"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "lockstep_httpapi_request_duration_seconds",
-			Help:    "Duration of requests, without streams. A kubelet's probe times out after 1 s; more than 0.1 means that the machine is overloaded.",
-			Buckets: []float64{0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 1, 5},
-		}, []string{"endpoint"}),
-		streams: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "lockstep_httpapi_streams",
-			Help: "Open streams of /status?watch. The maximum is " + strconv.Itoa(maxStreams) + "; others are rejected.",
-		}),
-		tooMany: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "lockstep_httpapi_refused_streams_total",
-			Help: "Streams of /status?watch that were refused with 503: too many were open. Find out which client opens so many.",
-		}),
-		panics: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "lockstep_httpapi_panics_total",
-			Help: "Panics in request handlers. Report each with the stack in the log.",
-		}),
-		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "lockstep_httpapi_certificate_reloads_total",
-			Help: "Changes of the TLS files. failed: the last valid certificate stays in use; see the log.",
-		}, []string{"result"}),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "lockstep_httpapi_refused_connections_total",
-			Help: "Connections and requests of clients without an identity that were refused: too many connections, or too much of a processor. Find out who reaches --listen, and close the port to them.",
-		}, []string{"reason"}),
-		heldOff: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "lockstep_httpapi_addresses_held_off",
-			Help: "1: the kernel drops new connections of addresses that were refused again and again. Find out who attacks --listen.",
-		}),
+		requests: in.CounterVec("lockstep_httpapi_requests_total",
+			"Requests. 503 of /readyz: the gate is closed. 500: a bug to report.",
+			"endpoint", "code"),
+		duration: metric.Histograms(in, "lockstep_httpapi_request_duration_seconds",
+			"Duration of requests, without streams. A kubelet's probe times out after 1 s; more than 0.1 means that the machine is overloaded.",
+			"endpoint", endpoints(), 0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 1, 5),
+		streams: in.Gauge("lockstep_httpapi_streams",
+			"Open streams of /status?watch. The maximum is "+strconv.Itoa(maxStreams)+"; others are rejected."),
+		tooMany: in.Counter("lockstep_httpapi_refused_streams_total",
+			"Streams of /status?watch that were refused with 503: too many were open. Find out which client opens so many."),
+		panics: in.Counter("lockstep_httpapi_panics_total",
+			"Panics in request handlers. Report each with the stack in the log."),
+		reloads: metric.Counters(in, "lockstep_httpapi_certificate_reloads_total",
+			"Changes of the TLS files. failed: the last valid certificate stays in use; see the log.",
+			"result", reloadOK, reloadFailed),
+		refused: metric.Counters(in, "lockstep_httpapi_refused_connections_total",
+			"Connections and requests of clients without an identity that were refused: too many connections, or too much of a processor. Find out who reaches --listen, and close the port to them.",
+			"reason", refusedConnections, refusedProcessor),
+		heldOff: in.Gauge("lockstep_httpapi_addresses_held_off",
+			"1: the kernel drops new connections of addresses that were refused again and again. Find out who attacks --listen."),
 	}
-	m.preset()
-	reg.MustRegister(m.requests, m.duration, m.streams, m.tooMany, m.panics, m.reloads, m.refused, m.heldOff)
-	return m
-}
-
-// preset creates the series that alerts are written on.
-func (m *metrics) preset() {
 	m.answeredOK, m.took = map[string]prometheus.Counter{}, map[string]prometheus.Observer{}
 	for _, endpoint := range endpoints() {
 		m.answeredOK[endpoint] = m.requests.WithLabelValues(endpoint, "200")
@@ -94,16 +74,10 @@ func (m *metrics) preset() {
 	}
 	m.requests.WithLabelValues("/readyz", "503")
 	m.requests.WithLabelValues("/leader", "503")
-	m.reloads.WithLabelValues(reloadOK)
-	m.reloads.WithLabelValues(reloadFailed)
-	m.refused.WithLabelValues(refusedConnections)
-	m.refused.WithLabelValues(refusedProcessor)
+	return m
 }
 
 func (m *metrics) answered(endpoint string, code int) {
-	if m == nil {
-		return
-	}
 	if c := m.answeredOK[endpoint]; c != nil && code == http.StatusOK {
 		c.Inc()
 		return
@@ -116,9 +90,7 @@ func (m *metrics) answered(endpoint string, code int) {
 }
 
 func (m *metrics) timed(endpoint string, took time.Duration) {
-	if m != nil {
-		m.took[m.known(endpoint)].Observe(took.Seconds())
-	}
+	m.took[m.known(endpoint)].Observe(took.Seconds())
 }
 
 func (m *metrics) known(endpoint string) string {
@@ -128,42 +100,6 @@ func (m *metrics) known(endpoint string) string {
 	return "other"
 }
 
-func (m *metrics) panicked() {
-	if m != nil {
-		m.panics.Inc()
-	}
-}
+func (m *metrics) reloaded(result string) { m.reloads.WithLabelValues(result).Inc() }
 
-func (m *metrics) streaming(delta float64) {
-	if m != nil {
-		m.streams.Add(delta)
-	}
-}
-
-func (m *metrics) refusedStream() {
-	if m != nil {
-		m.tooMany.Inc()
-	}
-}
-
-func (m *metrics) reloaded(result string) {
-	if m != nil {
-		m.reloads.WithLabelValues(result).Inc()
-	}
-}
-
-func (m *metrics) turnedAway(reason string) {
-	if m != nil {
-		m.refused.WithLabelValues(reason).Inc()
-	}
-}
-
-func (m *metrics) holdsOff(some bool) {
-	switch {
-	case m == nil:
-	case some:
-		m.heldOff.Set(1)
-	default:
-		m.heldOff.Set(0)
-	}
-}
+func (m *metrics) turnedAway(reason string) { m.refused.WithLabelValues(reason).Inc() }

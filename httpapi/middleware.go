@@ -100,7 +100,7 @@ func (s *Server) recover(next http.Handler) http.Handler {
 			if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares it so as well
 				panic(p)
 			}
-			s.metrics.panicked()
+			s.metrics.panics.Inc()
 			s.log.Error("panic in a request handler", "path", clip(r.URL.Path, 200), "err", fmt.Sprint(p), "stack", string(debug.Stack()))
 			if begun(w) {
 				panic(http.ErrAbortHandler)

@@ -1,27 +1,16 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"net/http"
-)
 
-// Problem is an error in the form of RFC 9457, application/problem+json.
-type Problem struct {
-	Type   string `json:"type"` // always about:blank: the status code says all
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail"`
-}
+	"github.com/lockstep-dev/lockstep/report"
+)
 
 func (s *Server) problem(w http.ResponseWriter, code int, detail string) {
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-cache, private")
-	body, err := json.Marshal(Problem{Type: "about:blank", Title: http.StatusText(code), Status: code, Detail: detail})
-	if err != nil {
-		panic(err) // strings and a number always marshal
-	}
-	s.reply(w, code, string(body)+"\n")
+	s.reply(w, code, string(marshal(report.Problem{Type: "about:blank", Title: http.StatusText(code), Status: code, Detail: detail}))+"\n")
 }
 
 func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+
+	"github.com/lockstep-dev/lockstep/internal/allowance"
 )
 
 // healthText sets the headers that Kubernetes components send with the response of a
@@ -26,7 +28,7 @@ var okBody = []byte("ok")
 // headers for browsers and caches: both send fields, and a sixth of the time of such a response is spent on headers.
 func (s *Server) quick(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet || r.URL.Path != readyzPath || r.URL.RawQuery != "" || connOf(r) != nil || !s.passes() {
+		if r.Method != http.MethodGet || r.URL.Path != readyzPath || r.URL.RawQuery != "" || allowance.OfRequest(r) != nil || !s.passes() {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -61,6 +61,12 @@ func endpoints() []string {
 	}
 }
 
+// replyJSON writes a value for programs, and for people with curl.
+func (s *Server) replyJSON(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	s.reply(w, code, indented(v))
+}
+
 // reply writes a response of known length. The caller has set its Content-Type.
 func (s *Server) reply(w http.ResponseWriter, code int, body string) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))

@@ -24,8 +24,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	s.reply(w, http.StatusOK, indented(now))
+	s.replyJSON(w, http.StatusOK, now)
 }
 
 // fingerprint identifies the report's content for the ETag and the stream. It ignores etcd's revision and the time
@@ -61,8 +60,7 @@ func (s *Server) leader(w http.ResponseWriter, _ *http.Request) {
 	if out.Leading {
 		code = http.StatusOK
 	}
-	w.Header().Set("Content-Type", "application/json")
-	s.reply(w, code, indented(out))
+	s.replyJSON(w, code, out)
 }
 
 // marshal panics on a value that cannot be JSON: a mistake in a wire form.

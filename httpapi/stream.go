@@ -108,13 +108,13 @@ func (r *rendering) of(snapshot *event.Value[Snapshot]) streamed {
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	client, local := allowance.AddressOf(r.RemoteAddr), isLocal(r)
 	if problem := s.streams.enter(client, local); problem != "" {
-		s.metrics.refusedStream()
+		s.metrics.tooMany.Inc()
 		s.problem(w, http.StatusServiceUnavailable, problem)
 		return
 	}
-	s.metrics.streaming(+1)
+	s.metrics.streams.Inc()
 	defer func() {
-		s.metrics.streaming(-1)
+		s.metrics.streams.Dec()
 		s.streams.leave(client, local)
 	}()
 	h := w.Header()

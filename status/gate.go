@@ -113,15 +113,7 @@ func (g *Gate) Shown() *event.Value[Verdict] { return g.shown }
 // WaitShown waits until clients see the reason of the verdict. If ctx ends first, it returns ctx's
 // error.
 func (g *Gate) WaitShown(ctx context.Context) error {
-	for {
-		shown, changed := g.shown.Load()
-		if shown.Reason == g.verdict.Get().Reason {
-			return nil
-		}
-		if !event.Wait(ctx, changed) {
-			return ctx.Err()
-		}
-	}
+	return event.Until(ctx, g.shown, func(shown Verdict) bool { return shown.Reason == g.verdict.Get().Reason })
 }
 
 // Stop closes the gate for good (ShuttingDown). It is closed when Stop returns.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/lockstep-dev/lockstep/internal/metric"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -19,32 +20,23 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
+	in := metric.In(reg)
 	m := &metrics{
-		ready: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "lockstep_status_gate_ready",
-			Help: "1 while /readyz reports that this node may serve. If it stays 0, lockstep_status_gate_reason shows why.",
-		}),
-		reason: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "lockstep_status_gate_reason",
-			Help: "1 for the reason of the current verdict. docs/operations.md has what to do about each.",
-		}, []string{"reason"}),
-		closedByStatus: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "lockstep_status_gate_closed_by_status_total",
-			Help: "How often a change of the status closed the gate of a node that served. Above 0 violates an invariant: report it.",
-		}),
-		changes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "lockstep_gate_changes_total",
-			Help: "How often the gate got this reason, also between two scrapes.",
-		}, []string{"reason"}),
-		times: newTimes(time.Now), releases: newReleaseChanges(),
+		ready: in.Gauge("lockstep_status_gate_ready",
+			"1 while /readyz reports that this node may serve. If it stays 0, lockstep_status_gate_reason shows why."),
+		reason: metric.Gauges(in, "lockstep_status_gate_reason",
+			"1 for the reason of the current verdict. docs/operations.md has what to do about each.",
+			"reason", protocol.Reasons()...),
+		closedByStatus: in.Counter("lockstep_status_gate_closed_by_status_total",
+			"How often a change of the status closed the gate of a node that served. Above 0 violates an invariant: report it."),
+		changes: metric.Counters(in, "lockstep_gate_changes_total",
+			"How often the gate got this reason, also between two scrapes.",
+			"reason", protocol.Reasons()...),
+		times: newTimes(time.Now), releases: newReleaseChanges(in),
 	}
-	for _, r := range protocol.Reasons() {
-		m.reason.WithLabelValues(string(r)).Set(0)
-		m.changes.WithLabelValues(string(r))
-	}
-	if reg != nil {
-		reg.MustRegister(m.ready, m.reason, m.closedByStatus, m.changes, m.times, m.releases.duration, m.releases.working)
-	}
+	in.CounterSeries("lockstep_gate_seconds_total",
+		"How many seconds the gate has had this reason. While the sidecar does not run, nothing counts.",
+		[]string{"reason"}, m.times.add)
 	return m
 }
 
@@ -52,21 +44,14 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 func (m *metrics) show(v Verdict) {
 	m.changes.WithLabelValues(string(v.Reason)).Inc()
 	m.times.begin(v.Reason)
-	m.ready.Set(0)
-	if v.Ready {
-		m.ready.Set(1)
-	}
-	for _, r := range protocol.Reasons() {
-		m.reason.WithLabelValues(string(r)).Set(0)
-	}
-	m.reason.WithLabelValues(string(v.Reason)).Set(1)
+	m.ready.Set(metric.Bool(v.Ready))
+	metric.Choose(m.reason, protocol.Reasons(), v.Reason)
 }
 
 // times adds up how long each reason of the gate lasted. A scrape counts the time until
 // then.
 type times struct {
-	desc *prometheus.Desc
-	now  func() time.Time
+	now func() time.Time
 
 	mu     sync.Mutex // mu guards the fields below
 	before map[protocol.Reason]time.Duration
@@ -75,11 +60,7 @@ type times struct {
 }
 
 func newTimes(now func() time.Time) *times {
-	return &times{
-		desc: prometheus.NewDesc("lockstep_gate_seconds_total",
-			"How many seconds the gate has had this reason. While the sidecar does not run, nothing counts.", []string{"reason"}, nil),
-		now: now, before: map[protocol.Reason]time.Duration{},
-	}
+	return &times{now: now, before: map[protocol.Reason]time.Duration{}}
 }
 
 // begin ends the time of the reason before.
@@ -93,11 +74,8 @@ func (t *times) begin(reason protocol.Reason) {
 	t.reason, t.since = reason, now
 }
 
-// Describe implements prometheus.Collector.
-func (t *times) Describe(c chan<- *prometheus.Desc) { c <- t.desc }
-
-// Collect implements prometheus.Collector.
-func (t *times) Collect(c chan<- prometheus.Metric) {
+// add adds the series of a scrape.
+func (t *times) add(series metric.Series) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, r := range protocol.Reasons() {
@@ -105,7 +83,7 @@ func (t *times) Collect(c chan<- prometheus.Metric) {
 		if r == t.reason {
 			sum += t.now().Sub(t.since)
 		}
-		c <- prometheus.MustNewConstMetric(t.desc, prometheus.CounterValue, sum.Seconds(), string(r))
+		series(sum.Seconds(), string(r))
 	}
 }
 
@@ -119,17 +97,13 @@ type releaseChanges struct {
 	since time.Time        // when the status became WORKING; zero: it is not
 }
 
-func newReleaseChanges() *releaseChanges {
+func newReleaseChanges(in metric.Set) *releaseChanges {
 	return &releaseChanges{
-		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "lockstep_status_release_change_seconds",
-			Help:    "Time from the first status of another release until DONE, for each upgrade and rollback that this sidecar observed. Compare upgrades with each other.",
-			Buckets: []float64{1, 5, 15, 60, 300, 900, 3600},
-		}),
-		working: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "lockstep_status_working_timestamp_seconds",
-			Help: "Since when the status has been WORKING; 0: it is not. If that is longer than your upgrades take, a leader waits or an object fails: see sidecar status.",
-		}),
+		duration: in.Histogram("lockstep_status_release_change_seconds",
+			"Time from the first status of another release until DONE, for each upgrade and rollback that this sidecar observed. Compare upgrades with each other.",
+			1, 5, 15, 60, 300, 900, 3600),
+		working: in.Gauge("lockstep_status_working_timestamp_seconds",
+			"Since when the status has been WORKING; 0: it is not. If that is longer than your upgrades take, a leader waits or an object fails: see sidecar status."),
 	}
 }
 
@@ -143,7 +117,7 @@ func (c *releaseChanges) observe(now time.Time, view protocol.StatusView) {
 	case protocol.Working:
 		if c.since.IsZero() {
 			c.since = now
-			c.working.Set(float64(now.UnixMilli()) / 1e3)
+			c.working.Set(metric.Timestamp(now))
 		}
 	case protocol.Done:
 		if c.done != (protocol.Version{}) && c.done.Release != view.Status.Version.Release {

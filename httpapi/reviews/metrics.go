@@ -1,6 +1,10 @@
 package reviews
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lockstep-dev/lockstep/internal/metric"
+)
 
 // The results of a review.
 const (
@@ -12,31 +16,21 @@ const (
 
 var resultOf = map[bool]string{true: resultYes, false: resultNo}
 
-// metrics are the package's own. All methods may be called on nil.
 type metrics struct{ reviews *prometheus.CounterVec }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
-	if reg == nil {
-		return nil
-	}
-	m := &metrics{prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "lockstep_reviews_total",
-		Help: "Questions to the kube-apiserver about clients of this API. failed: it did not answer, so the client got 503; stale: likewise, and an answer of the last hour was used. If failed or stale grows, check the kube-apiserver in --authentication-kubeconfig, and the rights of its user (ClusterRole system:auth-delegator).",
-	}, []string{"kind", "result"})}
+	m := &metrics{metric.In(reg).CounterVec("lockstep_reviews_total",
+		"Questions to the kube-apiserver about clients of this API. failed: it did not answer, so the client got 503; stale: likewise, and an answer of the last hour was used. If failed or stale grows, check the kube-apiserver in --authentication-kubeconfig, and the rights of its user (ClusterRole system:auth-delegator).",
+		"kind", "result")}
 	for _, kind := range []string{"token", "access"} {
 		for _, result := range []string{resultYes, resultNo, resultFailed, resultStale} {
 			m.reviews.WithLabelValues(kind, result)
 		}
 	}
-	reg.MustRegister(m.reviews)
 	return m
 }
 
 // counts returns a function that counts the results of a kind.
 func (m *metrics) counts(kind string) func(result string) {
-	return func(result string) {
-		if m != nil {
-			m.reviews.WithLabelValues(kind, result).Inc()
-		}
-	}
+	return func(result string) { m.reviews.WithLabelValues(kind, result).Inc() }
 }

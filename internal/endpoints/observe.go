@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/watch"
+
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/kube"
@@ -179,9 +181,9 @@ func (p *Publisher) listAndWatch(ctx context.Context, kind *resource) error {
 			return err
 		}
 		switch e.Type {
-		case added, modified:
+		case watch.Added, watch.Modified:
 			p.observe(kind, kind.decode(e.Object))
-		case deleted:
+		case watch.Deleted:
 			p.observe(kind, object{name: e.Object.GetName()})
 		default: // a bookmark
 		}

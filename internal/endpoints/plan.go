@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/publish"
 	"github.com/lockstep-dev/lockstep/report"
@@ -169,7 +170,7 @@ func (p *Publisher) attempt(ctx context.Context, seen observed) error {
 // again, and the next round decides.
 func (p *Publisher) write(ctx context.Context, t target, store string) error {
 	written, err := t.kind.write(ctx, p.cfg.API, t, store)
-	switch code := codeOf(err); {
+	switch code := kube.StatusCode(err); {
 	case err == nil:
 		p.metrics.writes.WithLabelValues(resultWritten).Inc()
 		p.cfg.Log.Info("service written", "object", t.kind.kind+"/"+t.name, "addresses", t.step.Addresses, "revision", t.step.Revision)

@@ -104,6 +104,7 @@ var levels = map[string]int{
 	"internal/support":      1, // collects and packs what others find
 	"internal/packed":       2, // starts a program that is inside this one
 	"internal/trusted":      1,
+	"internal/metric":       0, // makes the metrics of all others
 	"internal/nodeaddress":  0,
 	"internal/sorting":      0,
 	"event":                 1,

@@ -3,10 +3,9 @@ package show
 import (
 	"cmp"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/cluster"
+	"github.com/lockstep-dev/lockstep/internal/metric"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
 	"github.com/lockstep-dev/lockstep/report"
 )
@@ -28,25 +27,14 @@ func (s *Show) clusterNow() httpapi.Cluster {
 	return out
 }
 
-// stateMetric is 1 for the current state of the cluster manager, and 0 for all others.
-type stateMetric struct {
-	show *Show
-	desc *prometheus.Desc
-}
-
-func newStateMetric(s *Show) stateMetric {
-	return stateMetric{s, prometheus.NewDesc("lockstep_cluster_state",
+// registerState adds a metric that is 1 for the current state of the cluster manager, and 0 for all others.
+func (s *Show) registerState(in metric.Set) {
+	in.GaugeSeries("lockstep_cluster_state",
 		"1 for this sidecar's state on its way into its etcd cluster. It must become Running: see cluster.error in /status.",
-		[]string{"state"}, nil)}
-}
-
-// Describe implements prometheus.Collector.
-func (m stateMetric) Describe(c chan<- *prometheus.Desc) { c <- m.desc }
-
-// Collect implements prometheus.Collector.
-func (m stateMetric) Collect(c chan<- prometheus.Metric) {
-	now := m.show.Cluster.Status().Get().State
-	for _, state := range cluster.States() {
-		c <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, boolean[state == now], string(state))
-	}
+		[]string{"state"}, func(add metric.Series) {
+			now := s.Cluster.Status().Get().State
+			for _, state := range cluster.States() {
+				add(metric.Bool(state == now), string(state))
+			}
+		})
 }

@@ -2,13 +2,14 @@ package show
 
 import (
 	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/internal/metric"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-func (s *Show) registerReadyz(gauge func(name, help string, value func() float64)) {
-	gauge("lockstep_readyz",
+func (s *Show) registerReadyz(in metric.Set) {
+	in.GaugeFunc("lockstep_readyz",
 		"1 while /readyz answers 200: the gate is open, and with --apiserver-readyz this node's kube-apiserver is ready. If it is 0 while lockstep_status_gate_ready is 1, check that kube-apiserver.",
-		func() float64 { return boolean[httpapi.Serves(s.snapshot.Get())] })
+		func() float64 { return metric.Bool(httpapi.Serves(s.snapshot.Get())) })
 }
 
 // apiserverWarnings warns of a kube-apiserver that keeps a node with an open gate out of service.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/buildinfo"
+	"github.com/lockstep-dev/lockstep/internal/metric"
 )
 
 // requestMetrics count and time the requests of this sidecar to its kube-apiserver. Their labels
@@ -32,19 +33,16 @@ func RegisterRequests(reg prometheus.Registerer) func(method string, code int, t
 }
 
 func newRequestMetrics(reg prometheus.Registerer) *requestMetrics {
+	in := metric.In(reg)
 	m := &requestMetrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "lockstep_app_apiserver_requests_total",
-			Help: "Requests of this sidecar to its kube-apiserver; none: no answer. If none or 5xx grows, check it; 4xx are also normal conflicts.",
-		}, []string{"verb", "outcome"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "lockstep_app_apiserver_request_duration_seconds",
-			Help:    "How long the kube-apiserver took until it began to answer, at most 5 s.",
-			Buckets: []float64{0.005, 0.025, 0.1, 0.5, 1, 5},
-		}, []string{"verb"}),
+		requests: in.CounterVec("lockstep_app_apiserver_requests_total",
+			"Requests of this sidecar to its kube-apiserver; none: no answer. If none or 5xx grows, check it; 4xx are also normal conflicts.",
+			"verb", "outcome"),
+		duration: metric.Histograms(in, "lockstep_app_apiserver_request_duration_seconds",
+			"How long the kube-apiserver took until it began to answer, at most 5 s.",
+			"verb", requestVerbs(), 0.005, 0.025, 0.1, 0.5, 1, 5),
 	}
 	for _, verb := range requestVerbs() {
-		m.duration.WithLabelValues(verb)
 		for _, outcome := range requestOutcomes() {
 			m.requests.WithLabelValues(verb, outcome)
 		}
@@ -56,28 +54,24 @@ func newRequestMetrics(reg prometheus.Registerer) *requestMetrics {
 		ConstLabels: prometheus.Labels{"version": info.Version, "commit": info.Commit},
 	})
 	build.Set(1)
-	reg.MustRegister(m.requests, m.duration, build)
+	reg.MustRegister(build)
 	return m
 }
 
 // RegisterEtcdRequests returns an observer that counts the requests to etcd.
 func RegisterEtcdRequests(reg prometheus.Registerer) etcd.Observer {
-	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "lockstep_etcd_requests_total",
-		Help: "Requests of this sidecar to etcd, without watches; refused: an error is the answer; none: no server answered in time. If none grows, see etcd in /status.",
-	}, []string{"verb", "outcome"})
-	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "lockstep_etcd_request_duration_seconds",
-		Help:    "How long requests to etcd took, with all attempts at several servers. Above a third of --lease-ttl, leases are in danger: check etcd's disks.",
-		Buckets: []float64{0.005, 0.025, 0.1, 0.5, 1, 5},
-	}, []string{"verb"})
-	for _, verb := range []etcd.Verb{etcd.Read, etcd.Write, etcd.KeepAlive} {
-		duration.WithLabelValues(string(verb))
+	in, verbs := metric.In(reg), []etcd.Verb{etcd.Read, etcd.Write, etcd.KeepAlive}
+	requests := in.CounterVec("lockstep_etcd_requests_total",
+		"Requests of this sidecar to etcd, without watches; refused: an error is the answer; none: no server answered in time. If none grows, see etcd in /status.",
+		"verb", "outcome")
+	duration := metric.Histograms(in, "lockstep_etcd_request_duration_seconds",
+		"How long requests to etcd took, with all attempts at several servers. Above a third of --lease-ttl, leases are in danger: check etcd's disks.",
+		"verb", verbs, 0.005, 0.025, 0.1, 0.5, 1, 5)
+	for _, verb := range verbs {
 		for _, outcome := range []etcd.Outcome{etcd.Answered, etcd.Refused, etcd.Silent} {
 			requests.WithLabelValues(string(verb), string(outcome))
 		}
 	}
-	reg.MustRegister(requests, duration)
 	return func(verb etcd.Verb, outcome etcd.Outcome, took time.Duration) {
 		requests.WithLabelValues(string(verb), string(outcome)).Inc()
 		duration.WithLabelValues(string(verb)).Observe(took.Seconds())

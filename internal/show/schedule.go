@@ -3,6 +3,7 @@ package show
 import (
 	"time"
 
+	"github.com/lockstep-dev/lockstep/internal/metric"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
 )
@@ -21,8 +22,8 @@ func (s *Show) snapshotsNow() report.Snapshots {
 	}
 }
 
-func (s *Show) registerSnapshots(gauge func(name, help string, value func() float64)) {
-	gauge("lockstep_cluster_snapshot_interval_seconds",
+func (s *Show) registerSnapshots(in metric.Set) {
+	in.GaugeFunc("lockstep_cluster_snapshot_interval_seconds",
 		"Time between two snapshots that this node saves by itself (--snapshot-every); 0: it saves none, or its etcd member does not vote.",
 		func() float64 {
 			if now := s.Schedule.Get(); now.Runs() {
@@ -30,12 +31,7 @@ func (s *Show) registerSnapshots(gauge func(name, help string, value func() floa
 			}
 			return 0
 		})
-	gauge("lockstep_cluster_snapshot_newest_timestamp_seconds",
+	in.GaugeFunc("lockstep_cluster_snapshot_newest_timestamp_seconds",
 		"When the newest of these snapshots was saved; 0: there is none. If it is older than two intervals, cluster.snapshots in /status has the reason.",
-		func() float64 {
-			if newest := s.Schedule.Get().Newest; !newest.IsZero() {
-				return float64(newest.UnixMilli()) / 1e3
-			}
-			return 0
-		})
+		func() float64 { return metric.Timestamp(s.Schedule.Get().Newest) })
 }

@@ -1,41 +1,25 @@
 package show
 
-import "github.com/prometheus/client_golang/prometheus"
+import "github.com/lockstep-dev/lockstep/internal/metric"
 
-// serviceMetrics are the metrics of this node's services. Their label is the name of a service in
-// --services, which contains at most a hundred files.
-type serviceMetrics struct {
-	show            *Show
-	ready, restarts *prometheus.Desc
-	rejected        *prometheus.Desc
-}
-
-func newServiceMetrics(s *Show) serviceMetrics {
-	return serviceMetrics{s,
-		prometheus.NewDesc("lockstep_service_ready",
-			"1 while the service of this node is ready. If it stays 0, see NOT READY in sidecar status.",
-			[]string{"service"}, nil),
-		prometheus.NewDesc("lockstep_service_restarts_total",
-			"How often the service ended by itself and was started again, since its file changed.",
-			[]string{"service"}, nil),
-		prometheus.NewDesc("lockstep_services_rejected",
-			"1 while the directory of --services is rejected. The last valid services stay in use, and a restart would fail. See the warnings in /status.",
-			nil, nil),
-	}
-}
-
-// Describe implements prometheus.Collector.
-func (m serviceMetrics) Describe(c chan<- *prometheus.Desc) {
-	c <- m.ready
-	c <- m.restarts
-	c <- m.rejected
-}
-
-// Collect implements prometheus.Collector.
-func (m serviceMetrics) Collect(c chan<- prometheus.Metric) {
-	c <- prometheus.MustNewConstMetric(m.rejected, prometheus.GaugeValue, boolean[m.show.ServicesProblem.Get() != ""])
-	for _, st := range m.show.servicesNow() { // including services that were not started yet
-		c <- prometheus.MustNewConstMetric(m.ready, prometheus.GaugeValue, boolean[st.Ready], st.Name)
-		c <- prometheus.MustNewConstMetric(m.restarts, prometheus.CounterValue, float64(st.Restarts), st.Name)
-	}
+// registerServices adds the metrics of this node's services, including those that were not started yet. Their label is
+// the name of a service in --services, which contains at most a hundred files.
+func (s *Show) registerServices(in metric.Set) {
+	in.GaugeSeries("lockstep_service_ready",
+		"1 while the service of this node is ready. If it stays 0, see NOT READY in sidecar status.",
+		[]string{"service"}, func(add metric.Series) {
+			for _, st := range s.servicesNow() {
+				add(metric.Bool(st.Ready), st.Name)
+			}
+		})
+	in.CounterSeries("lockstep_service_restarts_total",
+		"How often the service ended by itself and was started again, since its file changed.",
+		[]string{"service"}, func(add metric.Series) {
+			for _, st := range s.servicesNow() {
+				add(float64(st.Restarts), st.Name)
+			}
+		})
+	in.GaugeFunc("lockstep_services_rejected",
+		"1 while the directory of --services is rejected. The last valid services stay in use, and a restart would fail. See the warnings in /status.",
+		func() float64 { return metric.Bool(s.ServicesProblem.Get() != "") })
 }

@@ -3,17 +3,18 @@ package show
 import (
 	"time"
 
+	"github.com/lockstep-dev/lockstep/internal/metric"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-func (s *Show) registerTurns(gauge func(name, help string, value func() float64)) {
-	gauge("lockstep_fleet_turns_held",
+func (s *Show) registerTurns(in metric.Set) {
+	in.GaugeFunc("lockstep_fleet_turns_held",
 		"Nodes that have a turn. If it stays above 0 for longer than your work takes, see sidecar turn status.",
 		func() float64 { return float64(len(s.Fleet.Get().Turns.Held)) })
-	gauge("lockstep_fleet_turns_waiting",
+	in.GaugeFunc("lockstep_fleet_turns_waiting",
 		"Nodes that wait for a turn. /status has the reasons.",
 		func() float64 { return float64(len(s.Fleet.Get().Turns.Waiting)) })
-	gauge("lockstep_fleet_turns_overdue",
+	in.GaugeFunc("lockstep_fleet_turns_overdue",
 		"Turns that are over their limit. No other node gets one until people end them: see sidecar turn status.",
 		func() float64 { return float64(overdueTurns(s.Fleet.Get().Turns, time.Now())) })
 }

@@ -1,9 +1,7 @@
 package enrol
 
 import (
-	"context"
 	"net"
-	"net/http"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/allowance"
@@ -26,24 +24,18 @@ func newPort(m *metrics) *allowance.Port {
 	})
 }
 
-// bounded returns the listener whose connections are served.
+// bounded returns the listener whose connections are served. It closes those that come too often before their TLS
+// handshake.
 func (s *Server) bounded(l net.Listener) net.Listener {
-	return s.port.Listener(listener{l, s.guard, func(c net.Conn) {
+	return s.port.Listener(allowance.Counted(l, func(c net.Conn) (leave func(), ok bool) {
+		addr := allowance.Network(c)
+		if s.guard.mayConnect(addr) {
+			return func() { s.guard.closed(addr) }, true
+		}
 		s.metrics.answered(closed)
 		if !allowance.Local(c) {
 			s.port.Refuse(c)
 		}
-	}}, l)
-}
-
-type connKey struct{}
-
-func connContext(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, allowance.Of(c))
-}
-
-// connOf returns the connection of a request; nil: its client is on this machine.
-func connOf(r *http.Request) *allowance.Conn {
-	c, _ := r.Context().Value(connKey{}).(*allowance.Conn)
-	return c
+		return nil, false
+	}), l)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/cluster/token"
 	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // Request is the input of Join. All fields are required.
@@ -162,7 +163,7 @@ func (r Request) encode() ([]byte, error) {
 
 // newRefusedError keeps the text of a sidecar only.
 func newRefusedError(target string, resp *http.Response, body []byte) error {
-	var p problem
+	var p report.Problem
 	if json.Unmarshal(body, &p) != nil || p.Status != resp.StatusCode {
 		p.Detail = ""
 	}

@@ -25,10 +25,12 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/lockstep-dev/lockstep/internal/allowance"
 	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/internal/cluster/token"
 	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/report"
 	"github.com/lockstep-dev/lockstep/test/members"
 )
 
@@ -385,7 +387,7 @@ func TestServer_badRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			resp, text := r.send(tt.method, tt.path, tt.body)
-			var p problem
+			var p report.Problem
 			if err := json.Unmarshal([]byte(text), &p); err != nil || resp.StatusCode != tt.status || p.Status != tt.status || !strings.Contains(text, tt.text) {
 				t.Errorf("got %s: %s, want %d with %q", resp.Status, text, tt.status, tt.text)
 			}
@@ -536,7 +538,7 @@ func TestServer_attack(t *testing.T) {
 func TestGuard_manyAddresses(t *testing.T) {
 	g := newGuard(Limits{}.withDefaults())
 	for i := range 3 * maxAddresses {
-		addr := addressOf(net.JoinHostPort(fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), "1"))
+		addr := allowance.AddressOf(net.JoinHostPort(fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), "1"))
 		if g.mayConnect(addr) {
 			g.closed(addr)
 		}
@@ -547,14 +549,14 @@ func TestGuard_manyAddresses(t *testing.T) {
 	// One machine can use many addresses of IPv6, which count as one.
 	six := newGuard(Limits{}.withDefaults())
 	for i := range 100 {
-		six.mayRequest(addressOf(net.JoinHostPort(fmt.Sprintf("2001:db8::%x", i), "1")))
+		six.mayRequest(allowance.AddressOf(net.JoinHostPort(fmt.Sprintf("2001:db8::%x", i), "1")))
 	}
 	if len(six.addresses) != 1 {
 		t.Errorf("got %d addresses, want 1", len(six.addresses))
 	}
 	open := newGuard(Limits{PerAddress: 1e6, InAll: 1e6, Burst: 1e6})
 	n := 0
-	for open.mayConnect(addressOf("10.0.0.1:1")) {
+	for open.mayConnect(allowance.AddressOf("10.0.0.1:1")) {
 		n++
 	}
 	if n != maxOpenPerAddress {

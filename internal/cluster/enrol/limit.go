@@ -1,7 +1,6 @@
 package enrol
 
 import (
-	"net"
 	"net/netip"
 	"sync"
 	"time"
@@ -77,9 +76,6 @@ func newGuard(l Limits) *guard {
 
 // visitor needs mu. It returns nil if there are too many addresses.
 func (g *guard) visitor(addr netip.Addr, now time.Time) *visitor {
-	if prefix, err := addr.Prefix(64); err == nil && addr.Is6() {
-		addr = prefix.Addr() // one machine uses as many as it likes
-	}
 	if c := g.addresses[addr]; c != nil {
 		c.last = now
 		return c
@@ -135,46 +131,4 @@ func (g *guard) mayRequest(addr netip.Addr) bool {
 	now := time.Now()
 	c := g.visitor(addr, now)
 	return (c == nil || c.requests.AllowN(now, 1)) && g.requests.AllowN(now, 1)
-}
-
-// listener closes connections that come too often, before their TLS handshake.
-type listener struct {
-	net.Listener
-	guard   *guard
-	refused func(net.Conn) // before it is closed
-}
-
-func (l listener) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		addr := addressOf(conn.RemoteAddr().String())
-		if l.guard.mayConnect(addr) {
-			return &countedConn{Conn: conn, closed: sync.OnceFunc(func() { l.guard.closed(addr) })}, nil
-		}
-		l.refused(conn)
-		_ = conn.Close() // the client learns of it either way
-	}
-}
-
-// countedConn is one of the open connections that the guard counts.
-type countedConn struct {
-	net.Conn
-	closed func()
-}
-
-func (c *countedConn) Close() error {
-	c.closed()
-	return c.Conn.Close()
-}
-
-// addressOf returns the zero address for a text without one.
-func addressOf(hostPort string) netip.Addr {
-	parsed, err := netip.ParseAddrPort(hostPort)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return parsed.Addr().Unmap().WithZone("")
 }

@@ -66,14 +66,6 @@ type authorityAnswer struct {
 	Certificate string `json:"certificate,omitempty"`
 }
 
-// problem is an error in the form of RFC 9457, application/problem+json.
-type problem struct {
-	Type   string `json:"type"` // always about:blank
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail"`
-}
-
 // member returns the node as a member's record without its key, or an error
 // about the request.
 func (r request) member() (record.Member, error) {

@@ -1,6 +1,10 @@
 package enrol
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lockstep-dev/lockstep/internal/metric"
+)
 
 // result is how a request ended.
 type result string
@@ -21,19 +25,10 @@ func results() []result {
 
 type metrics struct{ joins *prometheus.CounterVec }
 
-// newMetrics registers nothing if the registerer is nil.
 func newMetrics(r prometheus.Registerer) *metrics {
-	m := &metrics{prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "lockstep_cluster_join_requests_total",
-		Help: "Requests of other nodes to join the embedded etcd. token: a wrong, used, expired or revoked token; limited and closed: too many requests. If token grows and no node is being added, find out who reaches --join-port.",
-	}, []string{"result"})}
-	for _, res := range results() {
-		m.joins.WithLabelValues(string(res))
-	}
-	if r != nil {
-		r.MustRegister(m.joins)
-	}
-	return m
+	return &metrics{metric.Counters(metric.In(r), "lockstep_cluster_join_requests_total",
+		"Requests of other nodes to join the embedded etcd. token: a wrong, used, expired or revoked token; limited and closed: too many requests. If token grows and no node is being added, find out who reaches --join-port.",
+		"result", results()...)}
 }
 
 func (m *metrics) answered(res result) { m.joins.WithLabelValues(string(res)).Inc() }

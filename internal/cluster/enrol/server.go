@@ -23,6 +23,7 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/allowance"
 	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // Config configures a Server. Client, PKI and Log are required.
@@ -83,7 +84,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 		Handler:           s,
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		MaxHeaderBytes: 8 << 10, //nolint:mnd // a client sends a few hundred bytes
-		ConnContext:    connContext,
+		ConnContext:    allowance.ConnContext,
 		ErrorLog:       log.New(io.Discard, "", 0), // failed handshakes are from strangers
 		TLSNextProto:   map[string]func(*http.Server, *tls.Conn, http.Handler){},
 	}
@@ -141,8 +142,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	conn := connOf(r)
-	if conn.Pay(r.Context(), allowance.RequestPrice) != nil || !s.guard.mayRequest(addressOf(r.RemoteAddr)) {
+	conn := allowance.OfRequest(r)
+	if conn.Pay(r.Context(), allowance.RequestPrice) != nil || !s.guard.mayRequest(allowance.AddressOf(r.RemoteAddr)) {
 		const why = "too many requests; try again later"
 		s.refuse(w, r, &refusal{limited, http.StatusTooManyRequests, why}, why)
 		return
@@ -197,7 +198,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, because *refusal
 	case http.StatusMethodNotAllowed:
 		h.Set("Allow", http.MethodPost)
 	}
-	body, err := json.Marshal(problem{
+	body, err := json.Marshal(report.Problem{
 		Type: "about:blank", Title: http.StatusText(because.status), Status: because.status, Detail: because.detail,
 	})
 	if err != nil {
