@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockstep-dev/lockstep/internal/rollout"
 	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/internal/strict"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -27,7 +26,7 @@ bundle. A directory of that name is ./builtin.`,
 
 func (p program) bundleValidateCommand() *cobra.Command {
 	var from []string
-	output := newTextOrJSON()
+	output := newChoice("text", "json")
 	cmd := &cobra.Command{
 		Use:   "validate DIR",
 		Short: "Print everything that is wrong with a bundle",
@@ -37,7 +36,7 @@ the directory of a bundle, also whether this one replaces a bundle of another na
 etcd and no cluster is needed, so this fits a pipeline that builds releases.
 
 Exit code 1: the bundle is invalid, or it cannot be rolled out.`,
-		Args: oneDir,
+		Args: oneDir(bundleDir),
 		RunE: func(_ *cobra.Command, args []string) error {
 			origins, err := parseOrigins(from)
 			if err != nil {
@@ -64,20 +63,9 @@ func (p program) validatedJSON(b *bundle.Bundle, from []origin, invalid error) e
 	if invalid != nil && !ofFiles {
 		return invalid
 	}
-	out := validateReport{Valid: invalid == nil, Problems: problems, Rollouts: []rolloutReport{}}
+	out := validateReport{Problems: problems, Rollouts: []rolloutReport{}}
 	if invalid == nil {
-		about := newBundleReport(b)
-		out.Bundle, out.Objects = &about, len(b.Objects)
-		for _, o := range from {
-			release := o.release
-			problem := rollout.Deadlock(release, b.Version.Release, b.Constraints)
-			out.Valid = out.Valid && problem == ""
-			out.Rollouts = append(out.Rollouts, rolloutReport{
-				From: release.String(), Possible: problem == "", Problem: problem,
-				Note:     rollout.RollbackRisk(release, b.Version.Release, b.Constraints),
-				Replaces: o.replacedBy(b),
-			})
-		}
+		out = newValidateReport(b, from)
 	}
 	if err := p.printJSON(out); err != nil || out.Valid {
 		return err
@@ -87,10 +75,11 @@ func (p program) validatedJSON(b *bundle.Bundle, from []origin, invalid error) e
 
 // validated describes a valid bundle, and checks whether its constraints allow upgrades from these releases.
 func (p program) validated(b *bundle.Bundle, from []origin) error {
+	out := newValidateReport(b, from)
 	var deadlocks []error
-	for _, o := range from {
-		if problem := rollout.Deadlock(o.release, b.Version.Release, b.Constraints); problem != "" {
-			deadlocks = append(deadlocks, errors.New(problem))
+	for _, r := range out.Rollouts {
+		if r.Problem != "" {
+			deadlocks = append(deadlocks, errors.New(r.Problem))
 		}
 	}
 	if len(deadlocks) > 0 {
@@ -101,14 +90,14 @@ func (p program) validated(b *bundle.Bundle, from []origin) error {
 		forServer = ", for kube-apiserver " + b.APIServer
 	}
 	fmt.Fprintf(p.stdout, "%s %s: minReconcilerRelease %s, minApiserverRelease %s%s, %s, %s\n",
-		b.Name, b.Version, b.Constraints.MinReconciler, b.Constraints.MinApiserver, forServer, count(len(b.Objects), "object"), b.Digest)
-	for _, o := range from {
-		fmt.Fprintf(p.stdout, "from %s: %s\n", o.release, rolloutText(o.release, b.Version.Release))
-		if note := rollout.RollbackRisk(o.release, b.Version.Release, b.Constraints); note != "" {
-			fmt.Fprintf(p.stdout, "note: %s\n", note)
+		b.Name, b.Version, b.Constraints.MinReconciler, b.Constraints.MinApiserver, forServer, count(out.Objects, "object"), b.Digest)
+	for i, r := range out.Rollouts {
+		fmt.Fprintf(p.stdout, "from %s: %s\n", r.From, rolloutText(from[i].release, b.Version.Release))
+		if r.Note != "" {
+			fmt.Fprintf(p.stdout, "note: %s\n", r.Note)
 		}
-		if name := o.replacedBy(b); name != "" {
-			fmt.Fprintf(p.stdout, "note: %s\n", replaceNotice(name, b.Name))
+		if r.Replaces != "" {
+			fmt.Fprintf(p.stdout, "note: %s\n", replaceNotice(r.Replaces, b.Name))
 		}
 	}
 	return nil
@@ -145,7 +134,7 @@ func (p program) bundleDigestCommand() *cobra.Command {
 		Long: `Print the digest of a bundle, as /status and node records contain it. The digest
 covers release, constraints and objects. It does not depend on how a manifest is
 formatted, or on which file contains it.`,
-		Args: oneDir,
+		Args: oneDir(bundleDir),
 		RunE: func(_ *cobra.Command, args []string) error {
 			b, err := bundle.Open(args[0])
 			if err != nil {
@@ -157,14 +146,19 @@ formatted, or on which file contains it.`,
 	}
 }
 
-// oneDir allows one argument: the directory of a bundle. An empty one does not mean the built-in bundle: an empty
-// variable in a script is a mistake.
-func oneDir(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 || args[0] == "" {
-		return usagef("expected one DIR: the directory of a bundle, or %s; see %s --help", bundle.BuiltinName, cmd.CommandPath())
+// oneDir allows one argument: a directory, which what describes. An empty one does not mean the built-in bundle: an
+// empty variable in a script is a mistake.
+func oneDir(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 || args[0] == "" {
+			return usagef("expected one DIR%s; see %s --help", what, cmd.CommandPath())
+		}
+		return nil
 	}
-	return nil
 }
+
+// bundleDir describes the argument of a command about a bundle.
+const bundleDir = ": the directory of a bundle, or " + bundle.BuiltinName
 
 // origin is the release, and perhaps the bundle, from which a rollout starts.
 type origin struct {
@@ -207,17 +201,17 @@ func parseOrigins(words []string) ([]origin, error) {
 }
 
 // count returns "1 object" or "2 objects".
-func count(n int, what string) string {
+func count[N int | int64](n N, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// isOrAre returns the count with its verb: "1 object is", "2 objects are".
-func isOrAre(n int, what string) string {
+// are is the verb for so many.
+func are[N int | int64](n N) string {
 	if n == 1 {
-		return "1 " + what + " is"
+		return "is"
 	}
-	return count(n, what) + " are"
+	return "are"
 }

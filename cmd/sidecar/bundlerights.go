@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -24,7 +23,7 @@ type rightsFlags struct {
 }
 
 func (p program) bundleRightsCommand() *cobra.Command {
-	f := rightsFlags{output: choice{value: "yaml", of: []string{"yaml", "json"}}}
+	f := rightsFlags{output: newChoice("yaml", "json")}
 	cmd := &cobra.Command{
 		Use:   "rights DIR",
 		Short: "Print the rights that the sidecars need for a bundle",
@@ -44,7 +43,7 @@ the API that only a cluster knows: --kubeconfig asks it. Otherwise the name is a
 which is said on stderr.`,
 		Example: `  sidecar bundle rights ./platform
   sidecar bundle rights ./platform --all`,
-		Args: oneDir,
+		Args: oneDir(bundleDir),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.printRights(cmd.Context(), args[0], f)
 		},
@@ -53,8 +52,7 @@ which is said on stderr.`,
 	flags.StringVar(&f.group, "group", kubeadm.Group, "The `group` that all sidecars are in: it gets the rights.")
 	flags.BoolVar(&f.all, "all", false, "Also print the rights that Lockstep itself needs.")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "Kubeconfig `file` for a cluster that serves the bundle's kinds. If empty, no cluster is asked.")
-	flags.VarP(&f.output, "output", "o", "Output format: "+f.output.options()+".")
-	complete(cmd, "output", &f.output)
+	bindOutput(cmd, &f.output)
 	return cmd
 }
 
@@ -114,10 +112,5 @@ func (p program) writeRights(r rights.Rights, f rightsFlags) error {
 			items = append(items, object)
 		}
 	}
-	text, err := json.MarshalIndent(map[string]any{"apiVersion": "v1", "kind": "List", "items": append(items, r.Objects(f.group)...)}, "", "  ")
-	if err != nil {
-		return fmt.Errorf("print rights: %w", err)
-	}
-	_, err = fmt.Fprintf(p.stdout, "%s\n", text)
-	return err
+	return p.printJSON(map[string]any{"apiVersion": "v1", "kind": "List", "items": append(items, r.Objects(f.group)...)})
 }

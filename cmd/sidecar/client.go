@@ -19,7 +19,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/report"
 )
@@ -137,7 +136,7 @@ func (c *statusClient) get(ctx context.Context, path, accept string) (*http.Resp
 		return resp, nil
 	}
 	defer closeBody(resp)
-	var p httpapi.Problem
+	var p report.Problem
 	if json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&p) != nil {
 		p.Detail = "" // not from a sidecar, but from a proxy for example
 	}

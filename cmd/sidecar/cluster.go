@@ -88,7 +88,7 @@ func hostOf(text string) string {
 }
 
 func (p program) clusterMembersCommand() *cobra.Command {
-	output := choice{value: "table", of: []string{"table", "json", "nftables"}}
+	output := newChoice("table", "json", "nftables")
 	cmd := withEtcd(&cobra.Command{
 		Use:   "members",
 		Short: "List the members, with their health",
@@ -119,8 +119,7 @@ is 1.`,
 		}
 		return errors.Join(p.printMembers(views, rotates, output.value), err)
 	})
-	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
-	complete(cmd, "output", &output)
+	bindOutput(cmd, &output)
 	return cmd
 }
 
@@ -133,20 +132,14 @@ func (p program) printMembers(views []quorum.View, rotates *quorum.Rotation, for
 		members = append(members, m)
 	}
 	sorting.By(members, func(a, b memberReport) int { return cmp.Compare(a.Node, b.Node) })
-	switch form {
-	case "json":
-		return p.printJSON(members)
-	case "nftables":
+	if form == "nftables" {
 		rules, err := closedPorts(members)
 		fmt.Fprint(p.stdout, rules)
 		return err
 	}
 	rows := [][]string{{"ID", "NODE", "ADDRESS", "ROLE", "LEADER", "HEALTH", "DB SIZE", "QUOTA", "LAG"}}
 	for _, m := range members {
-		leader, health, size, quota, lag := "no", "healthy", "-", "-", "-"
-		if m.Leader {
-			leader = "yes"
-		}
+		health, size, quota, lag := "healthy", "-", "-", "-"
 		if m.Healthy {
 			size, quota, lag = bytesText(m.DBSize), bytesText(m.Quota), strconv.FormatUint(m.Lag, 10)
 		} else {
@@ -155,7 +148,15 @@ func (p program) printMembers(views []quorum.View, rotates *quorum.Rotation, for
 		if m.Leaving {
 			health += " (being removed)"
 		}
-		rows = append(rows, []string{m.ID, cmp.Or(m.Node, "-"), m.Address, m.Role, leader, health, size, quota, lag})
+		rows = append(rows, []string{m.ID, orDash(m.Node), m.Address, m.Role, yesOrNo(m.Leader), health, size, quota, lag})
+	}
+	return p.printRows(form, members, rows)
+}
+
+// printRows prints rows for people, or as JSON the value that they are made of.
+func (p program) printRows(form string, v any, rows [][]string) error {
+	if form == "json" {
+		return p.printJSON(v)
 	}
 	table{w: p.stdout, screen: p.screen()}.rows(rows)
 	return nil

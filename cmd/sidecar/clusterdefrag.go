@@ -26,7 +26,7 @@ type defragReport struct {
 }
 
 func (p program) clusterDefragCommand() *cobra.Command {
-	output := choice{value: "text", of: []string{"text", "json"}}
+	output := newChoice("text", "json")
 	var d quorum.Defragmentation
 	cmd := &cobra.Command{
 		Use:   "defrag",
@@ -61,8 +61,7 @@ it again when they are back.`,
 		return errors.Join(p.printDefragmented(done, output.value), err)
 	})
 	cmd.Flags().BoolVar(&d.Force, "force", false, "Leave out members that do not answer.")
-	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
-	complete(cmd, "output", &output)
+	bindOutput(cmd, &output)
 	return cmd
 }
 

@@ -79,17 +79,14 @@ directory need a restart afterwards.`,
 func (p program) printParticipants(r quorum.Rotation) {
 	rows := [][]string{{"NODE", "MEMBER", "ALIVE"}}
 	for _, n := range r.Facts.Nodes {
-		member, alive := "-", "no"
+		member := "-"
 		if r.Members[n.ID] {
 			member = "learner"
 		}
 		if n.Voter {
 			member = "voter"
 		}
-		if n.Alive {
-			alive = "yes"
-		}
-		rows = append(rows, []string{string(n.ID), member, alive})
+		rows = append(rows, []string{string(n.ID), member, yesOrNo(n.Alive)})
 	}
 	table{w: p.stdout, screen: p.screen()}.rows(rows)
 	fmt.Fprintln(p.stdout, "These nodes get a certificate of the new CA, and the voters its key. Remove those that you do not trust\nfirst. To replace the CA, type: sidecar cluster rotate-ca --yes")
@@ -123,7 +120,7 @@ func (p program) followRotation(ctx context.Context, client *etcd.Client) error 
 func (p program) printEnd(r quorum.Rotation) error {
 	fmt.Fprintf(p.stdout, "The CA was replaced. Its hash is %s.\nAll tokens were deleted: create new ones for nodes that join.\n", r.Hash)
 	if len(r.Lost) > 0 {
-		return fmt.Errorf("removed meanwhile: %s, which may have the key of the new CA; type again: sidecar cluster rotate-ca --yes", nodeList(r.Lost))
+		return fmt.Errorf("removed meanwhile: %s, which may have the key of the new CA; type again: sidecar cluster rotate-ca --yes", strings.Join(protocol.NodeNames(r.Lost), ", "))
 	}
 	return nil
 }
@@ -174,9 +171,7 @@ func rotationText(r quorum.Rotation) string {
 	for _, id := range s.WaitsFor {
 		nodes = append(nodes, waitText(r, protocol.NodeID(id)))
 	}
-	if len(nodes) > 0 {
-		text += ", waits for " + strings.Join(nodes, ", ")
-	}
+	text += prefixed(", waits for ", strings.Join(nodes, ", "))
 	return text + "."
 }
 
@@ -195,12 +190,4 @@ func waitText(r quorum.Rotation, id protocol.NodeID) string {
 		return string(id) + " (restarts)"
 	}
 	return string(id)
-}
-
-func nodeList(nodes []protocol.NodeID) string {
-	var out []string
-	for _, n := range nodes {
-		out = append(out, string(n))
-	}
-	return strings.Join(out, ", ")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/internal/cluster/token"
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 func (p program) clusterTokenCommand() *cobra.Command {
@@ -35,7 +36,7 @@ type tokenReport struct {
 }
 
 func (p program) tokenCreateCommand() *cobra.Command {
-	output := choice{value: "text", of: []string{"text", "json"}}
+	output := newChoice("text", "json")
 	spec := token.Spec{TTL: time.Hour, Uses: 1}
 	cmd := &cobra.Command{
 		Use:   "create",
@@ -70,8 +71,7 @@ process to every user of the machine.`,
 	cmd.Flags().StringVar(&spec.Address, "address", "", "The only `IP` address at which that node may join, its --node-address. If empty, any.")
 	cmd.Flags().DurationVar(&spec.TTL, "ttl", spec.TTL, "How long the token is valid, at most 720h (30 days).")
 	cmd.Flags().IntVar(&spec.Uses, "uses", spec.Uses, fmt.Sprintf("How many nodes may join with it, at most %d.", token.MaxUses))
-	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
-	complete(cmd, "output", &output)
+	bindOutput(cmd, &output)
 	return cmd
 }
 
@@ -166,15 +166,10 @@ node has joined.
 
 // tokenFor names the nodes that may join with a token.
 func tokenFor(spec token.Spec) string {
-	switch {
-	case spec.Address != "":
-		return fmt.Sprintf("node %s at %s", spec.Node, spec.Address)
-	case spec.Node != "":
-		return "node " + string(spec.Node)
-	case spec.Uses == 1:
-		return "1 node"
+	if spec.Node != "" {
+		return "node " + boundTo(spec.Node, spec.Address)
 	}
-	return fmt.Sprintf("%d nodes", spec.Uses)
+	return count(spec.Uses, "node")
 }
 
 // storedReport is a token in the output of `token list`.
@@ -192,7 +187,7 @@ type storedReport struct {
 }
 
 func (p program) tokenListCommand() *cobra.Command {
-	output := choice{value: "table", of: []string{"table", "json"}}
+	output := newChoice("table", "json")
 	cmd := withEtcd(&cobra.Command{
 		Use:   "list",
 		Short: "List the tokens, and the nodes that have used them",
@@ -204,8 +199,7 @@ func (p program) tokenListCommand() *cobra.Command {
 		}
 		return p.printTokens(all, output.value)
 	})
-	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
-	complete(cmd, "output", &output)
+	bindOutput(cmd, &output)
 	return cmd
 }
 
@@ -215,34 +209,33 @@ func (p program) printTokens(all []token.Stored, form string) error {
 	for _, s := range all {
 		r := storedReport{
 			ID: s.ID, State: string(s.State(p.now())), Created: s.Created, Expires: s.Expires,
-			Uses: s.Uses, UsesLeft: s.UsesLeft(), UsedBy: []string{},
+			Uses: s.Uses, UsesLeft: s.UsesLeft(), UsedBy: usersOf(s),
 			Node: string(s.Node), Address: s.Address,
-		}
-		for _, u := range s.UsedBy {
-			r.UsedBy = append(r.UsedBy, string(u.Node))
 		}
 		reports = append(reports, r)
 		rows = append(rows, []string{
-			r.ID, r.State, strconv.Itoa(r.UsesLeft) + " of " + strconv.Itoa(r.Uses), boundTo(s), r.Expires.UTC().Format(time.RFC3339),
-			cmp.Or(strings.Join(r.UsedBy, ", "), "-"),
+			r.ID, r.State, strconv.Itoa(r.UsesLeft) + " of " + strconv.Itoa(r.Uses), boundTo(s.Node, s.Address), r.Expires.UTC().Format(time.RFC3339),
+			orDash(strings.Join(r.UsedBy, ", ")),
 		})
 	}
-	if form == "json" {
-		return p.printJSON(reports)
-	}
-	table{w: p.stdout, screen: p.screen()}.rows(rows)
-	return nil
+	return p.printRows(form, reports, rows)
 }
 
-// boundTo names the node that a token is for.
-func boundTo(s token.Stored) string {
-	switch {
-	case s.Node == "":
-		return "any node"
-	case s.Address != "":
-		return string(s.Node) + " at " + s.Address
+// usersOf names the nodes that have used a token.
+func usersOf(s token.Stored) []string {
+	out := make([]string, 0, len(s.UsedBy))
+	for _, u := range s.UsedBy {
+		out = append(out, string(u.Node))
 	}
-	return string(s.Node)
+	return out
+}
+
+// boundTo names the node that a token is for, and the address if it is for that alone.
+func boundTo(node protocol.NodeID, address string) string {
+	if address != "" {
+		return string(node) + " at " + address
+	}
+	return cmp.Or(string(node), "any node")
 }
 
 // tokenID returns the ID in the text that a person typed: the ID itself, or a whole token.
@@ -288,11 +281,7 @@ has voted. sidecar cluster rotate-ca takes that back.`,
 			fmt.Fprintf(p.stdout, "token %s revoked; no node has used it\n", id)
 			return nil
 		}
-		var nodes []string
-		for _, u := range all[i].UsedBy {
-			nodes = append(nodes, string(u.Node))
-		}
-		fmt.Fprintf(p.stdout, "token %s revoked; the nodes that have used it stay members: %s\n%s", id, strings.Join(nodes, ", "), keepsAccess)
+		fmt.Fprintf(p.stdout, "token %s revoked; the nodes that have used it stay members: %s\n%s", id, strings.Join(usersOf(all[i]), ", "), keepsAccess)
 		return nil
 	})
 }

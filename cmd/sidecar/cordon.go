@@ -29,7 +29,7 @@ const defaultCordonTimeout = 30 * time.Second
 
 func (p program) cordonCommand() *cobra.Command {
 	var f cordonFlags
-	output := newTextOrJSON()
+	output := newChoice("text", "json")
 	cmd := withEtcd(&cobra.Command{
 		Use:   "cordon ID",
 		Short: "Take a node out of service: close its gate, and let another node lead",
@@ -61,7 +61,7 @@ node did not confirm before --timeout; the cordon stays.`,
 
 func (p program) uncordonCommand() *cobra.Command {
 	var timeout time.Duration
-	output := newTextOrJSON()
+	output := newChoice("text", "json")
 	cmd := withEtcd(&cobra.Command{
 		Use:   "uncordon ID",
 		Short: "Return a node to service",

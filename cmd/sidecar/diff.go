@@ -31,7 +31,7 @@ func bindInspector(flags *pflag.FlagSet, opts *kubeaccess.InspectorConfig, kubec
 
 func (p program) bundleDiffCommand() *cobra.Command {
 	var opts kubeaccess.InspectorConfig
-	output := newTextOrJSON()
+	output := newChoice("text", "json")
 	cmd := &cobra.Command{
 		Use:   "diff DIR",
 		Short: "Show what a bundle would change in a cluster",
@@ -44,7 +44,7 @@ upgraded first, and when objects are removed.
 
 Exit codes: 0 nothing differs, 1 something differs, 2 an object fails, the API
 server is unreachable, or the bundle is invalid.`,
-		Args: oneDir,
+		Args: oneDir(bundleDir),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opts.Kubeconfig == "" {
 				return usagef("--kubeconfig: required: a kubeconfig file for any kube-apiserver of the cluster (on a node of kubeadm: . /etc/lockstep/env)")

@@ -30,7 +30,7 @@ type runFlags struct {
 
 func defaultRunFlags() runFlags {
 	return runFlags{
-		Options: lockstep.Defaults(), etcd: choice{value: externalEtcd, of: []string{externalEtcd, embeddedEtcd}},
+		Options: lockstep.Defaults(), etcd: newChoice(externalEtcd, embeddedEtcd),
 		external: lockstep.External{}.WithDefaults(), embedded: lockstep.Embedded{}.WithDefaults(),
 	}
 }
@@ -221,8 +221,8 @@ func (c *choice) complete(*cobra.Command, []string, string) ([]string, cobra.She
 	return c.of, cobra.ShellCompDirectiveNoFileComp
 }
 
-// newTextOrJSON is the output of a command that prints text for people, or JSON.
-func newTextOrJSON() choice { return choice{value: "text", of: []string{"text", "json"}} }
+// newChoice returns a flag with these values, of which the first is the default.
+func newChoice(of ...string) choice { return choice{value: of[0], of: of} }
 
 // bindOutput adds the flag --output.
 func bindOutput(cmd *cobra.Command, output *choice) {

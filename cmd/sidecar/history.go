@@ -25,7 +25,7 @@ type historyFlags struct {
 
 func (p program) historyCommand() *cobra.Command {
 	f := historyFlags{since: "24h"}
-	output := choice{value: "table", of: []string{"table", "json"}}
+	output := newChoice("table", "json")
 	cmd := withEtcd(&cobra.Command{
 		Use:   "history",
 		Short: "Show what happened: gates, leaders, upgrades, failures",
@@ -46,8 +46,7 @@ outages has no more than the newest 12 of their times.`,
 	flags.StringVar(&f.node, "node", "", "Only entries about the node with this `ID`.")
 	flags.StringVar(&f.since, "since", f.since, "How far back, as a `duration` like 90m, 12h or 2d.")
 	flags.StringSliceVar(&f.kinds, "kind", nil, "Only entries of this `kind`: "+kindNames()+". Can be repeated.")
-	flags.VarP(&output, "output", "o", "Output format: "+output.options()+".")
-	complete(cmd, "output", &output)
+	bindOutput(cmd, &output)
 	return cmd
 }
 

@@ -35,7 +35,7 @@ type kubeadmFlags struct {
 const kubernetesDir = "/etc/kubernetes"
 
 func (p program) kubeadmCommand() *cobra.Command {
-	f := kubeadmFlags{dir: kubeadm.DefaultDir, kubernetesDir: kubernetesDir, output: choice{value: "table", of: []string{"table", "json"}}}
+	f := kubeadmFlags{dir: kubeadm.DefaultDir, kubernetesDir: kubernetesDir, output: newChoice("table", "json")}
 	cmd := &cobra.Command{
 		Use:   "kubeadm [flags] [-- RUN-FLAG...]",
 		Short: "Write what this kubeadm node needs for a sidecar, or check a node that has it",

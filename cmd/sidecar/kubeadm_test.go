@@ -399,7 +399,7 @@ func TestKubeadm_damaged(t *testing.T) {
 		t.Errorf("got %d: %s", code, stderr)
 	}
 	n.write("pki/ca.key", []byte("garbage"))
-	if code, _, stderr = n.call(); code != exitFailed || !strings.Contains(stderr, "the certificate of the CA is not PEM") {
+	if code, _, stderr = n.call(); code != exitFailed || !strings.Contains(stderr, "failed to find any PEM data in certificate input") {
 		t.Errorf("got %d: %s", code, stderr)
 	}
 	n.write("manifests/kube-apiserver.yaml", []byte("- a"))

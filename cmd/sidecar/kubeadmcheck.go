@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -57,12 +56,7 @@ func (p program) checkKubeadm(ctx context.Context, f kubeadmFlags) error {
 
 func (p program) printKubeadm(r kubeadmReport, form string) error {
 	if form == "json" {
-		text, err := json.MarshalIndent(r, "", "  ")
-		if err != nil {
-			return fmt.Errorf("print findings: %w", err)
-		}
-		_, err = fmt.Fprintf(p.stdout, "%s\n", text)
-		return err
+		return p.printJSON(r)
 	}
 	for _, found := range r.Findings {
 		fmt.Fprintf(p.stdout, "%s: %s: %s\n", found.Where, found.Reason, found.Message)

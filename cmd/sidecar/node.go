@@ -3,10 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -31,7 +29,7 @@ directly: no sidecar has to run, unless the sidecars run etcd themselves.`,
 }
 
 func (p program) nodeListCommand() *cobra.Command {
-	output := choice{value: "table", of: []string{"table", "wide", "json", "yaml"}}
+	output := newChoice("table", "wide", "json", "yaml")
 	cmd := withEtcd(&cobra.Command{
 		Use:   "list",
 		Short: "List the node records, and which nodes are alive",
@@ -41,37 +39,33 @@ func (p program) nodeListCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printNodes(p.stdout, f, client.flags, output.value)
+		return p.printNodes(f, client.flags, output.value)
 	})
-	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
-	complete(cmd, "output", &output)
+	bindOutput(cmd, &output)
 	return cmd
 }
 
-func printNodes(w io.Writer, f protocol.Fleet, flags, form string) error {
+func (p program) printNodes(f protocol.Fleet, flags, form string) error {
 	nodes := make([]report.Record, 0, len(f.Records))
 	for _, r := range f.Records {
 		n := httpapi.NewRecord(r)
 		n.Problem = httpapi.Pasteable(n.Problem, flags)
 		nodes = append(nodes, n)
 	}
-	var printed []byte
-	var err error
-	switch form {
-	case "json":
-		printed, err = json.MarshalIndent(nodes, "", "  ")
-		printed = append(printed, '\n')
-	case "yaml":
-		printed, err = yaml.Marshal(nodes)
-	default:
-		t := table{w: w, wide: form == "wide"}
-		t.rows(t.nodeRows(nodes))
+	if form == "yaml" {
+		printed, err := yaml.Marshal(nodes)
+		if err != nil {
+			return fmt.Errorf("print nodes: %w", err)
+		}
+		_, err = p.stdout.Write(printed)
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("print nodes: %w", err)
+	if form == "json" {
+		return p.printJSON(nodes)
 	}
-	_, err = w.Write(printed)
-	return err
+	t := table{w: p.stdout, wide: form == "wide"}
+	t.rows(t.nodeRows(nodes))
+	return nil
 }
 
 func (t table) nodeRows(nodes []report.Record) [][]string {
@@ -83,16 +77,15 @@ func (t table) nodeRows(nodes []report.Record) [][]string {
 	versions := t.versionColumns(nodes)
 	rows[0] = append(rows[0], versions.head()...)
 	for _, n := range nodes {
-		alive, gate := "no", "-"
+		gate := "-"
 		if n.Alive {
-			alive, gate = "yes", cmp.Or(n.ServesReason, n.Reason, "-")
+			gate = cmp.Or(n.ServesReason, n.Reason, "-")
 		}
 		if gate == string(protocol.Ready) {
 			gate = "ready" // as sidecar status shows it
 		}
 		rows = append(rows, []string{
-			n.ID, cmp.Or(n.Version, "-"), cmp.Or(strings.Join(n.Roles, ","), "-"), alive, gate,
-			cmp.Or(n.Election, "-"), cmp.Or(n.Problem, "-"),
+			n.ID, orDash(n.Version), orDash(strings.Join(n.Roles, ",")), yesOrNo(n.Alive), gate, orDash(n.Election), orDash(n.Problem),
 		})
 		if ephemeral {
 			rows[len(rows)-1] = append(rows[len(rows)-1], ephemeralText(n))

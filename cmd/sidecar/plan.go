@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -28,7 +27,7 @@ type planOptions struct {
 }
 
 func (p program) planCommand() *cobra.Command {
-	opts := planOptions{output: choice{value: "table", of: []string{"table", "json"}}}
+	opts := planOptions{output: newChoice("table", "json")}
 	cmd := withEtcd(&cobra.Command{
 		Use:   "plan",
 		Short: "Show what the rollout of a bundle will do, node by node",
@@ -53,8 +52,7 @@ what to do, 1 etcd or the API server is unreachable, or the bundle is invalid.`,
 	flags.StringVar(&opts.dir, "bundle", opts.dir, "The `directory` of the bundle to roll out, or builtin. Required.")
 	flags.BoolVar(&opts.back, "rollback", false, "Simulate sidecar rollback begin to the bundle's release first.")
 	bindInspector(flags, &opts.inspect, "Kubeconfig `file` for any kube-apiserver of the cluster. If empty, objects are not compared.")
-	flags.VarP(&opts.output, "output", "o", "Output format: "+opts.output.options()+".")
-	complete(cmd, "output", &opts.output)
+	bindOutput(cmd, &opts.output)
 	return cmd
 }
 
@@ -96,8 +94,7 @@ func (p program) plan(ctx context.Context, client etcdClient, opts planOptions) 
 			return err
 		}
 	}
-	report := newPlanReport(b, in, objects)
-	report.complete(client.flags)
+	report := newPlanReport(b, in, objects, client.flags)
 	report.turn = "sidecar turn" + client.flags + " -- COMMAND"
 	if opts.back && !in.Fleet.Rollback.On() {
 		report.begin = "sidecar rollback begin --to " + b.Version.Release.String() + client.flags
@@ -155,12 +152,7 @@ func inspectObjects(ctx context.Context, opts kubeaccess.InspectorConfig) (*obje
 
 func (p program) printPlan(r planReport, form string) error {
 	if form == "json" {
-		text, err := json.MarshalIndent(r, "", "  ")
-		if err != nil {
-			return fmt.Errorf("print plan: %w", err)
-		}
-		_, err = fmt.Fprintf(p.stdout, "%s\n", text)
-		return err
+		return p.printJSON(r)
 	}
 	planTable{table{w: p.stdout, screen: p.screen()}}.write(r)
 	return nil

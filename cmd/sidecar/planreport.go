@@ -110,67 +110,38 @@ const (
 	obstaclePrune   = "RemovalHeld"
 )
 
-func newPlanReport(b *bundle.Bundle, in rollout.Input, objects *objectsReport) planReport {
+// newPlanReport simulates a rollout. The flags of etcd are added to the commands in the messages.
+func newPlanReport(b *bundle.Bundle, in rollout.Input, objects *objectsReport, flags string) planReport {
 	f := rollout.Simulate(in)
 	upgradeReady := f.Upgrade.Ready()
 	out := planReport{
 		Bundle: newBundleReport(b),
-		Now:    newMomentReport(f.Now), Steps: []stepReport{}, Obstacles: []obstacleReport{}, Objects: objects,
+		Now:    newMomentReport(f.Now, flags), Steps: []stepReport{}, Obstacles: []obstacleReport{}, Objects: objects,
 	}
 	out.Now.UpgradeReady = &upgradeReady
-	out.Now.UpgradeObstacles, out.Now.UpgradeNotes = httpapi.UpgradeObstacles(f.Upgrade, ""), httpapi.UpgradeNotes(f.Upgrade, "")
+	out.Now.UpgradeObstacles, out.Now.UpgradeNotes = httpapi.UpgradeObstacles(f.Upgrade, flags), httpapi.UpgradeNotes(f.Upgrade, flags)
 	for _, m := range f.Moves {
-		out.Steps = append(out.Steps, newStepReport(m))
+		out.Steps = append(out.Steps, newStepReport(m, flags))
 	}
 	for _, o := range f.Obstacles {
-		out.Obstacles = append(out.Obstacles, obstacleReport{Kind: string(o.Kind), Node: string(o.Node), Message: o.Message})
+		out.Obstacles = append(out.Obstacles, obstacleReport{Kind: string(o.Kind), Node: string(o.Node), Message: httpapi.Pasteable(o.Message, flags)})
 	}
 	out.Obstacles = append(out.Obstacles, objects.obstacles(b)...)
 	out.Clean = len(out.Obstacles) == 0
 	return out
 }
 
-// complete adds the flags of etcd to the commands in all messages.
-func (r *planReport) complete(flags string) {
-	r.Now.complete(flags)
-	for i := range r.Steps {
-		s := &r.Steps[i]
-		s.After.complete(flags)
-		if s.While != nil {
-			s.While.complete(flags)
-		}
-		for j, event := range s.Events {
-			s.Events[j] = httpapi.Pasteable(event, flags)
-		}
-	}
-	for i, o := range r.Obstacles {
-		r.Obstacles[i].Message = httpapi.Pasteable(o.Message, flags)
-	}
-}
-
-func (m *momentReport) complete(flags string) {
-	for i, n := range m.Nodes {
-		m.Nodes[i].Message = httpapi.Pasteable(n.Message, flags)
-	}
-	for i, b := range m.Blockers {
-		m.Blockers[i].Message = httpapi.Pasteable(b.Message, flags)
-	}
-	for i, o := range m.UpgradeObstacles {
-		m.UpgradeObstacles[i].Message = httpapi.Pasteable(o.Message, flags)
-	}
-	for i, note := range m.UpgradeNotes {
-		m.UpgradeNotes[i] = httpapi.Pasteable(note, flags)
-	}
-}
-
-func newStepReport(m rollout.Move) stepReport {
+func newStepReport(m rollout.Move, flags string) stepReport {
 	out := stepReport{
-		Kind: moveName(m.Kind), Node: string(m.Node), From: m.From.String(), To: m.To.String(), After: newMomentReport(m.After),
-		Events: append([]string{}, m.Events...), Changed: m.Changed, Removed: m.Removed,
+		Kind: moveName(m.Kind), Node: string(m.Node), From: m.From.String(), To: m.To.String(), After: newMomentReport(m.After, flags),
+		Events: []string{}, Changed: m.Changed, Removed: m.Removed,
+	}
+	for _, event := range m.Events {
+		out.Events = append(out.Events, httpapi.Pasteable(event, flags))
 	}
 	switch m.Kind {
 	case rollout.MoveUpgrade:
-		while := newMomentReport(m.While)
+		while := newMomentReport(m.While, flags)
 		out.While = &while
 	case rollout.MoveStart:
 		out.From = ""
@@ -192,7 +163,7 @@ func moveName(k rollout.MoveKind) string {
 	return ""
 }
 
-func newMomentReport(m rollout.Moment) momentReport {
+func newMomentReport(m rollout.Moment, flags string) momentReport {
 	out := momentReport{Leader: string(m.Leader), Nodes: []gateReport{}, Blockers: []waitReport{}}
 	if s := m.Status.Status; m.Status.Kind == protocol.StatusPresent {
 		out.State, out.Version, out.MinimumCompatibleRelease = s.State.String(), s.Version.String(), s.MinCompatible.String()
@@ -200,11 +171,11 @@ func newMomentReport(m rollout.Moment) momentReport {
 	for _, g := range m.Gates {
 		out.Nodes = append(out.Nodes, gateReport{
 			ID: string(g.Node), Release: g.Release.String(), Alive: g.Alive,
-			Ready: g.Verdict.Ready, Reason: string(g.Verdict.Reason), Message: g.Verdict.Message,
+			Ready: g.Verdict.Ready, Reason: string(g.Verdict.Reason), Message: httpapi.Pasteable(g.Verdict.Message, flags),
 		})
 	}
 	for _, b := range m.Step.Blockers {
-		out.Blockers = append(out.Blockers, waitReport{ID: string(b.Node), Reason: string(b.Reason), Message: b.Message})
+		out.Blockers = append(out.Blockers, waitReport{ID: string(b.Node), Reason: string(b.Reason), Message: httpapi.Pasteable(b.Message, flags)})
 	}
 	return out
 }

@@ -213,7 +213,7 @@ func conclusion(r planReport) string {
 	case !r.Clean:
 		return "The rollout is NOT clean: see OBSTACLES."
 	case len(r.Steps) == 0 && r.Objects.held() > 0:
-		return fmt.Sprintf("All nodes run this bundle, but %s not removed: %s.", isOrAre(r.Objects.held(), "object"), r.Objects.PruneHeld)
+		return fmt.Sprintf("All nodes run this bundle, but %s %s not removed: %s.", count(r.Objects.held(), "object"), are(r.Objects.held()), r.Objects.PruneHeld)
 	case len(r.Steps) == 0:
 		return "Nothing to do: all nodes run this bundle."
 	case r.Steps[0].Kind == "start":

@@ -81,7 +81,7 @@ func TestReplacesBundle(t *testing.T) {
 	for name, want := range map[string]bool{"acme": true, "base": false} {
 		b := &bundle.Bundle{Name: name, Version: release(1, 0, 0)}
 		in.Bundle = b.Local()
-		got := newPlanReport(b, in, nil)
+		got := newPlanReport(b, in, nil, "")
 		// It comes before all other obstacles: the others may follow from a wrong --bundle.
 		if len(got.Obstacles) == 0 {
 			t.Fatalf("plan: %s: no obstacle, though a record is corrupt", name)

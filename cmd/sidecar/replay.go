@@ -15,7 +15,7 @@ import (
 var errNotAllowed = errors.New("the recording has a step that the protocol does not allow")
 
 func (p program) replayCommand() *cobra.Command {
-	output := choice{value: "text", of: []string{"text", "wide"}}
+	output := newChoice("text", "wide")
 	cmd := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "Replay the recording of a sidecar, and check each step",
@@ -29,8 +29,7 @@ Exit codes: 0 each step is allowed, 1 one is not, or the file cannot be read, 2 
 		Args: oneArg("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error { return p.replay(args[0], output) },
 	}
-	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
-	complete(cmd, "output", &output)
+	bindOutput(cmd, &output)
 	return cmd
 }
 
@@ -39,11 +38,7 @@ func (p program) replay(file string, output choice) error {
 	if err != nil {
 		return err
 	}
-	events := make([]trace.Event, 0, len(recording))
-	for _, r := range recording {
-		events = append(events, r.Event)
-	}
-	checker, counts := trace.CheckerOf(events), trace.Counts{}
+	checker, counts := trace.CheckerOf(trace.Events(recording)), trace.Counts{}
 	for i, r := range recording {
 		counts[r.Event.Name()]++
 		if output.value == "wide" {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/role/service"
+	"github.com/lockstep-dev/lockstep/internal/rollout"
 	"github.com/lockstep-dev/lockstep/internal/strict"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
@@ -20,6 +21,22 @@ type problemReport struct {
 	Line     int    `json:"line"`     // from 1; 0: the whole file
 	Document int    `json:"document"` // from 1, within the file; 0: the whole file
 	Message  string `json:"message"`
+}
+
+// newValidateReport describes a valid bundle, and the rollouts from these releases.
+func newValidateReport(b *bundle.Bundle, from []origin) validateReport {
+	about := newBundleReport(b)
+	out := validateReport{Valid: true, Bundle: &about, Objects: len(b.Objects), Problems: []problemReport{}, Rollouts: []rolloutReport{}}
+	for _, o := range from {
+		problem := rollout.Deadlock(o.release, b.Version.Release, b.Constraints)
+		out.Valid = out.Valid && problem == ""
+		out.Rollouts = append(out.Rollouts, rolloutReport{
+			From: o.release.String(), Possible: problem == "", Problem: problem,
+			Note:     rollout.RollbackRisk(o.release, b.Version.Release, b.Constraints),
+			Replaces: o.replacedBy(b),
+		})
+	}
+	return out
 }
 
 // newProblemReports returns the problems of an error, and whether it is about files.

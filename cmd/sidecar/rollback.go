@@ -38,7 +38,7 @@ type rollbackFlags struct {
 
 func (p program) rollbackBeginCommand() *cobra.Command {
 	f := rollbackFlags{duration: protocol.RollbackTime}
-	output := newTextOrJSON()
+	output := newChoice("text", "json")
 	cmd := withEtcd(&cobra.Command{
 		Use:   "begin --to RELEASE",
 		Short: "Let only nodes of an older release lead, so that its objects come back",
@@ -64,8 +64,7 @@ over. To begin the same rollback again changes nothing, or its end if --for is s
 	}
 	flags.DurationVar(&f.duration, "for", f.duration, "How long the rollback lasts at most, like 2h.")
 	flags.BoolVar(&f.force, "force", false, "Begin although no node of a newer release fits the older objects: gates will be closed.")
-	flags.VarP(&output, "output", "o", "Output format: "+output.options()+".")
-	complete(cmd, "output", &output)
+	bindOutput(cmd, &output)
 	return cmd
 }
 
@@ -99,7 +98,7 @@ func (p program) beginRollback(ctx context.Context, client etcdClient, f rollbac
 }
 
 func (p program) rollbackEndCommand() *cobra.Command {
-	output := newTextOrJSON()
+	output := newChoice("text", "json")
 	cmd := withEtcd(&cobra.Command{
 		Use:   "end",
 		Short: "Give a rollback up: the newest release leads again",
@@ -121,13 +120,12 @@ It can be begun again.`,
 		}
 		return nil
 	})
-	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
-	complete(cmd, "output", &output)
+	bindOutput(cmd, &output)
 	return cmd
 }
 
 func (p program) rollbackStatusCommand() *cobra.Command {
-	output := newTextOrJSON()
+	output := newChoice("text", "json")
 	cmd := withEtcd(&cobra.Command{
 		Use:   "status",
 		Short: "Show the rollback that is under way, and what it waits for",
@@ -142,8 +140,7 @@ waits for.`,
 		}
 		return p.printRollback(client, status, fleet, output)
 	})
-	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
-	complete(cmd, "output", &output)
+	bindOutput(cmd, &output)
 	return cmd
 }
 

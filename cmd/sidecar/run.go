@@ -21,7 +21,7 @@ type logOptions struct{ level, format choice }
 func defaultLogOptions() logOptions {
 	return logOptions{
 		level:  choice{value: "info", of: []string{"debug", "info", "warn", "error"}},
-		format: choice{value: "text", of: []string{"text", "json"}},
+		format: newChoice("text", "json"),
 	}
 }
 

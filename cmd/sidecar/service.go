@@ -21,7 +21,7 @@ service. These commands start nothing.`,
 func (p program) serviceValidateCommand() *cobra.Command {
 	read := service.Load
 	var skipFiles bool
-	output := newTextOrJSON()
+	output := newChoice("text", "json")
 	cmd := &cobra.Command{
 		Use:   "validate DIR",
 		Short: "Print everything that is wrong with a directory of services",
@@ -33,10 +33,7 @@ The programs and directories that services name must exist on this machine. With
 manifests of static pods must exist in any case.
 
 Exit code 1: a service is invalid.`,
-		Args: oneServiceDir,
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveFilterDirs
-		},
+		Args: oneDir(", the directory of the services"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if skipFiles {
 				read = service.Check
@@ -65,12 +62,4 @@ Exit code 1: a service is invalid.`,
 	cmd.Flags().BoolVar(&skipFiles, "skip-files", skipFiles, "Do not look for programs and directories on this machine.")
 	bindOutput(cmd, &output)
 	return cmd
-}
-
-// oneServiceDir allows one argument: the directory of the services.
-func oneServiceDir(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 || args[0] == "" {
-		return usagef("expected one DIR, the directory of the services; see %s --help", cmd.CommandPath())
-	}
-	return nil
 }

@@ -78,7 +78,7 @@ func bothAnswers(t *testing.T, r report.Status) (report.Status, planReport) {
 	}
 	seen := httpapi.Snapshot{Fleet: fleet, Status: view, Etcd: httpapi.Etcd{Etcd: report.Etcd{Connected: true}, Full: full}, Cluster: httpapi.Cluster{Voters: in.Voters}}
 	return httpapi.NewStatus(seen),
-		newPlanReport(&bundle.Bundle{Version: next.Version, Digest: next.Digest}, in, nil)
+		newPlanReport(&bundle.Bundle{Version: next.Version, Digest: next.Digest}, in, nil, "")
 }
 
 // fleetOf is the fleet that a report shows.

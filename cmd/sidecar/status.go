@@ -13,7 +13,7 @@ import (
 func (p program) statusCommand() *cobra.Command {
 	var server serverFlags
 	var watch bool
-	output := choice{value: "table", of: []string{"table", "wide", "json", "yaml"}}
+	output := newChoice("table", "wide", "json", "yaml")
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the gate, the leader, the fleet, and what the leader waits for",
@@ -40,9 +40,8 @@ status that differs from the one before it.`,
 		},
 	}
 	server.bind(cmd.Flags())
-	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
+	bindOutput(cmd, &output)
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "Watch for changes until interrupted.")
-	complete(cmd, "output", &output)
 	return cmd
 }
 

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -36,7 +34,7 @@ type storeReport struct {
 }
 
 func (p program) storeShowCommand() *cobra.Command {
-	output := choice{value: "table", of: []string{"table", "json"}}
+	output := newChoice("table", "json")
 	kubeconfig := ""
 	cmd := withEtcd(&cobra.Command{
 		Use:   "show",
@@ -56,29 +54,15 @@ func (p program) storeShowCommand() *cobra.Command {
 		return p.printStore(report, output.value)
 	})
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", kubeconfig, "Kubeconfig `file` for any kube-apiserver of the cluster. If empty, the ID of the objects is not read.")
-	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
-	complete(cmd, "output", &output)
+	bindOutput(cmd, &output)
 	return cmd
 }
 
 func (p program) printStore(r storeReport, form string) error {
-	if form == "json" {
-		text, err := json.MarshalIndent(r, "", "  ")
-		if err != nil {
-			return fmt.Errorf("print store: %w", err)
-		}
-		_, err = fmt.Fprintf(p.stdout, "%s\n", text)
-		return err
-	}
-	status := "no"
-	if r.Status {
-		status = "yes"
-	}
-	table{w: p.stdout, screen: p.screen()}.rows([][]string{
+	return p.printRows(form, r, [][]string{
 		{"PREFIX", "STORE", "STATUS", "OBJECTS"},
-		{r.Prefix, cmp.Or(r.Store, "-"), status, cmp.Or(r.Objects, "-")},
+		{r.Prefix, orDash(r.Store), yesOrNo(r.Status), orDash(r.Objects)},
 	})
-	return nil
 }
 
 // deleteStatus is the command that deletes the status. An etcd that the sidecars run needs them, so

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,25 +36,17 @@ type partReport struct {
 
 func newDeletionReport(prefix string, c fleet.StoreContents) deletionReport {
 	r := deletionReport{
-		Prefix: prefix, Store: c.StoreID, Keys: []partReport{}, Total: c.Count(), Alive: nodeNames(c.Alive),
+		Prefix: prefix, Store: c.StoreID, Keys: []partReport{}, Total: c.Count(), Alive: protocol.NodeNames(c.Alive),
 		Members: c.Members, Others: c.Others, OtherKey: c.Example,
 	}
 	for _, p := range c.Parts {
-		r.Keys = append(r.Keys, partReport{Key: strings.TrimPrefix(p.Key, prefix), Count: p.Count, Nodes: nodeNames(p.Nodes)})
+		r.Keys = append(r.Keys, partReport{Key: strings.TrimPrefix(p.Key, prefix), Count: p.Count, Nodes: protocol.NodeNames(p.Nodes)})
 	}
 	return r
 }
 
-func nodeNames(ids []protocol.NodeID) []string {
-	out := make([]string, 0, len(ids))
-	for _, id := range ids {
-		out = append(out, string(id))
-	}
-	return out
-}
-
 func (p program) storeDeleteCommand() *cobra.Command {
-	output := choice{value: "table", of: []string{"table", "json"}}
+	output := newChoice("table", "json")
 	deletion, confirmed := fleet.StoreDeletion{}, false
 	cmd := withEtcd(&cobra.Command{
 		Use:   "delete",
@@ -95,7 +86,7 @@ kept too. To end such a cluster, stop the sidecars and delete their data directo
 		}
 		p.printDeletion(report)
 		if err == nil && !confirmed && report.Total > 0 {
-			fmt.Fprintf(p.stdout, "Nothing was deleted. To delete %s, type: sidecar store delete --yes%s%s\n", keysText(report.Total), statusOnlyFlag(d), client.flags)
+			fmt.Fprintf(p.stdout, "Nothing was deleted. To delete %s, type: sidecar store delete --yes%s%s\n", count(report.Total, "key"), statusOnlyFlag(d), client.flags)
 		}
 		return err
 	})
@@ -103,8 +94,7 @@ kept too. To end such a cluster, stop the sidecars and delete their data directo
 	flags.BoolVar(&confirmed, "yes", false, "Delete the keys. Without this, they are only shown.")
 	flags.BoolVar(&deletion.Force, "force", false, "Delete the keys even if sidecars are alive, which write theirs again.")
 	flags.BoolVar(&deletion.StatusOnly, "status-only", false, "Delete only the status. The next leader rebuilds it from the objects.")
-	flags.VarP(&output, "output", "o", "Output format: "+output.options()+".")
-	complete(cmd, "output", &output)
+	bindOutput(cmd, &output)
 	return cmd
 }
 
@@ -118,43 +108,29 @@ func statusOnlyFlag(d fleet.StoreDeletion) (flags string) {
 	return flags
 }
 
-func keysText(n int64) string {
-	if n == 1 {
-		return "1 key"
-	}
-	return fmt.Sprintf("%d keys", n)
-}
-
-func are(n int64) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
-}
-
 func (p program) printDeletion(r deletionReport) {
 	if r.Total == 0 {
 		fmt.Fprintf(p.stdout, "There is nothing to delete below %s\n", r.Prefix)
 	} else {
-		fmt.Fprintf(p.stdout, "Store %s, ID %s\n\n", r.Prefix, cmp.Or(r.Store, "-"))
+		fmt.Fprintf(p.stdout, "Store %s, ID %s\n\n", r.Prefix, orDash(r.Store))
 		rows := [][]string{{"KEY", "COUNT", "NODES"}}
 		for _, k := range r.Keys {
-			rows = append(rows, []string{r.Prefix + k.Key, strconv.FormatInt(k.Count, 10), cmp.Or(strings.Join(k.Nodes, ", "), "-")})
+			rows = append(rows, []string{r.Prefix + k.Key, strconv.FormatInt(k.Count, 10), orDash(strings.Join(k.Nodes, ", "))})
 		}
 		table{w: p.stdout, screen: p.screen()}.rows(rows)
 		fmt.Fprintln(p.stdout)
 	}
 	if r.Deleted {
-		fmt.Fprintf(p.stdout, "%s deleted\n", keysText(r.Total))
+		fmt.Fprintf(p.stdout, "%s deleted\n", count(r.Total, "key"))
 	}
 	if r.Members > 0 {
-		fmt.Fprintf(p.stdout, "Kept: %s below %scluster/, which the members of this etcd need\n", keysText(r.Members), r.Prefix)
+		fmt.Fprintf(p.stdout, "Kept: %s below %scluster/, which the members of this etcd need\n", count(r.Members, "key"), r.Prefix)
 	}
 	if r.Others > 0 {
 		example := ""
 		if r.OtherKey != "" {
 			example = ", such as " + r.OtherKey
 		}
-		fmt.Fprintf(p.stdout, "Kept: %s below %s that %s not of this store%s\n", keysText(r.Others), r.Prefix, are(r.Others), example)
+		fmt.Fprintf(p.stdout, "Kept: %s below %s that %s not of this store%s\n", count(r.Others, "key"), r.Prefix, are(r.Others), example)
 	}
 }

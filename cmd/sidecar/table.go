@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -133,17 +134,12 @@ func (t table) status(s report.Reconciler) string {
 	case s.Kind != "present":
 		return "not read yet"
 	}
-	out := fmt.Sprintf("%s, %s, minimum release %s", s.State, versionText(releaseOf(s.Version), s.Version), s.MinimumCompatibleRelease)
-	if s.Bundle != "" {
-		out += ", bundle " + s.Bundle
-	}
+	out := fmt.Sprintf("%s, %s, minimum release %s%s", s.State, versionText(releaseOf(s.Version), s.Version), s.MinimumCompatibleRelease,
+		prefixed(", bundle ", s.Bundle))
 	if !s.UpdatedAt.IsZero() {
 		out += "; written " + t.ago(s.UpdatedAt)
 	}
-	if s.Leader != "" {
-		out += " by " + s.Leader
-	}
-	return out + t.details("; content %s, content epoch %d, epoch %d, drained %d, revision %d, digest %s",
+	return out + prefixed(" by ", s.Leader) + t.details("; content %s, content epoch %d, epoch %d, drained %d, revision %d, digest %s",
 		s.ContentRelease, s.ContentEpoch, s.Epoch, s.DrainedEpoch, s.ModRevision, s.BundleDigest)
 }
 
@@ -194,11 +190,7 @@ func fenceText(o report.Objects) string {
 
 func (t table) etcd(e report.Etcd) string {
 	if e.Connected {
-		out := "connected" + t.details(", revision %d", e.Revision)
-		if e.Problem != "" {
-			out += ", but " + e.Problem
-		}
-		return out
+		return "connected" + t.details(", revision %d", e.Revision) + prefixed(", but ", e.Problem)
 	}
 	out := "NOT CONNECTED, never reached"
 	if !e.LastContact.IsZero() {
@@ -353,12 +345,17 @@ func clean(s string) string {
 	}, s)
 }
 
-func orDash(s string) string {
-	if s == "" {
-		return "-"
+// prefixed returns text behind a prefix; nothing without a text.
+func prefixed(prefix, text string) string {
+	if text == "" {
+		return ""
 	}
-	return s
+	return prefix + text
 }
+
+func orDash(s string) string { return cmp.Or(s, "-") }
+
+func yesOrNo(is bool) string { return map[bool]string{true: "yes", false: "no"}[is] }
 
 func ephemeralText(r report.Record) string {
 	if r.Ephemeral {

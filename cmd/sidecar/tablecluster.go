@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/lockstep-dev/lockstep/report"
@@ -17,11 +18,7 @@ func (t table) cluster(c report.Cluster) []string {
 			return nil
 		}
 	}
-	out := c.State + t.since(c.Since)
-	if c.Error != "" {
-		out += ": " + c.Error
-	}
-	all := []string{out}
+	all := []string{c.State + t.since(c.Since) + prefixed(": ", c.Error)}
 	for _, m := range c.Members {
 		all = append(all, t.member(m))
 	}
@@ -43,17 +40,8 @@ func (t table) rotation(r report.Rotation) string {
 		}
 		return out
 	}
-	out := "CA is being replaced: " + r.Phase + t.since(r.Since)
-	if len(r.WaitsFor) > 0 {
-		out += ", waits for " + strings.Join(r.WaitsFor, ", ")
-	}
-	if r.Turn != "" {
-		out += ", turn of " + r.Turn
-	}
-	if r.Problem != "" {
-		out += ": " + r.Problem
-	}
-	return out
+	return "CA is being replaced: " + r.Phase + t.since(r.Since) + prefixed(", waits for ", strings.Join(r.WaitsFor, ", ")) +
+		prefixed(", turn of ", r.Turn) + prefixed(": ", r.Problem)
 }
 
 // snapshots reports the age of this node's newest snapshot.
@@ -62,18 +50,11 @@ func (t table) snapshots(s report.Snapshots) string {
 	if !s.Newest.IsZero() {
 		out = "newest snapshot of this node saved " + t.ago(s.Newest) + t.details(" (%s)", s.File)
 	}
-	if s.Problem != "" {
-		out += "; the last attempt failed: " + s.Problem
-	}
-	return out
+	return out + prefixed("; the last attempt failed: ", s.Problem)
 }
 
 func (t table) member(m report.Member) string {
-	name := m.Node
-	if name == "" {
-		name = m.ID
-	}
-	out := name + " " + m.Address + t.details(" %s", m.ID)
+	out := cmp.Or(m.Node, m.ID) + " " + m.Address + t.details(" %s", m.ID)
 	if m.Leader {
 		out += " (leads etcd)"
 	}

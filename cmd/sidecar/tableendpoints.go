@@ -21,9 +21,7 @@ func (t table) endpoints(s report.Endpoints) []string {
 	if s.Reason != "Published" {
 		first += "; " + s.Reason + t.since(s.Since) + ": " + s.Message
 	}
-	if s.Problem != "" {
-		first += "; this node cannot write it: " + s.Problem
-	}
+	first += prefixed("; this node cannot write it: ", s.Problem)
 	out := []string{first}
 	for _, n := range s.Nodes {
 		if n.Serves {

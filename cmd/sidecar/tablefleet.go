@@ -20,21 +20,13 @@ func (t table) nodeGate(n report.FleetNode) string {
 	case n.Ready && (n.Serves || n.ServesReason == ""): // an older sidecar does not report whether it serves
 		return "ready"
 	case n.Cordon != nil && (!n.Alive || n.Reason == string(protocol.Cordoned)): // it stays when the sidecar is back
-		return string(protocol.Cordoned) + t.since(n.Cordon.Since) + by(n.Cordon)
+		return string(protocol.Cordoned) + t.since(n.Cordon.Since) + byWhom(n.Cordon.By)
 	case n.Ready:
 		return n.ServesReason + t.since(n.ServesSince)
 	case n.Reason == "":
 		return ""
 	}
 	return n.Reason + t.since(n.ServesSince)
-}
-
-// by names the user who took a node out of service.
-func by(c *report.Cordon) string {
-	if c.By == "" {
-		return ""
-	}
-	return ", by " + c.By
 }
 
 func (t table) alive(n report.FleetNode) string {

@@ -68,11 +68,7 @@ func (t table) unreachable(b report.Blocker) string {
 func (t table) failures(r report.Status) [][]string {
 	rows := [][]string{{"OBJECT", "FOR", "WHAT TO DO"}}
 	for _, f := range r.Reconcile.Failures {
-		what := f.Message
-		if f.Remedy != "" {
-			what += "; " + f.Remedy
-		}
-		rows = append(rows, []string{f.Object, t.lasting(f.Since), what})
+		rows = append(rows, []string{f.Object, t.lasting(f.Since), f.Message + prefixed("; ", f.Remedy)})
 	}
 	return headed(rows)
 }

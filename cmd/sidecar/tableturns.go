@@ -43,12 +43,7 @@ func inBrackets(parts ...string) string {
 	return " (" + strings.Join(parts, ": ") + ")"
 }
 
-func byWhom(who string) string {
-	if who == "" {
-		return ""
-	}
-	return ", by " + who
-}
+func byWhom(who string) string { return prefixed(", by ", who) }
 
 // isTurn reports whether a warning repeats the row TURN.
 func isTurn(w report.Warning, turns report.Turns) bool {

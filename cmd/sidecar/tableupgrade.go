@@ -34,11 +34,7 @@ func upgradeText(r report.Status) []string {
 
 // rollback is the one row with all details: the others refer to it.
 func (t table) rollback(b report.Rollback) string {
-	out := "to " + b.To
-	if b.By != "" {
-		out += " by " + b.By
-	}
-	return out + t.since(b.Since) + untilText(b.Until) + ": " + b.Message
+	return "to " + b.To + prefixed(" by ", b.By) + t.since(b.Since) + untilText(b.Until) + ": " + b.Message
 }
 
 // upgradeMayStart reports that it may start, and the notes to read before: a line for each.

@@ -224,7 +224,7 @@ func (p program) endTurn(ctx context.Context, client etcdClient, f turnEnd, args
 }
 
 func (p program) turnStatusCommand() *cobra.Command {
-	output := newTextOrJSON()
+	output := newChoice("text", "json")
 	cmd := withEtcd(&cobra.Command{
 		Use:   "status",
 		Short: "Show which node has a turn, which nodes wait, and why",

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"slices"
@@ -22,7 +21,7 @@ type versionOutput struct {
 }
 
 func (p program) versionCommand() *cobra.Command {
-	output := choice{value: "text", of: []string{"text", "json"}}
+	output := newChoice("text", "json")
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program",
@@ -31,8 +30,7 @@ func (p program) versionCommand() *cobra.Command {
 			return p.printVersion(output.value)
 		},
 	}
-	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
-	complete(cmd, "output", &output)
+	bindOutput(cmd, &output)
 	return cmd
 }
 
@@ -47,12 +45,7 @@ func versionFacts() versionOutput {
 func (p program) printVersion(form string) error {
 	out := versionFacts()
 	if form == "json" {
-		enc := json.NewEncoder(p.stdout)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(out); err != nil {
-			return fmt.Errorf("print version: %w", err)
-		}
-		return nil
+		return p.printJSON(out)
 	}
 	words := []string{"sidecar", out.Version, out.Commit, out.Date, out.GoVersion, out.Platform}
 	words = slices.DeleteFunc(words, func(s string) bool { return s == "" })
