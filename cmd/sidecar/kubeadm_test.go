@@ -236,7 +236,7 @@ func TestKubeadm(t *testing.T) {
 			t.Errorf("want %q in:\n%s", want, patch)
 		}
 	}
-	if !strings.Contains(out, "kubeadm upgrade node --etcd-upgrade=false --certificate-renewal=false --patches "+n.dir+"/patches") {
+	if !strings.Contains(out, "\n  . "+n.dir+"/env\n  sidecar turn -- kubeadm upgrade node --etcd-upgrade=false --certificate-renewal=false --patches "+n.dir+"/patches ") {
 		t.Errorf("got\n%s", out)
 	}
 	n.trust(server)
@@ -508,6 +508,9 @@ func TestKubeadm_checkRights(t *testing.T) {
 	if found.Reason != kubeadm.RightsMissing || found.Where != "lockstep:cp-1" || !strings.HasSuffix(found.Remedy, "apply -k "+n.dir+"/cluster") ||
 		!strings.HasPrefix(found.Remedy, "kubectl --kubeconfig "+n.kubernetes+"/admin.conf ") {
 		t.Errorf("got %+v", found)
+	}
+	if _, out, _ := n.call("--check"); !strings.Contains(out, "; the user may not:\n    get, update configmaps lockstep in kube-system\n    ") {
+		t.Errorf("the rights are not one in a line:\n%s", out)
 	}
 	server.Close()
 	if code, out, _ := n.call("--check"); code != exitFailed || !strings.Contains(out, "APIUnreachable: the rights of the sidecar are unknown") {

@@ -59,7 +59,12 @@ func (p program) printKubeadm(r kubeadmReport, form string) error {
 		return p.printJSON(r)
 	}
 	for _, found := range r.Findings {
-		fmt.Fprintf(p.stdout, "%s: %s: %s\n", found.Where, found.Reason, found.Message)
+		message := found.Message
+		if found.Reason == kubeadm.RightsMissing { // before the first kubectl apply it is a long list
+			head, list, _ := strings.Cut(message, "may not: ")
+			message = head + "may not:\n    " + strings.ReplaceAll(list, "; ", "\n    ")
+		}
+		fmt.Fprintf(p.stdout, "%s: %s: %s\n", found.Where, found.Reason, message)
 		fmt.Fprintln(p.stdout, "  type: "+strings.ReplaceAll(found.Remedy, "\n", "\n        "))
 	}
 	if len(r.Findings) == 0 {

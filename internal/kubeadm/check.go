@@ -373,6 +373,6 @@ func (c *checker) rights() {
 	case len(c.Missing) > 0:
 		c.add(RightsMissing, c.Kubeconfig.User,
 			"kubectl --kubeconfig "+c.Admin+" --server "+c.Kubeconfig.Server+" apply -k "+path.Join(c.Dir, ClusterDir),
-			"may not: %s. %s has the rights for the bundle, as %s has written it", strings.Join(c.Missing, "; "), path.Join(c.Dir, ClusterDir, BundleRights), c.Write)
+			"%s has the rights for the bundle, as %s has written it; the user may not: %s", path.Join(c.Dir, ClusterDir, BundleRights), c.Write, strings.Join(c.Missing, "; "))
 	}
 }
