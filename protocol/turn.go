@@ -127,7 +127,11 @@ func (f TurnFacts) judge(id NodeID, out time.Duration) TurnAnswer {
 		return answer
 	}
 	if own.InService() && !f.leavesOne(id) && !staysOut {
-		return TurnAnswer{TurnLastInService, "", "no other node would serve"}
+		message := "no other node would serve"
+		if !slices.ContainsFunc(f.Fleet.Records, func(r *Record) bool { return r.ID != id && r.Node.Roles.Controller }) {
+			message += fmt.Sprintf(": node %q is the only controller; do its work without a turn", id)
+		}
+		return TurnAnswer{TurnLastInService, "", message}
 	}
 	if without := f.withoutMajority(id); without != "" {
 		return TurnAnswer{TurnWaitsForMajority, "", without}

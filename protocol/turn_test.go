@@ -94,6 +94,24 @@ func TestExplainWait(t *testing.T) {
 	}
 }
 
+// An only node would wait for its turn without end, so the answer says that.
+func TestJudgeTurn_only(t *testing.T) {
+	a, b := controller("a", "1.0.0").ready(), controller("b", "1.0.0").ready()
+	const hint = "is the only controller; do its work without a turn"
+	for _, tc := range []struct {
+		fleet TurnFacts
+		want  bool
+	}{
+		{TurnFacts{Fleet: turnFleet(a)}, true},
+		{TurnFacts{Fleet: turnFleet(a, b.worker())}, true},
+		{TurnFacts{Limit: 2, Fleet: turnFleet(a, b), Held: []NodeID{"b"}}, false},
+	} {
+		if got := JudgeTurn(tc.fleet, "a"); strings.HasSuffix(got.Message, hint) != tc.want || got.Verdict != TurnLastInService {
+			t.Errorf("%v: got %+v", tc.fleet.Fleet.Records, got)
+		}
+	}
+}
+
 func TestNextTurnAction(t *testing.T) {
 	serves, closed := controller("a", "1.0.0").ready(), controller("a", "1.0.0")
 	down := controller("a", "1.0.0").ready()

@@ -204,6 +204,9 @@ func noteRows(r planReport) [][]string {
 
 // oneByOne describes how nodes change, and the command for all of them at once.
 func oneByOne(r planReport) string {
+	if len(r.Now.Nodes) == 1 { // it gets no turn
+		return " the only node, and start it with this bundle."
+	}
 	return " one node at a time, start it with this bundle, and wait until it is ready before the next. To do that on all nodes at once, type on each one: " +
 		r.turn + ", where COMMAND stops and starts it."
 }

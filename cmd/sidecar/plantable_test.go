@@ -87,6 +87,11 @@ func TestConclusion_rollback(t *testing.T) {
 	if got, want := conclusion(r), "The rollback is clean. Type sidecar rollback begin --to 1.0.0 --etcd-servers=E first. "; !strings.HasPrefix(got, want) || !strings.Contains(got, "type on each one: "+r.turn) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	r.Now.Nodes = []gateReport{{}}
+	if got, want := conclusion(r), " first. Then stop the only node, and start it with this bundle."; !strings.HasSuffix(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	r.Now.Nodes = nil
 	r.begin = ""
 	if got, want := conclusion(r), "The rollout is clean. "; !strings.HasPrefix(got, want) {
 		t.Errorf("got %q, want %q", got, want)
