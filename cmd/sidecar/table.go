@@ -78,7 +78,11 @@ func (t table) summary(r report.Status) [][]string {
 		rows = append(rows, []string{"", fmt.Sprintf("%d not pruned: %s", r.Reconcile.Objects.Owed, r.Reconcile.PruneHeld)})
 	}
 	if r.Reconcile.LastError != "" {
-		rows = append(rows, []string{"", "last error: " + r.Reconcile.LastError})
+		text := r.Reconcile.LastError
+		if strings.Contains(r.Ready.Message, text) {
+			text = seeRow(text, text, "GATE")
+		}
+		rows = append(rows, []string{"", "last error: " + text})
 	}
 	rows = append(rows, titled("UPGRADE", upgradeText(r))...)
 	rows = append(rows, titled("ENDPOINTS", t.endpoints(r.Endpoints))...)
@@ -269,7 +273,7 @@ func (t table) leader(r report.Status) string {
 }
 
 // longSentence is the length from which people do not want to read a sentence twice.
-const longSentence = 100
+const longSentence = 80
 
 // seeRow leaves a long sentence to the row that contains it too.
 func seeRow(text, sentence, row string) string {

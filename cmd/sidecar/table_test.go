@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +79,17 @@ func TestObjectsRow(t *testing.T) {
 		r.Reconcile = report.Reconcile{LastSuccess: report.At(elected.Add(after)), LastError: tc.failed, Objects: report.Objects{Desired: 3}}
 		if got := (table{now: elected.Add(time.Minute)}).objects(r); !strings.HasPrefix(got, tc.want) {
 			t.Errorf("%+v: got %s", tc, got)
+		}
+	}
+}
+
+// A long error of a pass that GATE contains is not repeated.
+func TestLastError(t *testing.T) {
+	long := "survey: read the mark: " + strings.Repeat("x", longSentence)
+	for _, tc := range [][3]string{{long, "this node leads: " + long, "last error: see GATE"}, {long, "ready", "last error: " + long}, {"short", "short", "last error: short"}} {
+		r := report.Status{Reconcile: report.Reconcile{LastError: tc[0]}, Ready: report.Ready{Message: tc[1]}}
+		if rows := (table{}).summary(r); !slices.ContainsFunc(rows, func(row []string) bool { return row[1] == tc[2] }) {
+			t.Errorf("%q: got %v", tc, rows)
 		}
 	}
 }
