@@ -9,12 +9,12 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/members"
 )
 
-// parts are the parts of this node that its ways into the cluster and its life there share. They decide
-// nothing together: each has the fields that it uses.
+// parts are shared by the ways of this node into the cluster and by its life there. Each part has only
+// the fields that it uses.
 type parts struct {
-	process   // with the resident
+	process   // of its member, and the resident below it
 	shared    *sharer
-	directory *members.Directory
+	directory *members.Directory // the list of the members
 	signers   *signers
 	record    *announcer
 	log       *slog.Logger // of the worker "cluster"
