@@ -120,6 +120,7 @@ func (p *planes) whole(bundle, next string) {
 	p.prom.await("lockstep:releases:count", "store", map[string]string{p.store: "1"})
 	p.prom.await(fmt.Sprintf(`count by (version) (lockstep_status_info{state="DONE"} * on (job, instance) group_left (store) lockstep_node_info{store=%q,release="1.1.0"})`, p.store),
 		"version", map[string]string{"1.1.0": "3"})
+	p.prom.draws(p.store)
 	p.prom.silent(p.store, 2*time.Second)
 	p.prom.only(p.store, "NotScraped")
 }

@@ -248,6 +248,33 @@ func (p *prometheus) only(store string, alerts ...string) {
 	}
 }
 
+// draws requires that each query of the dashboard has values, of what real sidecars serve: its metrics, labels and their values
+// exist.
+func (p *prometheus) draws(store string) {
+	p.Helper()
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(p.readFile("../../deploy/grafana/lockstep.json"), &dashboard); err != nil {
+		p.Fatal(err)
+	}
+	for _, panel := range dashboard.Panels {
+		for _, target := range panel.Targets {
+			expr := strings.NewReplacer("$__rate_interval", "1m", "$store", store).Replace(target.Expr)
+			cluster.Await(p.T, "a value in the panel "+panel.Title, func(ctx context.Context) error {
+				got, err := p.ask(ctx, expr, "")
+				if err == nil && len(got) == 0 {
+					err = fmt.Errorf("%s has none", expr)
+				}
+				return err
+			})
+		}
+	}
+}
+
 // store waits for the store of a node, and returns it.
 func (p *prometheus) store(node string) string {
 	p.Helper()
