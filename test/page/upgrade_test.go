@@ -1,11 +1,13 @@
 package page_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -167,8 +169,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// replayed requires that each step in the recording of a node is allowed, also of an upgrade in which another one was
-// killed.
+// replayed requires that sidecar replay allows each step in the recording of a node, also of an upgrade in which another
+// one was killed, and that it names the one that is forged.
 func (f *fleet) replayed(node string) {
 	f.Helper()
 	_, packed, err := f.sidecars[node].Get(f.Context(), "/debug/recording")
@@ -176,19 +178,43 @@ func (f *fleet) replayed(node string) {
 		f.Fatal(err)
 	}
 	recording, err := trace.ReadRecording(strings.NewReader(packed))
-	if err != nil || len(recording) < 5 {
-		f.Fatalf("%s: got %d events, %v", node, len(recording), err)
+	if err != nil {
+		f.Fatal(err)
 	}
-	events := make([]trace.Event, 0, len(recording))
-	for _, r := range recording {
-		events = append(events, r.Event)
+	if out, err := f.replay([]byte(packed)); err != nil || !strings.Contains(out, "each of which the protocol allows") {
+		f.Errorf("%s: %v: %s", node, err, out)
 	}
-	checker := trace.CheckerOf(events)
-	for i, e := range events {
-		if err := checker.Apply(e); err != nil {
-			f.Fatalf("%s: event %d, %s: %v", node, i, e.Name(), err)
+	last := -1
+	for i, r := range recording {
+		if r.Event.Gate != nil {
+			last = i
 		}
 	}
+	if last < 2 {
+		f.Fatalf("%s: the last verdict of its gate is event %d of %d", node, last, len(recording))
+	}
+	gate := *recording[last].Event.Gate
+	gate.Verdict.Ready = !gate.Verdict.Ready
+	recording[last].Event.Gate = &gate
+	var forged bytes.Buffer
+	write := trace.To(&forged, func(err error) { f.Fatal(err) })
+	for _, r := range recording {
+		write(r.Event)
+	}
+	if out, err := f.replay(forged.Bytes()); err == nil || !strings.Contains(out, fmt.Sprintf("event %d, at ", last)) || !strings.Contains(out, ": gate: not allowed: ") {
+		f.Errorf("%s: the verdict of event %d is forged: %v: %s", node, last, err, out)
+	}
+}
+
+// replay gives a recording to the command.
+func (f *fleet) replay(recording []byte) (string, error) {
+	f.Helper()
+	file := filepath.Join(f.TempDir(), "recording")
+	if err := os.WriteFile(file, recording, 0o600); err != nil {
+		f.Fatal(err)
+	}
+	out, err := exec.CommandContext(f.Context(), f.c.SidecarBinary(), "replay", file).CombinedOutput()
+	return string(out), err
 }
 
 // everyView looks at the live page on every screen, and goes back to the screen of the docs.
