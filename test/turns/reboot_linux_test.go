@@ -175,6 +175,9 @@ func TestTurns_reboot(t *testing.T) {
 		})
 	}
 	reboots.Wait()
+	if t.Failed() {
+		return // nothing that follows would happen
+	}
 	for _, n := range w.nodes {
 		cluster.Await(t, n.id+" to serve", n.sidecar.Readyz)
 	}
