@@ -18,6 +18,22 @@ func pages(t *testing.T) []string {
 	return slices.DeleteFunc(files(t), func(name string) bool { return !strings.HasSuffix(name, ".md") })
 }
 
+// mostWords bounds the words of the pages that people read. Every change adds sentences: one
+// that goes beyond the bound takes the place of one that another page has, too.
+const mostWords = 60_000
+
+func TestPagesAreShort(t *testing.T) {
+	words := 0
+	for _, page := range pages(t) {
+		if dir := path.Dir(page); dir == "docs" || page == "README.md" || page == "CHANGELOG.md" {
+			words += len(strings.Fields(read(t, page)))
+		}
+	}
+	if words > mostWords {
+		t.Errorf("README.md, CHANGELOG.md and docs/*.md have %d words, want at most %d: leave out what another page says, too, and link to it", words, mostWords)
+	}
+}
+
 var (
 	fence      = regexp.MustCompile("(?ms)^```.*?^```$")
 	codeSpan   = regexp.MustCompile("`[^`\n]+`")
