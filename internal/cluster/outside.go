@@ -108,7 +108,7 @@ func (o realOutside) remove(ctx context.Context, memberID string) error {
 	if err != nil {
 		return err
 	}
-	o.parts.log.Info("this node has left the members of etcd", "member", keyspace.MemberID(id))
+	o.log.Info("this node has left the members of etcd", "member", keyspace.MemberID(id))
 	return nil
 }
 
