@@ -75,7 +75,7 @@ func TestSetCordon(t *testing.T) {
 // other, one stays.
 func TestSetCordon_bothAtOnce(t *testing.T) {
 	server := etcdtest.New(t)
-	raw, client := server.Client(t), newClient(t, server.Endpoints()...)
+	raw, client := server.Client(t), clientWithin(t, time.Minute, server.Endpoints()...)
 	for range 30 {
 		putServing(t, raw, "a")
 		putServing(t, raw, "b")

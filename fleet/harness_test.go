@@ -26,7 +26,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newClient(t *testing.T, endpoints ...string) *etcd.Client {
 	t.Helper()
-	c, err := etcd.NewClient(etcd.Config{Endpoints: endpoints, Prefix: prefix, RequestTimeout: 2 * time.Second, Log: discard()})
+	return clientWithin(t, 2*time.Second, endpoints...)
+}
+
+// clientWithin returns a client whose requests may take that long.
+func clientWithin(t *testing.T, limit time.Duration, endpoints ...string) *etcd.Client {
+	t.Helper()
+	c, err := etcd.NewClient(etcd.Config{Endpoints: endpoints, Prefix: prefix, RequestTimeout: limit, Log: discard()})
 	if err != nil {
 		t.Fatal(err)
 	}
