@@ -127,7 +127,7 @@ func (p *pass) existing() applyset.Inventory {
 	for _, objects := range p.observed.Live {
 		for k := range objects {
 			if p.parent.Inventory.Has(k) {
-				found = append(found, k.ID())
+				found = append(found, applyset.IDOf(k))
 			}
 		}
 	}

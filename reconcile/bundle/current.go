@@ -88,29 +88,28 @@ func (b *Bundle) on(node protocol.Local) protocol.Local {
 	return local
 }
 
-// restartError explains why a valid bundle waits for the next start of the sidecar.
-type restartError struct{ text string }
+// otherError explains why a valid bundle is not in use.
+type otherError struct {
+	text string
+	// waits: it is for the next start of the sidecar. A restarted sidecar would also run with a bundle of
+	// another name, but not replace the objects.
+	waits bool
+}
 
-func (e *restartError) Error() string { return e.text }
-
-// otherBundleError explains why a valid bundle with another name is not in use. A restarted sidecar
-// would run with it, but not replace the objects.
-type otherBundleError struct{ text string }
-
-func (e *otherBundleError) Error() string { return e.text }
+func (e *otherError) Error() string { return e.text }
 
 // sameRelease returns an error if a running sidecar cannot change to b: the release and the
 // constraints in its record never change while it runs (docs/bundles.md).
 func sameRelease(local protocol.Local, b *Bundle) error {
 	switch {
 	case b.Name != local.Bundle:
-		return &otherBundleError{fmt.Sprintf("bundle.yaml has the name %s, but this sidecar runs the bundle %s: the name says whose the objects are; "+
+		return &otherError{text: fmt.Sprintf("bundle.yaml has the name %s, but this sidecar runs the bundle %s: the name says whose the objects are; "+
 			"restore the directory, or if %s is meant to replace %s, restart the sidecar, and type: sidecar bundle replace --from %s --to %s", b.Name, local.Bundle, b.Name, local.Bundle, local.Bundle, b.Name)}
 	case b.Version != local.Version:
-		return &restartError{fmt.Sprintf("bundle.yaml has release %s, but this sidecar runs as %s: restart it to upgrade", b.Version, local.Version)}
+		return &otherError{fmt.Sprintf("bundle.yaml has release %s, but this sidecar runs as %s: restart it to upgrade", b.Version, local.Version), true}
 	case b.Constraints != local.Constraints:
-		return &restartError{fmt.Sprintf("bundle.yaml has other constraints (minReconcilerRelease %s, minApiserverRelease %s) than this sidecar runs with (%s, %s): constraints belong to a release; restart the sidecar to change them",
-			b.Constraints.MinReconciler, b.Constraints.MinApiserver, local.Constraints.MinReconciler, local.Constraints.MinApiserver)}
+		return &otherError{fmt.Sprintf("bundle.yaml has other constraints (minReconcilerRelease %s, minApiserverRelease %s) than this sidecar runs with (%s, %s): constraints belong to a release; restart the sidecar to change them",
+			b.Constraints.MinReconciler, b.Constraints.MinApiserver, local.Constraints.MinReconciler, local.Constraints.MinApiserver), true}
 	}
 	return nil
 }
@@ -118,10 +117,11 @@ func sameRelease(local protocol.Local, b *Bundle) error {
 // FaultWarning warns about a bundle that is not in use. A valid bundle that waits for the next start
 // is part of an upgrade, so its reason does not hold the upgrade.
 func FaultWarning(err error) protocol.Warning {
-	if _, waits := errors.AsType[*restartError](err); waits {
+	other, valid := errors.AsType[*otherError](err)
+	switch {
+	case valid && other.waits:
 		return protocol.Warning{Reason: protocol.BundleWaits, Message: "its bundle directory has another bundle than this sidecar runs: " + err.Error()}
-	}
-	if _, other := errors.AsType[*otherBundleError](err); other {
+	case valid:
 		return protocol.Warning{Reason: protocol.BundleRejected, Message: "its bundle directory has a bundle with another name, and the last valid bundle stays in use: " +
 			err.Error()}
 	}

@@ -1,7 +1,6 @@
 package bundle
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -18,14 +17,7 @@ import (
 // depends on neither file names nor the order in a file.
 func canonical(objects []object) (sortedObjects []*unstructured.Unstructured, sources []strict.Place) {
 	sorted := slices.Clone(objects)
-	sorting.By(sorted, func(a, b object) int {
-		return cmp.Or(
-			cmp.Compare(a.key.group, b.key.group),
-			cmp.Compare(a.key.kind, b.key.kind),
-			cmp.Compare(a.key.namespace, b.key.namespace),
-			cmp.Compare(a.key.name, b.key.name),
-		)
-	})
+	sorting.By(sorted, func(a, b object) int { return a.key.Compare(b.key) })
 	sortedObjects, sources = make([]*unstructured.Unstructured, len(sorted)), make([]strict.Place, len(sorted))
 	for i, o := range sorted {
 		sortedObjects[i], sources[i] = o.obj, o.at

@@ -55,7 +55,7 @@ func newLoader(dir string) (*loader, error) {
 
 // loaderOf returns a loader of fsys. shown returns the name of a file for messages.
 func loaderOf(fsys fs.FS, shown func(string) string) *loader {
-	return &loader{fsys: fsys, shown: shown, problems: &strict.Problems{}, seen: map[objectKey]strict.Place{}}
+	return &loader{fsys: fsys, shown: shown, problems: &strict.Problems{}, seen: map[Key]strict.Place{}}
 }
 
 // load reads the bundle.
@@ -81,7 +81,7 @@ type loader struct {
 	bundle   *Bundle // nil until bundle.yaml was read without problems
 	headers  int
 	objects  []object
-	seen     map[objectKey]strict.Place
+	seen     map[Key]strict.Place
 	size     int // in bytes, of the files so far
 	entries  int // files and directories so far
 }

@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -12,24 +13,31 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/strict"
 )
 
-// objectKey identifies an object. The version is no part of it: an object is the
+// Key identifies an object. The version is no part of it: an object is the
 // same in each version of its kind.
-type objectKey struct {
-	group, kind, namespace, name string
+type Key struct {
+	schema.GroupKind
+	Namespace, Name string
 }
 
 // String reads `ClusterRole "x"` or `ConfigMap "ns/x"`.
-func (k objectKey) String() string {
-	name := k.name
-	if k.namespace != "" {
-		name = k.namespace + "/" + k.name
+func (k Key) String() string {
+	name := k.Name
+	if k.Namespace != "" {
+		name = k.Namespace + "/" + k.Name
 	}
-	return fmt.Sprintf("%s %q", k.kind, name)
+	return fmt.Sprintf("%s %q", k.Kind, name)
+}
+
+// Compare orders keys by group, kind, namespace and name.
+func (k Key) Compare(o Key) int {
+	return cmp.Or(cmp.Compare(k.Group, o.Group), cmp.Compare(k.Kind, o.Kind),
+		cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Name, o.Name))
 }
 
 // object is a manifest that passed all checks.
 type object struct {
-	key objectKey
+	key Key
 	obj *unstructured.Unstructured
 	at  strict.Place
 }
@@ -91,7 +99,7 @@ func (c *checker) add(line int, format string, args ...any) {
 }
 
 // check returns the key of the object, and whether it is free of problems.
-func (c *checker) check() (objectKey, bool) {
+func (c *checker) check() (Key, bool) {
 	apiVersion := c.required(c.root, "", "apiVersion")
 	objectKind := c.required(c.root, "", "kind")
 	gv, err := schema.ParseGroupVersion(apiVersion)
@@ -101,7 +109,7 @@ func (c *checker) check() (objectKey, bool) {
 	if gv.Group == "lockstep.dev" && objectKind == headerKind {
 		c.add(c.root.Line, "kind %s belongs in %s, at the root of the bundle", headerKind, headerFile)
 	}
-	k := objectKey{group: gv.Group, kind: objectKind}
+	k := Key{GroupKind: schema.GroupKind{Group: gv.Group, Kind: objectKind}}
 	metadata := c.root.Get("metadata")
 	if metadata == nil || metadata.Kind != strict.Mapping {
 		c.add(c.root.Line, "metadata is missing; it needs a name")
@@ -130,13 +138,13 @@ func serverOnly() []string {
 	return []string{"uid", "resourceVersion", "generation", "managedFields", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"}
 }
 
-func (c *checker) metadata(n *strict.Node, k *objectKey) {
+func (c *checker) metadata(n *strict.Node, k *Key) {
 	if g := n.Get("generateName"); g != nil {
 		c.add(g.Line, "generateName cannot be used: an object needs the same name in every pass")
 	}
-	k.name = c.required(n, "metadata.", "name")
+	k.Name = c.required(n, "metadata.", "name")
 	if ns := n.Get("namespace"); ns != nil {
-		k.namespace = c.required(n, "metadata.", "namespace")
+		k.Namespace = c.required(n, "metadata.", "namespace")
 	}
 	for _, field := range serverOnly() {
 		if v := n.Get(field); v != nil && (v.Kind != strict.Scalar || v.Value != nil) {

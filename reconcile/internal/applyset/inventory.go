@@ -12,8 +12,8 @@ import (
 // the name of an object with the ID of one of ours needs more than 2^80 attempts.
 type ID [12]byte
 
-// ID returns the ID of the object that k names.
-func (k Key) ID() ID {
+// IDOf returns the ID of the object that k names.
+func IDOf(k Key) ID {
 	sum := sha256.Sum256([]byte(k.Group + "\x00" + k.Kind + "\x00" + k.Namespace + "\x00" + k.Name))
 	return ID(sum[:len(ID{})])
 }
@@ -35,7 +35,7 @@ func compareIDs(a, b ID) int { return bytes.Compare(a[:], b[:]) }
 
 // Has reports whether the inventory lists the object that k names.
 func (v Inventory) Has(k Key) bool {
-	_, found := slices.BinarySearchFunc(v, k.ID(), compareIDs)
+	_, found := slices.BinarySearchFunc(v, IDOf(k), compareIDs)
 	return found
 }
 

@@ -16,7 +16,7 @@ func keyOf(name string) Key {
 func inventoryOf(n int) Inventory {
 	var ids []ID
 	for i := range n {
-		ids = append(ids, keyOf(fmt.Sprint(i)).ID())
+		ids = append(ids, IDOf(keyOf(fmt.Sprint(i))))
 	}
 	return NewInventory(ids)
 }
@@ -25,7 +25,7 @@ func inventoryOf(n int) Inventory {
 // protocol.
 func TestID(t *testing.T) {
 	k := Key{GroupKind: schema.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "Role"}, Namespace: "n", Name: "a"}
-	if got := NewInventory([]ID{k.ID()}).encode(); got != "c6F1n1+NKp21PIRc" {
+	if got := NewInventory([]ID{IDOf(k)}).encode(); got != "c6F1n1+NKp21PIRc" {
 		t.Errorf("got %s", got)
 	}
 	seen := map[ID]Key{}
@@ -33,10 +33,10 @@ func TestID(t *testing.T) {
 		keyOf("a"), {GroupKind: schema.GroupKind{Kind: "ConfigMap"}, Name: "n/a"}, {GroupKind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: "na"},
 		{GroupKind: schema.GroupKind{Group: "ConfigMap"}, Namespace: "n", Name: "a"}, {GroupKind: schema.GroupKind{Kind: "ConfigMapn"}, Name: "a"},
 	} {
-		if other, taken := seen[k.ID()]; taken {
+		if other, taken := seen[IDOf(k)]; taken {
 			t.Errorf("%v and %v have one ID", k, other)
 		}
-		seen[k.ID()] = k
+		seen[IDOf(k)] = k
 	}
 }
 

@@ -56,7 +56,7 @@ func PrepareObject(manifest *kube.Object, hash bundle.Hash, s applyset.Set) Want
 	gvk, annotations := obj.GroupVersionKind(), obj.GetAnnotations()
 	key := applyset.KeyOf(gvk.GroupKind(), obj)
 	return Wanted{
-		Key: key, ID: key.ID(), GVK: gvk, Object: obj, Form: applyset.FormOf(hash, s),
+		Key: key, ID: applyset.IDOf(key), GVK: gvk, Object: obj, Form: applyset.FormOf(hash, s),
 		Wave:     waveOf(gvk.GroupKind()),
 		Required: annotations[bundle.AnnotationRequired] != "false",
 		Recreate: mayRecreate(gvk.GroupKind(), annotations),
