@@ -100,23 +100,17 @@ func (m move) isChange() bool {
 // possible.
 func moves(cfg *Config) []move {
 	out := moveList{}
-	for _, kind := range []moveKind{moveRegister, moveRead, moveReadStale, moveNotice, movePresence, moveExpirePresence, moveElect} {
-		out.add(kind, cfg.Nodes)
-	}
-	out.add(moveExpireKey, 1)
-	for _, kind := range []moveKind{moveObserve, moveCommit, movePass, moveLand} {
-		out.add(kind, maxLeaders)
-	}
-	out.add(moveLandOrphan, maxOrphans)
-	out.add(moveLoseOrphan, maxOrphans)
+	out.add(cfg.Nodes, moveRegister, moveRead, moveReadStale, moveNotice, movePresence, moveExpirePresence, moveElect)
+	out.add(1, moveExpireKey)
+	out.add(maxLeaders, moveObserve, moveCommit, movePass, moveLand)
+	out.add(maxOrphans, moveLandOrphan, moveLoseOrphan)
 	out.addFor(moveStart, cfg.Nodes, 1, cfg.contents())
 	if cfg.Roles {
-		out.add(moveTakeRole, cfg.Nodes)
-		out.add(moveGiveRole, cfg.Nodes)
+		out.add(cfg.Nodes, moveTakeRole, moveGiveRole)
 	}
 	if cfg.Stores {
-		out.add(moveOtherParent, 1)
-		out.add(moveOtherObject, len(cfg.Objects))
+		out.add(1, moveOtherParent)
+		out.add(len(cfg.Objects), moveOtherObject)
 	}
 	if cfg.Names && cfg.Builds == 2 {
 		out.addFor(moveReplace, 1, firstName, 2)
@@ -124,16 +118,12 @@ func moves(cfg *Config) []move {
 	if cfg.Reload {
 		out.addFor(moveReload, cfg.Nodes, 1, cfg.contents())
 	}
-	for _, kind := range []moveKind{moveRemove, moveKill, moveLoseLeases, moveCorruptRecord} {
-		out.add(kind, cfg.Nodes)
-	}
-	out.add(moveTimeout, maxLeaders)
-	for _, kind := range []moveKind{moveDeleteStatus, moveCorruptStatus, moveDeleteParent} {
-		out.add(kind, 1)
-	}
-	out.add(moveDeleteObject, len(cfg.Objects))
+	out.add(cfg.Nodes, moveRemove, moveKill, moveLoseLeases, moveCorruptRecord)
+	out.add(maxLeaders, moveTimeout)
+	out.add(1, moveDeleteStatus, moveCorruptStatus, moveDeleteParent)
+	out.add(len(cfg.Objects), moveDeleteObject)
 	if cfg.Expire {
-		out.add(moveFence, cfg.Nodes)
+		out.add(cfg.Nodes, moveFence)
 		out.addFor(moveExpireRecord, cfg.Nodes, 0, maxLeaders)
 	}
 	out.addRest(cfg)
@@ -144,78 +134,67 @@ func moves(cfg *Config) []move {
 // repairs between two passes, and of backups.
 func (m *moveList) addRest(cfg *Config) {
 	if cfg.Ephemeral {
-		for _, kind := range []moveKind{moveStop, moveStopAPI, moveLeave, moveGiveUp} {
-			m.add(kind, cfg.Nodes)
-		}
+		m.add(cfg.Nodes, moveStop, moveStopAPI, moveLeave, moveGiveUp)
 		m.addFor(moveDelete, cfg.Nodes, 0, maxLeaders)
 	}
 	if cfg.Services {
 		m.addServices(cfg)
 	}
 	if cfg.Deployed {
-		m.add(moveDeploy, cfg.Nodes)
+		m.add(cfg.Nodes, moveDeploy)
 	}
 	if cfg.Cordons {
-		for _, kind := range []moveKind{moveCordon, moveUncordon, moveLearnCordon} {
-			m.add(kind, cfg.Nodes)
-		}
+		m.add(cfg.Nodes, moveCordon, moveUncordon, moveLearnCordon)
 	}
 	if cfg.Rollbacks {
 		m.addFor(moveBeginRollback, 1, 1, cfg.Releases)
-		m.add(moveForgetRollback, 1)
-		m.add(moveEndRollback, 1)
+		m.add(1, moveForgetRollback, moveEndRollback)
 	}
 	if cfg.Strangers {
 		m.addFor(moveForge, len(cfg.Objects), 0, 2)
-		m.add(moveStranger, len(cfg.Objects))
+		m.add(len(cfg.Objects), moveStranger)
 	}
 	if cfg.Withdraw {
-		for _, kind := range []moveKind{moveBreakAPI, moveMendAPI, moveCampaign} {
-			m.add(kind, cfg.Nodes)
-		}
-		m.add(moveYield, maxLeaders)
+		m.add(cfg.Nodes, moveBreakAPI, moveMendAPI, moveCampaign)
+		m.add(maxLeaders, moveYield)
 	}
 	if cfg.Keep {
 		m.addFor(moveRepair, maxLeaders, 0, len(cfg.Objects))
-		m.add(moveRepairMark, maxLeaders)
+		m.add(maxLeaders, moveRepairMark)
 	}
 	if cfg.KeysLeft {
-		m.add(moveLeaveKey, cfg.Nodes)
+		m.add(cfg.Nodes, moveLeaveKey)
 		m.addFor(moveGiveUpLease, cfg.Nodes, 0, leaseEnds)
 	}
 	if cfg.Restore != restoreNothing {
-		m.add(moveBackUp, 1)
-		m.add(moveRestore, 1)
-		m.add(moveNoticeRestore, cfg.Nodes)
+		m.add(1, moveBackUp, moveRestore)
+		m.add(cfg.Nodes, moveNoticeRestore)
 	}
 }
 
 // addServices adds the moves of nodes that start and stop their services.
 func (m *moveList) addServices(cfg *Config) {
-	for _, kind := range []moveKind{moveLearnRole, moveServe, moveEndServices} {
-		m.add(kind, cfg.Nodes)
-	}
+	m.add(cfg.Nodes, moveLearnRole, moveServe, moveEndServices)
 	if cfg.Publishes {
-		m.add(moveUnpublish, cfg.Nodes)
+		m.add(cfg.Nodes, moveUnpublish)
 	}
 	if cfg.Failing {
-		for _, kind := range []moveKind{moveBreakServices, moveTakePlace, moveFreePlace} {
-			m.add(kind, cfg.Nodes)
-		}
+		m.add(cfg.Nodes, moveBreakServices, moveTakePlace, moveFreePlace)
 	}
 	if !cfg.Ephemeral {
-		m.add(moveStop, cfg.Nodes)
-		m.add(moveGiveUp, cfg.Nodes)
+		m.add(cfg.Nodes, moveStop, moveGiveUp)
 	}
 }
 
 // moveList collects moves.
 type moveList []move
 
-// add adds a move for each of n things.
-func (m *moveList) add(kind moveKind, n int) {
-	for i := range n {
-		*m = append(*m, move{kind: kind, a: uint8(i)})
+// add adds a move of each kind for each of n things.
+func (m *moveList) add(n int, kinds ...moveKind) {
+	for _, kind := range kinds {
+		for i := range n {
+			*m = append(*m, move{kind: kind, a: uint8(i)})
+		}
 	}
 }
 
