@@ -42,6 +42,17 @@ func NewFollower(client *etcd.Client) *Follower {
 	}
 }
 
+// Follow follows the fleet until end is called, or ctx ends. end returns when that has stopped.
+func Follow(ctx context.Context, client *etcd.Client) (now *event.Value[protocol.Fleet], end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	f, ended := NewFollower(client), make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = f.Run(ctx) // it ends only when ctx does
+	}()
+	return f.fleet, func() { cancel(); <-ended }
+}
+
 // Fleet follows the observed fleet. It has the revision of the last change of a node record. It
 // is 0 until both records and presences were listed.
 func (f *Follower) Fleet() *event.Value[protocol.Fleet] { return f.fleet }

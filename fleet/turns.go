@@ -201,15 +201,9 @@ const turnCheck = 5 * time.Second
 func (w TurnWait) wait(ctx context.Context, client *etcd.Client, s *etcd.Session) (protocol.TurnAnswer, error) {
 	fleets := w.Followed
 	if fleets == nil {
-		follower := NewFollower(client)
-		followed, cancel := context.WithCancel(ctx)
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			_ = follower.Run(followed) // it ends only when followed does
-		}()
-		defer func() { cancel(); <-ended }()
-		fleets = follower.Fleet()
+		followed, end := Follow(ctx, client)
+		defer end()
+		fleets = followed
 	}
 	for {
 		s.Beat()

@@ -227,15 +227,11 @@ type nodeAwaited struct {
 // until returns the node's record when done accepts it.
 func (n nodeAwaited) until(ctx context.Context, done func(*protocol.Record) bool) (protocol.Record, error) {
 	limited, cancel := context.WithTimeout(ctx, n.timeout)
-	nodes := fleet.NewFollower(n.client.Client)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = nodes.Run(limited) // it ends only when limited does
-	}()
-	defer func() { cancel(); <-ended }()
+	defer cancel()
+	nodes, end := fleet.Follow(limited, n.client.Client)
+	defer end()
 	for {
-		f, changed := nodes.Fleet().Load()
+		f, changed := nodes.Load()
 		r, found := f.Record(n.id)
 		switch {
 		case f.Revision != 0 && !found:

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -87,13 +86,10 @@ func (t table) summary(r report.Status) [][]string {
 	}
 	rows = append(rows, titled("UPGRADE", upgradeText(r))...)
 	rows = append(rows, titled("ENDPOINTS", t.endpoints(r.Endpoints))...)
-	rows = append(rows, titled("ETCD", strings.Split(betweenServers.ReplaceAllString(t.etcd(r.Etcd), ";\n$1"), "\n"))...)
+	rows = append(rows, []string{"ETCD", t.etcd(r.Etcd)})
 	rows = append(rows, titled("CLUSTER", t.cluster(r.Cluster))...)
 	return rows
 }
-
-// betweenServers is between what two servers of etcd answered.
-var betweenServers = regexp.MustCompile(`; (https?://)`)
 
 // titled returns a row for each line, of which the first shows the title.
 func titled(title string, lines []string) (rows [][]string) {

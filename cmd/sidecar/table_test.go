@@ -93,17 +93,3 @@ func TestLastError(t *testing.T) {
 		}
 	}
 }
-
-// Each server of etcd has a line; a command that names servers stays in one piece.
-func TestEtcdRow(t *testing.T) {
-	r := report.Status{Etcd: report.Etcd{Connected: true, Problem: "https://a:1: no answer in 2s; check it; https://b:1: full; type: etcdctl --endpoints=https://b:1,https://c:1 defrag"}}
-	var got []string
-	for _, row := range (table{}).summary(r) {
-		if row[0] == "ETCD" || len(got) > 0 && row[0] == "" {
-			got = append(got, row[1])
-		}
-	}
-	if want := []string{"connected, but https://a:1: no answer in 2s; check it;", "https://b:1: full; type: etcdctl --endpoints=https://b:1,https://c:1 defrag"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}

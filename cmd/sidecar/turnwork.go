@@ -306,14 +306,11 @@ func (w *turnWork) awaitEnd(ctx context.Context, limit time.Duration) error {
 	if limit > 0 {
 		limited, cancel = context.WithTimeout(ctx, limit)
 	}
-	nodes, ended := fleet.NewFollower(w.client.Client), make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = nodes.Run(limited) // it ends only when limited does
-	}()
-	defer func() { cancel(); <-ended }()
+	defer cancel()
+	nodes, end := fleet.Follow(limited, w.client.Client)
+	defer end()
 	for {
-		now, changed := nodes.Fleet().Load()
+		now, changed := nodes.Load()
 		action, err := fleet.AdvanceTurn(limited, w.client.Client, w.want, w.votes(limited))
 		switch {
 		case err == nil && action == protocol.EndTurn:
