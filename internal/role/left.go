@@ -114,12 +114,8 @@ func (s *Supervised) await(ctx context.Context, changes ...<-chan struct{}) bool
 	s.mu.Lock()
 	again := s.problem != ""
 	s.mu.Unlock()
-	limited := ctx
 	if again {
-		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeout(ctx, retryPause)
-		defer cancel()
+		return event.WaitFor(ctx, retryPause, changes...)
 	}
-	event.Wait(limited, changes...)
-	return ctx.Err() == nil
+	return event.Wait(ctx, changes...)
 }

@@ -50,22 +50,14 @@ func (s *Show) Register(reg prometheus.Registerer, client *etcd.Client) {
 		func() float64 { return metric.Bool(s.bundleProblem() != "") })
 	in.GaugeFunc("lockstep_status_gate_override_end_timestamp_seconds",
 		"When the override of this node's gate ends; 0: there is none. See docs/operations.md#break-glass.",
-		func() float64 { return overrideEnd(s.Override.Get()) })
+		func() float64 { return metric.Timestamp(s.Override.Get().Until) })
 	s.registerReadyz(in)
 	in.GaugeFunc("lockstep_fleet_upgrade_ready",
 		"1 while the next upgrade may start. If it is 0, upgradeObstacles in /status has the reasons.",
 		func() float64 { return metric.Bool(httpapi.UpgradeReady(s.now())) })
 	in.GaugeFunc("lockstep_fleet_rollback_end_timestamp_seconds",
 		"When the rollback ends by its time; 0: none is under way. Until then only nodes of its release lead: see docs/operations.md#roll-back.",
-		func() float64 { return rollbackEnd(s.Fleet.Get().Rollback) })
-}
-
-// overrideEnd returns when an override ends, for the metric; 0: there is none.
-func overrideEnd(o protocol.Override) float64 {
-	if !o.On() {
-		return 0
-	}
-	return float64(o.Until.Unix())
+		func() float64 { return metric.Timestamp(s.Fleet.Get().Rollback.Until) })
 }
 
 // registerContact adds the metrics of this sidecar's contact with etcd.
@@ -79,13 +71,6 @@ func (s *Show) registerContact(in metric.Set, client *etcd.Client) {
 	in.GaugeFunc("lockstep_etcd_lease_left_seconds",
 		"How long this sidecar's leases in etcd are certain to live; 0: one has ended, or there is none. They are renewed when about half is left: if it falls much lower, renewals fail, and at 0 a leader stops to lead; check etcd.",
 		func() float64 { left, _ := client.ShortestLease(); return left.Seconds() })
-}
-
-func rollbackEnd(r protocol.Rollback) float64 {
-	if !r.On() {
-		return 0
-	}
-	return float64(r.Until.Unix())
 }
 
 // registerDatabase adds the metrics of the databases of etcd members, and of their snapshots.
