@@ -189,6 +189,7 @@ func (n *node) wantUsedOnce() {
 // TestJoin_joinerKilled: the node that joins is killed after every step, and started
 // again with the same flags: it joined once, and no member is left over.
 func TestJoin_joinerKilled(t *testing.T) {
+	t.Parallel()
 	program := cluster.BuildSteps(t)
 	for _, step := range []string{"directory", "marker", "key", "enrol", "etcd", "member", "ready", "voter", "authority", "announce", "phase"} {
 		t.Run(step, func(t *testing.T) {
@@ -209,6 +210,7 @@ func TestJoin_joinerKilled(t *testing.T) {
 // TestJoin_notAVoter: a token is refused for another node than its own. A node that has joined,
 // and does not vote, has no key of the CA; when it votes, it gets it.
 func TestJoin_notAVoter(t *testing.T) {
+	t.Parallel()
 	program := cluster.BuildSteps(t)
 	a, b, evil := newNode(t, program, "a"), newNode(t, program, "b"), newNode(t, program, "evil")
 	a.start("")
@@ -251,6 +253,7 @@ func (n *node) log() string {
 // TestJoin_memberKilled: the member that answers is killed after every step of an
 // answer, and started again: the node joined once, and no member is left over.
 func TestJoin_memberKilled(t *testing.T) {
+	t.Parallel()
 	program := cluster.BuildSteps(t)
 	for _, step := range []string{"check", "token", "lock", "add", "record", "sign", "answer"} {
 		t.Run(step, func(t *testing.T) {

@@ -40,6 +40,7 @@ func (w *world) wantAgent(n *node, path, id string, code int, part string) {
 // The agents of all nodes want to reboot at the same time: one machine after another, while all others
 // serve.
 func TestFleetLock(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, nil)
 	first, second := w.nodes[0], w.nodes[1]
 	w.wantAgent(first, "/v1/steady-state", "a", 200, "") // at its first start: it holds nothing

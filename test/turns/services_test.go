@@ -145,6 +145,7 @@ func (s *serving) awaitStatus(parts ...string) {
 // The file of the service changes on all nodes at the same time, under clients: one after another, and
 // no request fails. restart: immediately starts it at once.
 func TestServices(t *testing.T) {
+	t.Parallel()
 	s := newServing(t)
 	unwatch, stop := s.followServing(), s.clients()
 	for _, n := range s.nodes {
@@ -171,6 +172,7 @@ func TestServices(t *testing.T) {
 // With a node that is dead, none gets a turn, and each says why. A change that never becomes ready
 // stops the line at the first node, also if its sidecar is killed; repaired everywhere, it ends.
 func TestServices_faults(t *testing.T) {
+	t.Parallel()
 	s := newServing(t)
 	first, second, third := s.nodes[0], s.nodes[1], s.nodes[2]
 	if err := third.sidecar.Kill(); err != nil {

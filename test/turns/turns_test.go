@@ -14,6 +14,7 @@ import (
 // The same command on all nodes at the same time: one after another, while all others serve. It
 // restarts the kube-apiserver, and returns before that is over.
 func TestTurns(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, nil)
 	stop := w.followServing()
 	var commands []*typed
@@ -37,6 +38,7 @@ func TestTurns(t *testing.T) {
 // The command and the sidecar are killed in the middle of the turn. No other node gets one. The same
 // command goes on, and does not run beside a process that is left of the first.
 func TestTurns_killed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, nil)
 	first, second := w.nodes[0], w.nodes[1]
 	j := w.job(first)
@@ -69,6 +71,7 @@ func TestTurns_killed(t *testing.T) {
 // The program that runs in a turn is killed, and nothing else: status, history and explain of every node
 // name it, its end and its node.
 func TestTurns_commandKilled(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, nil)
 	first := w.nodes[0]
 	j := w.job(first)
@@ -88,6 +91,7 @@ func TestTurns_commandKilled(t *testing.T) {
 
 // Two same commands on one node at the same time run one after another.
 func TestTurns_twice(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, nil)
 	j := w.job(w.nodes[0])
 	j.Until = filepath.Join(w.dir, "go")
@@ -107,6 +111,7 @@ func TestTurns_twice(t *testing.T) {
 // A node that is off in its turn keeps it, and so does one whose work fails. Others wait, and get
 // theirs when it serves again.
 func TestTurns_away(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, nil)
 	first, second := w.nodes[0], w.nodes[1]
 	w.want(w.turn(first, "begin", "--drain=1ms"), 0, "has the turn, and is out of service")
