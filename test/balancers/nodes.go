@@ -91,7 +91,8 @@ type FleetConfig struct {
 func NewFleet(cfg FleetConfig) *Fleet {
 	f := &Fleet{
 		SidecarDelay: cfg.Delay, LeaseTTL: cmp.Or(cfg.LeaseTTL, LeaseTTL), cluster: cfg.Cluster, dir: cfg.Dir, delay: cfg.Delay,
-		prefix: cfg.Prefix, without: cfg.WithoutLockstep, service: cfg.Service, objects: cfg.Objects, etcd: cfg.EtcdServers, bundles: map[string]string{},
+		prefix: cfg.Prefix, without: cfg.WithoutLockstep, service: cfg.Service, objects: cfg.Objects, etcd: cfg.EtcdServers,
+		bundles: map[string]string{},
 	}
 	for i, address := range cfg.Addresses {
 		f.Nodes = append(f.Nodes, &Node{ID: fmt.Sprintf("cp-%d", 1+i), Address: address, fleet: f})
