@@ -257,12 +257,31 @@ func duplicateNodeID(b *broken) {
 	b.says("cp-1", why, "cp-2|1.0.0|yes")
 }
 
+// clientCertificateExpired starts the only node with an expired certificate, renews it, and lets it expire again while
+// another node leads: every node says so before, and after.
 func clientCertificateExpired(b *broken) {
-	cert, key, err := b.c.ClientCertificate("lockstep", time.Now().Add(-time.Minute), "system:masters")
-	b.must(err)
+	renew := func(until time.Duration) (cert, key string) {
+		cert, key, err := b.c.ClientCertificate("lockstep", time.Now().Add(until), "system:masters")
+		b.must(err)
+		return cert, key
+	}
+	cert, key := renew(-time.Minute)
 	expired := b.kubeconfig("lockstep", b.api.URL(), b.authority(), cert, key)
-	b.start("cp-1", b.bundle("bundle", one), kubeconfigOf(expired))
+	dir := b.bundle("bundle", one)
+	asks := func(c *cluster.SidecarConfig) { c.Args = append(c.Args, "--apiserver-readyz") }
+	b.start("cp-1", dir, asks, kubeconfigOf(expired))
 	b.says("cp-1", "this node: withdrawn for |(see GATE)", `GATE|this node has withdrawn: |rejects the credentials of kubeconfig `+expired+` (401 Unauthorized; the client certificate is of "lockstep", and expired at 20|renew them`)
+	renew(30*24*time.Hour - 30*time.Minute) // it is valid from an hour ago, so for more than 30 days in all
+	b.start("cp-2", dir, asks)
+	b.ready("cp-1", "cp-2")
+	const of = `cp-1|the client certificate of the kubeconfig (CN=lockstep,O=system:masters) in "`
+	for _, node := range []string{"cp-1", "cp-2"} {
+		b.says(node, "WARNINGS", of+cert+`" expires on 20|replace the file before that, it is read again by itself`, "UPGRADE|the next upgrade may start")
+	}
+	renew(-time.Minute)
+	for _, node := range []string{"cp-1", "cp-2"} {
+		b.says(node, "WARNINGS", of+cert+`" has expired on 20|kube-apiserver rejects this sidecar; replace the file, it is read again by itself`, "UPGRADE|do not start the next upgrade", "cp-1: ")
+	}
 }
 
 func wrongAuthority(b *broken) {
