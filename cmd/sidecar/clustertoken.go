@@ -214,7 +214,8 @@ func (p program) printTokens(all []token.Stored, form string) error {
 		}
 		reports = append(reports, r)
 		rows = append(rows, []string{
-			r.ID, r.State, strconv.Itoa(r.UsesLeft) + " of " + strconv.Itoa(r.Uses), boundTo(s.Node, s.Address), r.Expires.UTC().Format(time.RFC3339),
+			r.ID, r.State, strconv.Itoa(r.UsesLeft) + " of " + strconv.Itoa(r.Uses), boundTo(s.Node, s.Address),
+			r.Expires.UTC().Format(time.RFC3339),
 			orDash(strings.Join(r.UsedBy, ", ")),
 		})
 	}

@@ -124,7 +124,7 @@ func newPlanReport(b *bundle.Bundle, in rollout.Input, objects *objectsReport, f
 		out.Steps = append(out.Steps, newStepReport(m, flags))
 	}
 	for _, o := range f.Obstacles {
-		out.Obstacles = append(out.Obstacles, obstacleReport{Kind: string(o.Kind), Node: string(o.Node), Message: httpapi.Pasteable(o.Message, flags)})
+		out.Obstacles = append(out.Obstacles, obstacleReport{string(o.Kind), string(o.Node), httpapi.Pasteable(o.Message, flags)})
 	}
 	out.Obstacles = append(out.Obstacles, objects.obstacles(b)...)
 	out.Clean = len(out.Obstacles) == 0
@@ -175,7 +175,7 @@ func newMomentReport(m rollout.Moment, flags string) momentReport {
 		})
 	}
 	for _, b := range m.Step.Blockers {
-		out.Blockers = append(out.Blockers, waitReport{ID: string(b.Node), Reason: string(b.Reason), Message: httpapi.Pasteable(b.Message, flags)})
+		out.Blockers = append(out.Blockers, waitReport{string(b.Node), string(b.Reason), httpapi.Pasteable(b.Message, flags)})
 	}
 	return out
 }

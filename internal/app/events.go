@@ -13,7 +13,8 @@ func (p *parts) wireEvents() error {
 		return nil
 	}
 	writer := events.New(events.Config{
-		API: p.kubeconfig.Transport().Client(buildinfo.UserAgent()), Node: p.id.node, Fleet: p.follower.Fleet(), Own: p.journal.Changed(), Read: p.journal.Read,
+		API:  p.kubeconfig.Transport().Client(buildinfo.UserAgent()),
+		Node: p.id.node, Fleet: p.follower.Fleet(), Own: p.journal.Changed(), Read: p.journal.Read,
 		Log: p.log.With("worker", "events"),
 		Leads: func() (bool, <-chan struct{}) {
 			state, stateChanged := p.election.State().Load()

@@ -121,12 +121,7 @@ func Choose[V ~string](gauges *prometheus.GaugeVec, values []V, chosen V) {
 }
 
 // Bool is the value of a gauge for a condition: 1 or 0.
-func Bool(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
-}
+func Bool(is bool) float64 { return map[bool]float64{true: 1}[is] }
 
 // Timestamp is the value of a gauge for a time, in seconds; 0 for the zero time.
 func Timestamp(at time.Time) float64 {

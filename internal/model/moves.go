@@ -211,7 +211,8 @@ func (m *moveList) addFor(kind moveKind, n, first, others int) {
 // possible is a quick filter: if it returns false, apply would return false too.
 func (m move) possible(st *state) bool {
 	switch m.kind {
-	case moveRegister, moveRead, moveNotice, movePresence, moveElect, moveStop, moveStopAPI, moveLeave, moveGiveUp, moveLearnRole, moveServe:
+	case moveRegister, moveRead, moveNotice, movePresence, moveElect, moveStop, moveStopAPI, moveLeave, moveGiveUp,
+		moveLearnRole, moveServe:
 		return st.nodes[m.a].run != 0
 	case moveReadStale:
 		return st.nodes[m.a].staleRead
