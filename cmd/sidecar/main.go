@@ -32,8 +32,7 @@ func runSidecar(ctx context.Context, opts lockstep.Options, log *slog.Logger) er
 	klog.SetSlogLogger(log.With("worker", "client-go"))
 	running, stop := context.WithCancel(ctx)
 	defer stop()
-	needLittleMemory(opts)
-	go returnMemory(running)
+	needLittleMemory(running, opts)
 	sidecar, err := lockstep.New(opts, log)
 	if err != nil {
 		return byFlag(err)

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 	"time"
 
 	"github.com/lockstep-dev/lockstep"
@@ -20,20 +21,68 @@ const (
 	// how much of it is returned to the system. The runtime alone keeps as much as the heap once needed.
 	memoryPause  = 20 * time.Second
 	unusedMemory = 2 << 20
+	// busyPause: collections that follow each other faster take a part of a processor that busyRoom is worth, by which the
+	// heap then grows before the next one. With idleGCPercent, they were a seventh of the time of a busy health check.
+	busyPause = 200 * time.Millisecond
+	busyRoom  = 10 << 20
+	calmPause = time.Second
 )
 
-// needLittleMemory configures the runtime for a sidecar.
-func needLittleMemory(opts lockstep.Options) {
+// needLittleMemory configures the runtime for a sidecar, and returns memory to the system until ctx ends.
+func needLittleMemory(ctx context.Context, opts lockstep.Options) {
 	if !opts.Profiling { // which serves samples of all allocations
 		runtime.MemProfileRate = 0
 	}
+	c := &collections{}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(idleGCPercent)
+		c.watch()
 	}
+	go c.returnMemory(ctx)
+}
+
+// collections lets the heap of a busy sidecar grow more before it is collected.
+type collections struct {
+	mu   sync.Mutex // mu guards the fields below
+	last time.Time
+	busy bool
+}
+
+// watch observes each collection.
+func (c *collections) watch() {
+	runtime.AddCleanup(new([64]byte), func(c *collections) {
+		c.observe(time.Now())
+		c.watch()
+	}, c)
+}
+
+// observe learns that the heap was collected.
+func (c *collections) observe(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.busy && now.Sub(c.last) < busyPause {
+		c.busy = true
+		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(live)
+		debug.SetGCPercent(max(idleGCPercent, int(busyRoom*100/max(1<<20, live[0].Value.Uint64())))) //nolint:gosec // at most 1,000
+	}
+	c.last = now
+}
+
+// calm ends the time in which the heap may grow more, if there was no collection for a while.
+func (c *collections) calm(now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.busy || now.Sub(c.last) < calmPause {
+		return false
+	}
+	c.busy = false
+	debug.SetGCPercent(idleGCPercent)
+	return true
 }
 
 // returnMemory returns memory that the heap does not use to the system, until ctx ends.
-func returnMemory(ctx context.Context) {
+func (c *collections) returnMemory(ctx context.Context) {
 	unused := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}}
 	look := time.NewTicker(memoryPause)
 	defer look.Stop()
@@ -43,7 +92,7 @@ func returnMemory(ctx context.Context) {
 			return
 		case <-look.C:
 		}
-		if metrics.Read(unused); unused[0].Value.Uint64() > unusedMemory {
+		if metrics.Read(unused); c.calm(time.Now()) || unused[0].Value.Uint64() > unusedMemory {
 			debug.FreeOSMemory()
 		}
 	}
