@@ -34,7 +34,7 @@ func replayed(t *testing.T, recording []byte) ([]Event, error) {
 	var events []Event
 	for _, r := range read {
 		if r.At.IsZero() {
-			t.Errorf("%s has no time", r.Event.Name())
+			t.Errorf("%s has no time", r.Name())
 		}
 		events = append(events, r.Event)
 	}

@@ -111,7 +111,7 @@ func (p program) explainRecording(file string, at time.Time) error {
 	recording = slices.DeleteFunc(recording, func(r trace.Recorded) bool { return r.At.After(at) })
 	for _, kind := range []string{"gate", "round"} {
 		for _, r := range slices.Backward(recording) {
-			if r.Event.Name() == kind {
+			if r.Name() == kind {
 				fmt.Fprintf(p.stdout, "recorded at %s: %s: %s\n", stamp(r.At), kind, clean(reasonOf(r.Event)))
 				break
 			}

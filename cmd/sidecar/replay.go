@@ -40,12 +40,12 @@ func (p program) replay(file string, output choice) error {
 	}
 	checker, counts := trace.CheckerOf(trace.Events(recording)), trace.Counts{}
 	for i, r := range recording {
-		counts[r.Event.Name()]++
+		counts[r.Name()]++
 		if output.value == "wide" {
-			fmt.Fprintf(p.stdout, "%s  %-9s  %s\n", stamp(r.At), r.Event.Name(), clean(reasonOf(r.Event)))
+			fmt.Fprintf(p.stdout, "%s  %-9s  %s\n", stamp(r.At), r.Name(), clean(reasonOf(r.Event)))
 		}
 		if err := checker.Apply(r.Event); err != nil {
-			fmt.Fprintf(p.stdout, "event %d, at %s: %s: not allowed: %s\n", i, stamp(r.At), r.Event.Name(), clean(err.Error()))
+			fmt.Fprintf(p.stdout, "event %d, at %s: %s: not allowed: %s\n", i, stamp(r.At), r.Name(), clean(err.Error()))
 			return fmt.Errorf("%s: %w", file, errNotAllowed)
 		}
 	}

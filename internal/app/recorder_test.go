@@ -46,7 +46,7 @@ func TestKeepRecording(t *testing.T) {
 	}
 	defer func() { _ = f.Close() }()
 	got, err := trace.ReadRecording(f)
-	if err != nil || len(got) != 1 || got[0].Event.Elected == nil || got[0].Event.Elected.Epoch != 7 {
+	if err != nil || len(got) != 1 || got[0].Elected == nil || got[0].Elected.Epoch != 7 {
 		t.Errorf("got %v, %v, want the election", got, err)
 	}
 }
