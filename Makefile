@@ -117,8 +117,8 @@ VARIANTS := bin/steps/sidecar bin/trace/sidecar bin/etcdmember
 programs: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/kubelet-probe bin/etcdutl bin/etcdctl $(VARIANTS) ## build what tests run
 
 # Two lists run side by side, and each begins with what takes longest. In the first one, clusters of etcd members in each
-# test: two packages at once, and two tests of each. With more, members would miss their elections. The second one has
-# other tests of processes, two packages at once, and then those of one process, four at once: most of these only wait.
+# test: two packages at once, and three tests of each. With many more, members would miss their elections. The second one
+# has other tests of processes, two packages at once, and then those of one process, four at once: most of these only wait.
 CLUSTERS := $(addprefix ./test/,quorum e2e soak)
 PROCESSES := $(addprefix ./test/,service roles balancers turns local/run join attack)
 LONG := $(addprefix ./,reconcile etcd election internal/app cmd/sidecar test/page internal/cluster/quorum trace test/upstream internal/cluster/backup fleet)
@@ -147,10 +147,10 @@ test-raced: programs
 	$(if $(SHARES),@test/share.sh --print)
 
 test-clusters:
-	$(SEEN) -p=2 -parallel=2 $(CLUSTERS)
+	$(SEEN) -p=2 -parallel=3 $(CLUSTERS)
 
 test-others:
-	failed=0; $(SEEN) -p=2 $(PROCESSES) || failed=1; $(RACED) -p=4 $(LONG) $(OTHERS) || failed=1; exit $$failed
+	failed=0; $(SEEN) -p=2 -parallel=2 $(PROCESSES) || failed=1; $(RACED) -p=4 $(LONG) $(OTHERS) || failed=1; exit $$failed
 
 # MODEL=whole leaves out the searches that make model repeats in larger worlds: for a run of both.
 test-plain: programs
