@@ -64,7 +64,7 @@ func (c *collections) observe(now time.Time) {
 		c.busy = true
 		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 		metrics.Read(live)
-		debug.SetGCPercent(max(idleGCPercent, int(busyRoom*100/max(1<<20, live[0].Value.Uint64())))) //nolint:gosec // at most 1,000
+		debug.SetGCPercent(max(idleGCPercent, int(busyRoom*100/max(1<<20, float64(live[0].Value.Uint64())))))
 	}
 	c.last = now
 }
