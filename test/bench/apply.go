@@ -190,6 +190,10 @@ func (a *applyBench) resident(ctx context.Context, first, changed task) error {
 	}
 	a.written = append(a.written, n)
 	for range changes {
+		// As before most passes, etcd has changed: a kube-apiserver waits until its cache has followed.
+		if _, err := a.bareWrite(ctx); err != nil {
+			return err
+		}
 		_, p, err := a.runTimed(ctx, "", bareLists(a.api.Kubeconfig(), first), "")
 		if err != nil {
 			return err
