@@ -38,6 +38,8 @@ type Election struct {
 const (
 	minCampaignPause = 100 * time.Millisecond
 	maxCampaignPause = 3 * time.Second
+	// minQueuePause is the first pause between two reads of the queue, while the watch lags.
+	minQueuePause = 4 * time.Millisecond
 )
 
 // New returns an election that this node does not take part in before Run.
@@ -172,8 +174,7 @@ func (e *Election) observe(l etcd.Listing) {
 	if l.Rewinds > e.restored.Get().Rewinds {
 		e.restored.Set(l.At)
 	}
-	l.KVs = slices.Clone(l.KVs)
-	slices.SortFunc(l.KVs, func(a, b *etcd.KV) int { return cmp.Compare(a.CreateRevision, b.CreateRevision) })
+	l = inOrder(l)
 	e.queue.Set(l)
 	var leader Leader
 	if len(l.KVs) > 0 {
@@ -182,6 +183,13 @@ func (e *Election) observe(l etcd.Listing) {
 	if leader != e.leader.Get() {
 		e.leader.Set(leader)
 	}
+}
+
+// inOrder sorts candidates.
+func inOrder(l etcd.Listing) etcd.Listing {
+	l.KVs = slices.Clone(l.KVs)
+	slices.SortFunc(l.KVs, func(a, b *etcd.KV) int { return cmp.Compare(a.CreateRevision, b.CreateRevision) })
+	return l
 }
 
 // awaitEligible returns when this node may campaign (docs/protocol.md#eligibility)
@@ -269,15 +277,23 @@ func (e *Election) enqueue(ctx context.Context, s *etcd.Session, key string) (in
 }
 
 // awaitFirst reports whether the candidate became the first; false: it may no longer
-// campaign. Only the watch says so: lead confirms it. A candidate that becomes the first
-// while its session is not valid waits until it is.
+// campaign. lead confirms it. A candidate that becomes the first while its session is not
+// valid waits until it is. A watch that was opened while etcd was written to reports nothing
+// for up to 100 ms. So the candidate reads the queue itself until the watch has reported its key.
 func (e *Election) awaitFirst(ctx context.Context, s *etcd.Session, epoch int64) (bool, error) {
 	rewinds, rewound := e.cfg.Client.Rewound().Load()
+	pauses := backoff.Backoff{First: minQueuePause, Max: s.TTL() / 3, Jitter: backoff.Apart}
 	for {
 		queue, queueChanged := e.queue.Load()
 		members, membersChanged := e.cfg.Fleet.Load()
 		local, localChanged := e.cfg.Local.Load()
 		wait := s.TTL() / 3
+		if queue.Revision < epoch {
+			if resp, err := e.cfg.Client.Get(ctx, e.keys().Leaders(), clientv3.WithPrefix()); err == nil {
+				queue = inOrder(etcd.ListingOf(resp))
+			}
+			wait = pauses.Next()
+		}
 		if queue.Revision >= epoch {
 			switch place(queue, epoch) {
 			case 0:

@@ -1,6 +1,7 @@
 package election
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -69,5 +70,32 @@ func TestElection_observesLate(t *testing.T) {
 	// Each campaign creates a key and deletes it.
 	if all := w.put("/elsewhere", nil) - first; all > 5*campaigns {
 		t.Errorf("%d revisions were written by %d campaigns", all, campaigns)
+	}
+}
+
+// A watch that has just been opened may report nothing for a while. The candidate finds out without it that it is
+// the first.
+func TestElection_watchLags(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("a", "1.0.0", options{})
+	n.awaitStep(protocol.StepHold)
+	cfg := n.election.cfg
+	cfg.Fleet = event.New(cfg.Fleet.Get())
+	n.stop()
+	blind := New(cfg) // nothing follows the queue for it
+	err := cfg.Client.WithSession(t.Context(), time.Minute, func(ctx context.Context, s *etcd.Session) error {
+		epoch, err := blind.enqueue(ctx, s, keys.Leader(int64(s.Lease())))
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		if first, err := blind.awaitFirst(ctx, s, epoch); err != nil || !first {
+			t.Errorf("got %v, %v", first, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -223,3 +223,8 @@ func NewListing(resp *clientv3.TxnResponse, i int) Listing {
 	kvs := resp.Responses[i].GetResponseRange().Kvs
 	return Listing{At: At{Revision: resp.Header.Revision}, KVs: newKVs(kvs)}
 }
+
+// ListingOf converts the answer to a read.
+func ListingOf(resp *clientv3.GetResponse) Listing {
+	return Listing{At: At{Revision: resp.Header.Revision}, KVs: newKVs(resp.Kvs)}
+}
