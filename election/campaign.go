@@ -289,10 +289,7 @@ func (e *Election) awaitFirst(ctx context.Context, s *etcd.Session, epoch int64)
 		local, localChanged := e.cfg.Local.Load()
 		wait := s.TTL() / 3
 		if queue.Revision < epoch {
-			if resp, err := e.cfg.Client.Get(ctx, e.keys().Leaders(), clientv3.WithPrefix()); err == nil {
-				queue = inOrder(etcd.ListingOf(resp))
-			}
-			wait = pauses.Next()
+			queue, wait = e.readQueue(ctx), pauses.Next()
 		}
 		if queue.Revision >= epoch {
 			switch place(queue, epoch) {
@@ -317,6 +314,15 @@ func (e *Election) awaitFirst(ctx context.Context, s *etcd.Session, epoch int64)
 			return false, errors.New("wait in the election: the store went back, and the candidate's key with it")
 		}
 	}
+}
+
+// readQueue reads the queue from etcd; revision 0: etcd did not answer.
+func (e *Election) readQueue(ctx context.Context) etcd.Listing {
+	resp, err := e.cfg.Client.Get(ctx, e.keys().Leaders(), clientv3.WithPrefix())
+	if err != nil {
+		return etcd.Listing{}
+	}
+	return inOrder(etcd.ListingOf(resp))
 }
 
 // place returns how many candidates come before the candidate of epoch; -1: it is
