@@ -186,16 +186,16 @@ func (f *fleet) replayed(node string) {
 	}
 	last := -1
 	for i, r := range recording {
-		if r.Event.Gate != nil {
+		if r.Gate != nil {
 			last = i
 		}
 	}
 	if last < 2 {
 		f.Fatalf("%s: the last verdict of its gate is event %d of %d", node, last, len(recording))
 	}
-	gate := *recording[last].Event.Gate
+	gate := *recording[last].Gate
 	gate.Verdict.Ready = !gate.Verdict.Ready
-	recording[last].Event.Gate = &gate
+	recording[last].Gate = &gate
 	var forged bytes.Buffer
 	write := trace.To(&forged, func(err error) { f.Fatal(err) })
 	for _, r := range recording {
