@@ -30,6 +30,7 @@ type oneNode struct {
 // controller role and gets it back, starts its kube-apiserver again that was killed, goes on
 // after its sidecar was killed, and stops.
 func TestOneCommand(t *testing.T) {
+	t.Parallel()
 	n := newOneNode(t)
 	n.start()
 	n.awaitGate()

@@ -16,6 +16,7 @@ import (
 // its own service, its gate stays closed and its record is not written until the old service has
 // ended.
 func TestLeftover(t *testing.T) {
+	t.Parallel()
 	o := newOrder(t, 100, (*order).withScript)
 	o.startSidecar(true)
 	o.awaitOpen()
@@ -39,6 +40,7 @@ func TestLeftover(t *testing.T) {
 // A sidecar is killed, and its pod goes on. The next release has a process in its place, and no service
 // that names the directory of the pod: the pod ends before the process starts.
 func TestLeftover_pod(t *testing.T) {
+	t.Parallel()
 	o := newOrder(t, 101, (*order).withPod)
 	o.startSidecar(true)
 	o.awaitOpen()

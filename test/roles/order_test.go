@@ -1,6 +1,7 @@
 package roles_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -25,6 +26,9 @@ import (
 )
 
 var seed = flag.Uint64("roles.seed", 0, "seed of TestOrder; 0: another one in each run")
+
+// seeded returns the seed of all tests of this run.
+var seeded = sync.OnceValue(func() uint64 { return cmp.Or(*seed, rand.Uint64()) })
 
 const nodeID = "a"
 
@@ -72,6 +76,7 @@ type life struct {
 // and of the service in between, and holds it to the order (docs/protocol-nodes.md#services).
 // The service itself observes its sidecar at the moments that count.
 func TestOrder(t *testing.T) {
+	t.Parallel()
 	for i, way := range []struct {
 		name    string
 		rounds  int
@@ -83,6 +88,7 @@ func TestOrder(t *testing.T) {
 		{"process on the embedded etcd", 20, (*order).withEmbedded},
 	} {
 		t.Run(way.name, func(t *testing.T) {
+			t.Parallel()
 			o := newOrder(t, uint64(i), way.prepare)
 			o.followPresence()
 			kinds := map[string]int{}
@@ -102,11 +108,8 @@ func TestOrder(t *testing.T) {
 
 func newOrder(t *testing.T, way uint64, prepare func(o *order)) *order {
 	t.Helper()
-	if *seed == 0 {
-		*seed = rand.Uint64()
-	}
-	t.Logf("-roles.seed=%d", *seed)
-	o := &order{T: t, random: rand.New(rand.NewPCG(*seed, way)), dir: t.TempDir()}
+	t.Logf("-roles.seed=%d", seeded())
+	o := &order{T: t, random: rand.New(rand.NewPCG(seeded(), way)), dir: t.TempDir()}
 	var addresses [2]string
 	for i := range addresses {
 		var err error

@@ -18,6 +18,7 @@ import (
 // TestDualStack has three nodes, of which two have an address of each family. One
 // kube-apiserver is enough for that: the Service leads to it at each address.
 func TestDualStack(t *testing.T) {
+	t.Parallel()
 	if !netns.Enter(t) {
 		return
 	}

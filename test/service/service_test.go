@@ -502,6 +502,7 @@ func withoutFlag(r *rig) {
 // TestRestored restores Lockstep's etcd, whose revision goes back. One kube-apiserver is
 // enough for that.
 func TestRestored(t *testing.T) {
+	t.Parallel()
 	if !netns.Enter(t) {
 		return
 	}
@@ -551,6 +552,7 @@ func TestRestored(t *testing.T) {
 // kube-apiservers write the Service themselves. Then it is turned on, the nodes are
 // restarted as in an upgrade, and it is turned off.
 func TestRoll(t *testing.T) {
+	t.Parallel()
 	if !netns.Enter(t) {
 		return
 	}
