@@ -72,8 +72,8 @@ func CancelReplacement(ctx context.Context, client *etcd.Client) (protocol.Repla
 		}
 		kv := etcd.NewKV(resp.Kvs[0])
 		was = status.DecodeReplacement(&kv)
-		unchanged := clientv3.Compare(clientv3.ModRevision(key), "=", kv.ModRevision)
-		if _, err = client.Write(ctx, []clientv3.Cmp{unchanged}, clientv3.OpDelete(key)); err != nil {
+		same := clientv3.Compare(clientv3.ModRevision(key), "=", kv.ModRevision)
+		if _, err = client.Write(ctx, []clientv3.Cmp{same}, clientv3.OpDelete(key)); err != nil {
 			return fmt.Errorf("delete the replacement: %w", err)
 		}
 		return nil

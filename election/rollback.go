@@ -60,7 +60,7 @@ func beginRollback(ctx context.Context, client *etcd.Client, r RollbackRequest) 
 		return s, fmt.Errorf("write the rollback: %w", err)
 	}
 	keys := keyspace.Under(client.Prefix())
-	conds := append(asRead(keys, s), clientv3.Compare(clientv3.ModRevision(keys.Rollback()), "<", s.fleet.Revision+1))
+	conds := append(unchanged(keys, s), clientv3.Compare(clientv3.ModRevision(keys.Rollback()), "<", s.fleet.Revision+1))
 	if _, err = client.Write(ctx, conds, clientv3.OpPut(keys.Rollback(), string(value))); err != nil {
 		return s, fmt.Errorf("write the rollback: %w", err)
 	}
@@ -69,8 +69,8 @@ func beginRollback(ctx context.Context, client *etcd.Client, r RollbackRequest) 
 	return s, nil
 }
 
-// asRead returns the conditions that status and records are unchanged since a snapshot.
-func asRead(keys keyspace.Keys, s snapshot) []clientv3.Cmp {
+// unchanged returns the conditions that status and records are unchanged since a snapshot.
+func unchanged(keys keyspace.Keys, s snapshot) []clientv3.Cmp {
 	return []clientv3.Cmp{
 		clientv3.Compare(clientv3.ModRevision(keys.Status()), "=", s.status.Revision),
 		clientv3.Compare(clientv3.ModRevision(keys.Nodes()).WithPrefix(), "<", s.fleet.Revision+1),
@@ -136,7 +136,7 @@ func (e *Election) endRollback(ctx context.Context) error {
 	r := s.fleet.Rollback
 	switch {
 	case protocol.RollbackDone(s.status, s.fleet):
-		err = deleteRollback(ctx, e.cfg.Client, r, asRead(e.keys(), s)...)
+		err = deleteRollback(ctx, e.cfg.Client, r, unchanged(e.keys(), s)...)
 	case protocol.RollbackOver(r, time.Now()):
 		err = deleteRollback(ctx, e.cfg.Client, r)
 	default:
