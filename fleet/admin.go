@@ -21,30 +21,6 @@ func List(ctx context.Context, client *etcd.Client) (protocol.Fleet, error) {
 	return Decode(keys, nodes, presences), nil
 }
 
-// Remove deletes the record of a node that stopped for good, so that it blocks no rollout
-// (docs/protocol-nodes.md#dead-nodes). It returns ErrNoNode if there is no record, and ErrAlive if
-// there is a presence. A missing presence does not prove that the node is down: the caller must
-// know that it is.
-func Remove(ctx context.Context, client *etcd.Client, id protocol.NodeID) error {
-	keys := keyspace.Under(client.Prefix())
-	resp, err := client.Txn(ctx,
-		[]clientv3.Cmp{
-			clientv3.Compare(clientv3.CreateRevision(keys.Node(id)), ">", 0),
-			clientv3.Compare(clientv3.CreateRevision(keys.Presence(id)), "=", 0),
-		},
-		[]clientv3.Op{clientv3.OpDelete(keys.Node(id))},
-		[]clientv3.Op{clientv3.OpGet(keys.Node(id), clientv3.WithCountOnly())})
-	switch {
-	case err != nil:
-		return fmt.Errorf("remove node %q: %w", id, err)
-	case resp.Succeeded:
-		return nil
-	case resp.Responses[0].GetResponseRange().Count == 0:
-		return fmt.Errorf("remove node %q: %w", id, ErrNoNode)
-	}
-	return fmt.Errorf("remove node %q: %w", id, ErrAlive)
-}
-
 // RoleChange is the input of SetRoles.
 type RoleChange struct {
 	Roles protocol.Roles

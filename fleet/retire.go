@@ -8,18 +8,17 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockstep-dev/lockstep/etcd"
-	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Retire deletes this node's record and presence in one transaction, if these facts allow it, or
+// deleteRecord deletes this node's record and presence in one transaction, if these facts allow it, or
 // returns another decision and its reason (docs/protocol-nodes.md#ephemeral). It completes the facts
 // from etcd. The caller ends Run first, and lets the presence rest: both would write their keys
-// again. Retire tries until ctx ends.
-func (r *Registrar) Retire(ctx context.Context, facts protocol.RetireFacts) (protocol.Retirement, string, error) {
+// again. It tries until ctx ends.
+func (r *Registrar) deleteRecord(ctx context.Context, facts protocol.RetireFacts) (protocol.Retirement, string, error) {
 	pauses := registerPauses()
 	for {
-		decision, why, err := r.tryRetire(ctx, facts)
+		decision, why, err := r.tryDeleteRecord(ctx, facts)
 		if err == nil {
 			return decision, why, nil
 		}
@@ -29,9 +28,9 @@ func (r *Registrar) Retire(ctx context.Context, facts protocol.RetireFacts) (pro
 	}
 }
 
-// tryRetire returns etcd.ErrChanged if the record was written after it was read, or if
+// tryDeleteRecord returns etcd.ErrChanged if the record was written after it was read, or if
 // the presence is another sidecar's.
-func (r *Registrar) tryRetire(ctx context.Context, facts protocol.RetireFacts) (protocol.Retirement, string, error) {
+func (r *Registrar) tryDeleteRecord(ctx context.Context, facts protocol.RetireFacts) (protocol.Retirement, string, error) {
 	id, lease := r.cfg.Local.Get().ID, r.cfg.Presence.Get()
 	resp, err := r.cfg.Client.Get(ctx, r.keys.Node(id))
 	if err != nil {
@@ -67,32 +66,6 @@ func (r *Registrar) deleteOwn(ctx context.Context, record protocol.Record, lease
 		},
 		clientv3.OpDelete(r.keys.Node(id)), clientv3.OpDelete(r.keys.Presence(id)))
 	return err
-}
-
-// Deletion is a record that a leader deletes.
-type Deletion struct {
-	Record    protocol.Record // as in the snapshot
-	LeaderKey string
-	Epoch     int64 // the create revision of that key
-}
-
-// DeleteExpired deletes an ephemeral record that expired for a leader
-// (docs/protocol-nodes.md#ephemeral). It reports false, and deletes nothing, if the record was
-// written since, its node's presence exists, or the leader does not lead any more.
-func DeleteExpired(ctx context.Context, client *etcd.Client, d Deletion) (deleted bool, err error) {
-	keys := keyspace.Under(client.Prefix())
-	id := d.Record.ID
-	txn, err := client.Txn(ctx,
-		[]clientv3.Cmp{
-			clientv3.Compare(clientv3.CreateRevision(d.LeaderKey), "=", d.Epoch),
-			clientv3.Compare(clientv3.ModRevision(keys.Node(id)), "=", d.Record.Revision),
-			clientv3.Compare(clientv3.CreateRevision(keys.Presence(id)), "=", 0),
-		},
-		[]clientv3.Op{clientv3.OpDelete(keys.Node(id))}, nil)
-	if err != nil {
-		return false, fmt.Errorf("delete the expired record of node %q: %w", id, err)
-	}
-	return txn.Succeeded, nil
 }
 
 // rolesOf returns the roles in record. If record is corrupt or another node's, it returns the

@@ -63,7 +63,7 @@ func (e *ephemeral) retire() (protocol.Retirement, string, error) {
 	e.presence.Rest()
 	ctx, cancel := context.WithTimeout(e.Context(), 2*time.Second)
 	defer cancel()
-	return e.registrar.Retire(ctx, protocol.RetireFacts{Ephemeral: true, GateClosed: true, Refused: protocol.StoppedAfter})
+	return e.registrar.deleteRecord(ctx, protocol.RetireFacts{Ephemeral: true, GateClosed: true, Refused: protocol.StoppedAfter})
 }
 
 // has reports which of record and presence exist.

@@ -88,7 +88,7 @@ func (l *Retirer) Retire(ctx context.Context, facts protocol.RetireFacts) {
 		l.cfg.Rest()
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), retireTimeout)
 		defer cancel()
-		decision, why, err = l.cfg.Registrar.Retire(limited, facts)
+		decision, why, err = l.cfg.Registrar.deleteRecord(limited, facts)
 	}
 	switch {
 	case decision == protocol.DeleteRecord:
