@@ -32,8 +32,7 @@ import (
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// parts are the parts of a sidecar while New connects them. Afterwards, App has those that Run starts
-// and stops.
+// parts is what New has made so far, for what it makes next. App keeps only what Run starts and stops.
 type parts struct {
 	cfg      Config
 	id       identity
