@@ -1,8 +1,11 @@
 // Package election elects the one sidecar that writes, and runs the leader's loop
-// (docs/protocol.md#eligibility, docs/protocol.md#leader-rules). It owns the
-// candidates' keys in etcd and the leader's progress. protocol.Next decides the
-// leader's next step; the guards that it returns decide which status may be
-// written.
+// (docs/protocol.md#eligibility, docs/protocol.md#leader-rules). protocol.Next
+// decides the leader's next step; the guards that it returns decide which status
+// may be written.
+//
+// It writes the candidates' keys, the rollback and the replacement. The leader
+// writes the status with package status, which deletes the replacement with it,
+// and deletes expired records with package fleet.
 //
 // The etcd client library's own Election is not used: a candidate whose lease
 // ended can be declared leader, and an orphaned key can block an election for ever
@@ -13,7 +16,8 @@
 // Guards, the lease's deadline on the monotonic clock and the content epoch make
 // that harmless (docs/protocol.md#why-it-is-safe).
 //
-// Run is one goroutine, and one that follows the queue of candidates. A leader
-// runs one more for its job: a survey, a pass, or keeping the objects as the last
-// pass left them.
+// Run is one goroutine, and two more in every sidecar: one follows the queue of
+// candidates, the other ends a rollback that is over (rollback.go). A leader runs
+// another for its job: a survey, a pass, or keeping the objects as the last pass
+// left them.
 package election

@@ -1,6 +1,7 @@
 // Package keyspace names Lockstep's keys in etcd (docs/protocol.md#keys). It does not
-// know their values: package fleet owns the values of node records, presences and the
-// store ID, package status the status, package election the values of candidates,
+// know their values: package fleet owns the values of node records, presences, turns,
+// notices of duplicate node IDs and the store ID, package status the status, package
+// election the values of candidates, the rollback and the replacement,
 // package internal/journal the journal, packages internal/cluster/record and internal/cluster/token the
 // values below cluster/.
 package keyspace
