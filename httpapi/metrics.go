@@ -47,7 +47,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	in := metric.In(reg)
 	m := &metrics{
 		requests: in.CounterVec("lockstep_httpapi_requests_total",
-			"Requests. 503 of /readyz: the gate is closed. 500: a bug to report.",
+			"Requests. 503 of /readyz: this node does not serve. 500: a bug to report.",
 			"endpoint", "code"),
 		duration: metric.Histograms(in, "lockstep_httpapi_request_duration_seconds",
 			"Duration of requests, without streams. A kubelet's probe times out after 1 s; more than 0.1 means that the machine is overloaded.",

@@ -23,7 +23,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	in := metric.In(reg)
 	m := &metrics{
 		ready: in.Gauge("lockstep_status_gate_ready",
-			"1 while /readyz reports that this node may serve. If it stays 0, lockstep_status_gate_reason shows why."),
+			"1 while the gate is open. If it stays 0, lockstep_status_gate_reason shows why."),
 		reason: metric.Gauges(in, "lockstep_status_gate_reason",
 			"1 for the reason of the current verdict. docs/operations.md has what to do about each.",
 			"reason", protocol.Reasons()...),
