@@ -209,7 +209,7 @@ attack: bin/sidecar ## what strangers do over the network, each for ATTACK=1m: w
 SEARCHES := TestProgressOfEvery|TestExhaustive|TestMembers|TestEndpoints|TestRotation|TestTurns
 
 .PHONY: model
-model: ## every order of events in bounded worlds: 63 million states (six minutes)
+model: ## every order of events in bounded worlds: 63 million states (about six minutes)
 	$(MODEL_TEST) -run '$(SEARCHES)' -timeout=3h -v -model.full
 
 # -run=NAME in MUTANTS_ARGS: only those. Each is one patch in test/mutants/patches.
