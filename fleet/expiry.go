@@ -74,9 +74,9 @@ func (r *Registrar) publish(registration protocol.Registration) error {
 	return nil
 }
 
-// withdraw publishes that the node is not registered. Overdue stays set until the
+// unpublish publishes that the node is not registered. Overdue stays set until the
 // next registration.
-func (r *Registrar) withdraw() {
+func (r *Registrar) unpublish() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.set(protocol.Registration{Overdue: r.registration.Get().Overdue})
@@ -93,7 +93,7 @@ func (r *Registrar) closeWhenOverdue(ctx context.Context) error {
 	return backoff.Every(ctx, min(after/readsPerExpiry, maxClockInterval), r.closeIfOverdue)
 }
 
-// closeIfOverdue withdraws a registration whose presence was not confirmed for too long. The
+// closeIfOverdue unpublishes a registration whose presence was not confirmed for too long. The
 // gate of a node that is not registered is closed already.
 func (r *Registrar) closeIfOverdue() {
 	r.mu.Lock()

@@ -124,7 +124,7 @@ func (r *Registrar) keepRegistered(ctx context.Context) error {
 		if err := r.keep(ctx, rewound); err != nil {
 			return err
 		}
-		r.withdraw()
+		r.unpublish()
 	}
 }
 
