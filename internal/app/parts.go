@@ -164,7 +164,9 @@ func (p *parts) wireTrace() error {
 	}
 	record := p.app.recorder.Hook()
 	p.trace = func(e trace.Event) {
-		record(e)
+		if recorded() {
+			record(e)
+		}
 		if tests != nil {
 			tests(e)
 		}

@@ -24,3 +24,6 @@ func newTrace(node protocol.NodeID) (trace.Hook, error) {
 	}
 	return trace.To(file, func(err error) { panic(err) }), nil
 }
+
+// recorded returns false if LOCKSTEP_UNRECORDED is set: a benchmark compares the memory of two processes.
+func recorded() bool { return os.Getenv("LOCKSTEP_UNRECORDED") == "" }

@@ -28,6 +28,7 @@ func changeCases() []benchCase {
 		{group: "change", name: "tenant", run: benchTenant},
 		{group: "change", name: "records", run: benchRecords},
 		{group: "change", name: "idle", run: benchIdle},
+		{group: "change", name: "recorder", run: benchRecorder, extra: true},
 	}
 }
 
