@@ -44,7 +44,7 @@ func (b *bench) startGates(ctx context.Context, name string) ([]*node, error) {
 	var nodes []*node
 	for _, id := range []string{"a", "b", "c"} {
 		n, err := b.startNode(ctx, cluster.SidecarConfig{
-			NodeID: name + "-" + id, Kubeconfig: kubeconfig, Bundle: dir, EtcdPrefix: prefixOf(name), Args: []string{"--profiling"},
+			NodeID: name + "-" + id, Kubeconfig: kubeconfig, Bundle: dir, EtcdPrefix: prefixOf(name),
 		})
 		if err != nil {
 			return nil, err
