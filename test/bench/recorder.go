@@ -38,7 +38,8 @@ func benchRecorder(ctx context.Context, b *bench) (err error) {
 		return err
 	}
 	cfg := cluster.Config{
-		Assets: b.opts.assets, Dir: filepath.Join(b.dir, "recorder"), LogDir: b.opts.logs, SidecarBinary: filepath.Join(b.opts.assets, tracingSidecar),
+		Assets: b.opts.assets, Dir: filepath.Join(b.dir, "recorder"), LogDir: b.opts.logs,
+		SidecarBinary: filepath.Join(b.opts.assets, tracingSidecar),
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return err
@@ -91,8 +92,11 @@ func (b *bench) compareRecorders(ctx context.Context, all []*rss) error {
 		return fmt.Errorf("the sidecars that record have recordings of %d bytes, the others of %d", steps[true], steps[false])
 	}
 	more := median(memory[true]) - median(memory[false])
-	b.report.fact(fmt.Sprintf("resident memory of %d idle sidecars that record, and of %d that do not, after %s", recorderPairs, recorderPairs, b.opts.idle.Round(time.Second)),
-		fmt.Sprintf("%.1f and %.1f MB (%s; %s): %+.1f MB", median(memory[true])/1e6, median(memory[false])/1e6, megabytes(memory[true]), megabytes(memory[false]), more/1e6),
+	what := fmt.Sprintf("resident memory of %d idle sidecars that record, and of %d that do not, after %s",
+		recorderPairs, recorderPairs, b.opts.idle.Round(time.Second))
+	b.report.fact(what,
+		fmt.Sprintf("%.1f and %.1f MB (%s; %s): %+.1f MB", median(memory[true])/1e6, median(memory[false])/1e6,
+			megabytes(memory[true]), megabytes(memory[false]), more/1e6),
 		"<= 1 MB more", more <= 1e6)
 	return nil
 }
