@@ -213,17 +213,17 @@ func (s story) wantKeyboard(t *testing.T, b *page.Browser) {
 	}
 }
 
-// TestLanes_young: a control plane that began half an hour ago has nothing in its lanes before that, and a status that
-// was lost leaves a gap.
+// TestLanes_young: the picture of a control plane that began 30 minutes ago begins with it, and a status that was lost leaves
+// a gap.
 func TestLanes_young(t *testing.T) {
 	entries := []history.Entry{
-		entry(history.Status, "cp-1", 31, 31, history.Changed, "WORKING 1.0.0, minimum 0.0.0 (before: no status)"),
-		entry(history.Status, "cp-1", 32, 32, history.Changed, "DONE 1.0.0, minimum 1.0.0 (before: WORKING 1.0.0, minimum 0.0.0)"),
+		entry(history.Status, "cp-1", 30, 30, history.Changed, "WORKING 1.0.0, minimum 0.0.0 (before: no status)"),
+		entry(history.Status, "cp-1", 33, 33, history.Changed, "DONE 1.0.0, minimum 1.0.0 (before: WORKING 1.0.0, minimum 0.0.0)"),
 		entry(history.Status, "", 40, 40, history.Changed, "no status (before: DONE 1.0.0, minimum 1.0.0)"),
 		entry(history.Status, "cp-1", 50, 50, history.Changed, "DONE 1.0.0, minimum 1.0.0 (before: no status)"),
 	}
 	for _, node := range []protocol.NodeID{"cp-1", "cp-2", "cp-3"} {
-		entries = append(entries, entry(history.Node, node, 31, 31, history.Registered, "registered with release 1.0.0"))
+		entries = append(entries, entry(history.Node, node, 30, 30, history.Registered, "registered with release 1.0.0"))
 	}
 	s := story{name: "a young control plane", release: "1.0.0", entries: entries}
 	url := serveHistory(t, nil) // first: it waits at the end until the browser has gone
@@ -237,17 +237,17 @@ func TestLanes_young(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var minutes []int // in which the bars begin and end
+	var minutes []int // of the 30, in which the bars begin and end
 	if err := b.Eval(t.Context(), fmt.Sprintf(`(() => {
 		past = %s;
 		lanes(shown);
 		const bars = [...document.querySelectorAll('#lanes svg rect[height="14"]:not(.working)')], number = (bar, name) => Number(bar.getAttribute(name));
 		const axis = document.querySelector("#lanes svg .axis").getAttribute("d").match(/M(\S+) .*H(\S+)/), left = Number(axis[1]), width = Number(axis[2]) - left;
-		return bars.flatMap((bar) => [number(bar, "x"), number(bar, "x") + number(bar, "width")].map((x) => Math.round((x - left) / width * 60)));
+		return bars.flatMap((bar) => [number(bar, "x"), number(bar, "x") + number(bar, "width")].map((x) => Math.round((x - left) / width * 30)));
 	})()`, written), &minutes); err != nil {
 		t.Fatal(err)
 	}
-	if want := []int{31, 32, 32, 40, 50, 60, 31, 60, 31, 60, 31, 60}; !slices.Equal(minutes, want) {
+	if want := []int{0, 3, 3, 10, 20, 30, 0, 30, 0, 30, 0, 30}; !slices.Equal(minutes, want) {
 		t.Errorf("got bars in the minutes %v, want %v", minutes, want)
 	}
 }
