@@ -10,6 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/httpapi/reviews"
 	"github.com/lockstep-dev/lockstep/internal/app"
+	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
@@ -167,7 +168,7 @@ const BuiltinBundle = bundle.BuiltinName
 // Defaults returns the options of `sidecar run` without flags. They differ from the defaults that
 // New uses for the zero Options only in Listen.
 func Defaults() Options {
-	return Options{Listen: "127.0.0.1:8086"}.withDefaults()
+	return Options{Listen: nodeaddress.DefaultListen}.withDefaults()
 }
 
 // withDefaults returns o with the defaults in place of zero fields.

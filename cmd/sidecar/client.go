@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -27,7 +28,7 @@ import (
 type serverFlags struct{ url, caFile, certFile, keyFile string }
 
 func (f *serverFlags) bind(flags *pflag.FlagSet) {
-	f.url = "http://127.0.0.1:8086"
+	f.url = "http://" + nodeaddress.DefaultListen
 	flags.StringVar(&f.url, "server", f.url, "`URL` of the sidecar.")
 	flags.StringVar(&f.caFile, "certificate-authority", f.caFile, "PEM `file` with the authorities of the sidecar's certificate. If empty, those of the system.")
 	flags.StringVar(&f.certFile, "client-certificate", f.certFile, "PEM `file` with the client certificate.")

@@ -13,6 +13,8 @@ import (
 	"net"
 	"slices"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 )
 
 // The files with which a sidecar serves HTTPS to other machines, below the directory of
@@ -39,7 +41,7 @@ const portName = "lockstep"
 // decides.
 func ServingArgs() []string {
 	return []string{
-		"--listen=:8086",
+		"--listen=:" + nodeaddress.DefaultPort,
 		"--tls-cert-file=" + DefaultDir + "/" + ServingCert,
 		"--tls-private-key-file=" + DefaultDir + "/" + ServingKey,
 		"--client-ca-file=" + DefaultDir + "/" + CAFile,
@@ -79,7 +81,7 @@ func (s Settings) FirstArgs() []string {
 	case slices.Equal(serves, standard):
 		return s.WithoutListener().Args
 	case len(serves) == 0: // plain, as in the embedded patch: it must be said
-		return append([]string{"--listen=" + cmp.Or(flagOf(s.RunArgs(), "listen"), "127.0.0.1:8086")}, s.Args...)
+		return append([]string{"--listen=" + cmp.Or(flagOf(s.RunArgs(), "listen"), nodeaddress.DefaultListen)}, s.Args...)
 	}
 	return s.Args
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 )
 
 // Settings are the differences between the patches of clusters and releases.
@@ -87,7 +89,7 @@ const (
 	argsLine    = "    args:\n"
 	envLine     = "    env:\n"
 	volumePath  = "{path: /etc/lockstep,"
-	probeTarget = "{host: 127.0.0.1, port: 8086, scheme: HTTP,"
+	probeTarget = "{host: 127.0.0.1, port: " + nodeaddress.DefaultPort + ", scheme: HTTP,"
 )
 
 // mountLine mounts a file of kubeadm into the container. Patch leaves it out where no

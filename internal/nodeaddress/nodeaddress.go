@@ -1,4 +1,5 @@
-// Package nodeaddress finds the IP address at which other nodes reach this one.
+// Package nodeaddress finds the IP address at which other nodes reach this one, and has the default
+// address of the HTTP API.
 package nodeaddress
 
 import (
@@ -7,6 +8,13 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+)
+
+// DefaultPort is the port of the HTTP API, and DefaultListen its address for this machine alone, if
+// people choose no others.
+const (
+	DefaultPort   = "8086"
+	DefaultListen = "127.0.0.1:" + DefaultPort
 )
 
 // Missing says why an address cannot be used on this machine now: the machine does not
