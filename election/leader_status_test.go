@@ -34,7 +34,7 @@ func TestElection_statusRebuilt(t *testing.T) {
 	w := newWorld(t)
 	w.api.setMark(protocol.Mark{Kind: protocol.MarkPresent, FirstDone: true, HighestEpoch: 8, Entries: []protocol.Content{
 		{Release: rel(t, "0.9.0"), Digest: "x", Epoch: 7},
-		{Release: rel(t, "1.0.0"), Digest: "y", Epoch: 8, Constraints: protocol.Constraints{MinApiserver: rel(t, "0.9.0")}},
+		{Release: rel(t, "1.0.0"), Digest: "y", Epoch: 8, Constraints: protocol.Constraints{MinAPIServer: rel(t, "0.9.0")}},
 	}})
 	released := make(chan struct{})
 	w.api.expect("reconcile", blocksUntil(released))

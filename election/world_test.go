@@ -163,7 +163,7 @@ func localOf(t *testing.T, id, release, a string) protocol.Local {
 	t.Helper()
 	return protocol.Local{
 		ID: protocol.NodeID(id), Version: protocol.Version{Release: rel(t, release)}, Digest: "d" + release,
-		Constraints: protocol.Constraints{MinApiserver: rel(t, a)},
+		Constraints: protocol.Constraints{MinAPIServer: rel(t, a)},
 	}
 }
 

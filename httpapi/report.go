@@ -49,7 +49,7 @@ func nodeReport(s Snapshot) report.Node {
 		Release:                  s.Local.Version.Release.String(),
 		Version:                  s.Local.Version.String(),
 		MinimumReconcilerRelease: s.Local.Constraints.MinReconciler.String(),
-		MinimumApiserverRelease:  s.Local.Constraints.MinApiserver.String(),
+		MinimumApiserverRelease:  s.Local.Constraints.MinAPIServer.String(),
 		Roles:                    s.Roles.Names(),
 		RegisteredRevision:       s.Registration.Revision,
 		Address:                  s.Address,

@@ -33,7 +33,7 @@ func states(t *testing.T) []state {
 	local := protocol.Local{
 		ID:          "cp-1",
 		Version:     mustVersion(t, "1.1.0-rc.1+g0abc"),
-		Constraints: protocol.Constraints{MinReconciler: mustRelease(t, "1.0.0"), MinApiserver: mustRelease(t, "1.0.0")},
+		Constraints: protocol.Constraints{MinReconciler: mustRelease(t, "1.0.0"), MinAPIServer: mustRelease(t, "1.0.0")},
 		Digest:      "sha256:6c70f1",
 		Bundle:      "acme",
 	}

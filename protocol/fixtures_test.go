@@ -66,7 +66,7 @@ func given(s StatusView, records ...*Record) Input {
 	return Input{
 		Local: Local{
 			ID: "me", Version: ver("1.1.0"), Digest: "d1.1", Epoch: 7,
-			Constraints: Constraints{MinReconciler: rel("1.0.0"), MinApiserver: rel("1.0.0")},
+			Constraints: Constraints{MinReconciler: rel("1.0.0"), MinAPIServer: rel("1.0.0")},
 		},
 		Fleet:  Fleet{Revision: 100, Records: append([]*Record{controller("me", "1.1.0")}, records...)},
 		Status: s,
@@ -134,12 +134,12 @@ func workingStatus() Status {
 func ownContent(epoch int64) Content {
 	return Content{
 		Release: rel("1.1.0"), Digest: "d1.1", Epoch: epoch,
-		Constraints: Constraints{MinReconciler: rel("1.0.0"), MinApiserver: rel("1.0.0")},
+		Constraints: Constraints{MinReconciler: rel("1.0.0"), MinAPIServer: rel("1.0.0")},
 	}
 }
 
 func contentOf(release, a string, epoch int64) Content {
-	return Content{Release: rel(release), Digest: "d" + release, Epoch: epoch, Constraints: Constraints{MinApiserver: rel(a)}}
+	return Content{Release: rel(release), Digest: "d" + release, Epoch: epoch, Constraints: Constraints{MinAPIServer: rel(a)}}
 }
 
 func (s Status) by(leader string, epoch int64) Status {

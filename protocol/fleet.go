@@ -23,7 +23,7 @@ func NodeNames(ids []NodeID) []string {
 // the bundle's release. The zero value requires nothing.
 type Constraints struct {
 	MinReconciler Release // M: the objects must be at least of this release before the node serves
-	MinApiserver  Release // A: all controllers must be at least of this release before the objects are applied
+	MinAPIServer  Release // A: all controllers must be at least of this release before the objects are applied
 }
 
 // Validate returns an error that says which constraint is above the release, or
@@ -32,8 +32,8 @@ func (c Constraints) Validate(own Release) error {
 	if own.Less(c.MinReconciler) {
 		return fmt.Errorf("minReconcilerRelease %s is above the release %s: the node could never become ready", c.MinReconciler, own)
 	}
-	if own.Less(c.MinApiserver) {
-		return fmt.Errorf("minApiserverRelease %s is above the release %s: the objects would shut out their own release", c.MinApiserver, own)
+	if own.Less(c.MinAPIServer) {
+		return fmt.Errorf("minApiserverRelease %s is above the release %s: the objects would shut out their own release", c.MinAPIServer, own)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func TestConstraints_Validate(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
-	for _, c := range []Constraints{{MinReconciler: rel("1.1.1")}, {MinApiserver: rel("2.0.0")}} {
+	for _, c := range []Constraints{{MinReconciler: rel("1.1.1")}, {MinAPIServer: rel("2.0.0")}} {
 		if err := c.Validate(own); err == nil {
 			t.Errorf("%+v: want an error", c)
 		}

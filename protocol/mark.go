@@ -24,7 +24,7 @@ func (c Content) Same(o Content) bool {
 
 // String prints the content canonically.
 func (c Content) String() string {
-	text := fmt.Sprintf("%s@%d digest=%s M=%s A=%s", c.Release, c.Epoch, c.Digest, c.Constraints.MinReconciler, c.Constraints.MinApiserver)
+	text := fmt.Sprintf("%s@%d digest=%s M=%s A=%s", c.Release, c.Epoch, c.Digest, c.Constraints.MinReconciler, c.Constraints.MinAPIServer)
 	if c.Bundle != "" {
 		text += " bundle=" + c.Bundle
 	}

@@ -125,7 +125,7 @@ func withStatus(in Input) Step {
 	if now.equalsTarget(in.Local) && content.Epoch == now.ContentEpoch {
 		return keepTarget(in, content)
 	}
-	if !own.Less(now.Version.Release) && !now.MinCompatible.Less(in.Local.Constraints.MinApiserver) {
+	if !own.Less(now.Version.Release) && !now.MinCompatible.Less(in.Local.Constraints.MinAPIServer) {
 		return applyContent(in, content)
 	}
 	return waitForNodes(in)
@@ -211,7 +211,7 @@ func deadlock(now Status, local Local) (note, remedy string) {
 	note = fmt.Sprintf("; %s is not ready before the new objects either, because "+
 		"minReconcilerRelease %s and minApiserverRelease %s are both above %s: this release cannot be rolled out node by node; "+
 		"roll %s back to %s, and first roll out a release that raises only one of the two",
-		local.ID, m, local.Constraints.MinApiserver, now.Version.Release, local.ID, now.Version.Release)
+		local.ID, m, local.Constraints.MinAPIServer, now.Version.Release, local.ID, now.Version.Release)
 	return note, fmt.Sprintf("do not upgrade it now, which would be an outage: roll %s back to %s", local.ID, now.Version.Release)
 }
 

@@ -59,14 +59,14 @@ func TestNext_isStableWhileItWorks(t *testing.T) {
 // same content does not. Each names the entry of a mark that has to be written
 // again.
 func TestNext_waitsForStaleWrites(t *testing.T) {
-	in := Input{Local: Local{ID: "a", Version: Version{Release: rel("1.2.0")}, Constraints: Constraints{MinApiserver: rel("1.1.0")}, Digest: "d", Epoch: 7}}
+	in := Input{Local: Local{ID: "a", Version: Version{Release: rel("1.2.0")}, Constraints: Constraints{MinAPIServer: rel("1.1.0")}, Digest: "d", Epoch: 7}}
 	in.Status = StatusView{Kind: StatusPresent, Revision: 3, Status: Status{
 		State: Working, Version: Version{Release: rel("1.1.0")}, MinCompatible: rel("1.1.0"), Leader: "a", Epoch: 7,
 		Digest: "d", ContentRelease: rel("1.2.0"), ContentEpoch: 4,
 	}}
 	in.Mark = Mark{Kind: MarkPresent, FirstDone: true, HighestEpoch: 4}
 	step := Next(in)
-	fallback := Content{Release: rel("1.1.0"), Constraints: Constraints{MinApiserver: rel("1.1.0")}, Epoch: 4}
+	fallback := Content{Release: rel("1.1.0"), Constraints: Constraints{MinAPIServer: rel("1.1.0")}, Epoch: 4}
 	if step.Kind != StepReconcile || !step.Work.Wait || step.Work.FallbackEntry != fallback {
 		t.Errorf("got %s with %s, want a pass that waits, with %s", step, step.Work.FallbackEntry, fallback)
 	}

@@ -46,7 +46,7 @@ func locals(releases []Release) []Local {
 	for _, l := range releases {
 		for _, a := range releases {
 			if !l.Less(a) {
-				out = append(out, Local{ID: "me", Version: Version{Release: l}, Constraints: Constraints{MinApiserver: a}, Digest: "d" + l.String(), Epoch: 7})
+				out = append(out, Local{ID: "me", Version: Version{Release: l}, Constraints: Constraints{MinAPIServer: a}, Digest: "d" + l.String(), Epoch: 7})
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func checkStep(t *testing.T, in Input, step Step) {
 	case StepReconcile:
 		// Covers: the status must admit only nodes that fit the leader's content.
 		l := in.Local
-		if l.Version.Release.Less(now.Version.Release) || now.MinCompatible.Less(l.Constraints.MinApiserver) {
+		if l.Version.Release.Less(now.Version.Release) || now.MinCompatible.Less(l.Constraints.MinAPIServer) {
 			fail("Covers: content would be present that the status does not cover")
 		}
 	case StepResign:

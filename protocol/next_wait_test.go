@@ -92,7 +92,7 @@ func TestNext_cannotRoll(t *testing.T) {
 	if got := Next(in).Message; strings.Contains(got, "cannot be rolled") {
 		t.Errorf("M is not above the objects: %s", got)
 	}
-	in.Local.Constraints = Constraints{MinReconciler: rel("1.1.0"), MinApiserver: rel("1.1.0")}
+	in.Local.Constraints = Constraints{MinReconciler: rel("1.1.0"), MinAPIServer: rel("1.1.0")}
 	step := Next(in)
 	if !strings.Contains(step.Message, "minReconcilerRelease 1.1.0 and minApiserverRelease 1.1.0 are both above 1.0.0") {
 		t.Errorf("got %s", step.Message)

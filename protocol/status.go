@@ -98,7 +98,7 @@ func Target(now Status, local Local) Status {
 	return Status{
 		State:          Done,
 		Version:        local.Version,
-		MinCompatible:  local.Constraints.MinApiserver,
+		MinCompatible:  local.Constraints.MinAPIServer,
 		Leader:         local.ID,
 		Epoch:          local.Epoch,
 		DrainedEpoch:   now.DrainedEpoch,
@@ -121,8 +121,8 @@ func Restrict(now Status, local Local) Status {
 	if local.Version.Release.Less(now.Version.Release) {
 		out.Version = local.Version
 	}
-	if now.MinCompatible.Less(local.Constraints.MinApiserver) {
-		out.MinCompatible = local.Constraints.MinApiserver
+	if now.MinCompatible.Less(local.Constraints.MinAPIServer) {
+		out.MinCompatible = local.Constraints.MinAPIServer
 	}
 	return out
 }
@@ -135,7 +135,7 @@ func Restrict(now Status, local Local) Status {
 func (s Status) Covered() Content {
 	return Content{
 		Release:     s.Version.Release,
-		Constraints: Constraints{MinApiserver: s.MinCompatible},
+		Constraints: Constraints{MinAPIServer: s.MinCompatible},
 		Bundle:      s.Bundle,
 		Epoch:       max(1, s.ContentEpoch), // a status written by hand may name none
 	}
@@ -161,8 +161,8 @@ func Rebuild(mark Mark, local Local) Status {
 		if e.Release.Less(out.Version.Release) {
 			out.Version = Version{Release: e.Release}
 		}
-		if out.MinCompatible.Less(e.Constraints.MinApiserver) {
-			out.MinCompatible = e.Constraints.MinApiserver
+		if out.MinCompatible.Less(e.Constraints.MinAPIServer) {
+			out.MinCompatible = e.Constraints.MinAPIServer
 		}
 	}
 	return out

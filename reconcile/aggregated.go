@@ -18,7 +18,7 @@ import (
 // write that lands late could be of objects that a node is not compatible with.
 func (p *pass) raisesA() bool {
 	return slices.ContainsFunc(p.mark().Entries, func(c protocol.Content) bool {
-		return c.Constraints.MinApiserver.Less(p.work.Content.Constraints.MinApiserver)
+		return c.Constraints.MinAPIServer.Less(p.work.Content.Constraints.MinAPIServer)
 	})
 }
 
@@ -26,7 +26,7 @@ func (p *pass) raisesA() bool {
 // answer can matter: nothing bounds how late a write of such a kind lands, and the
 // admission policy does not see it (docs/protocol-objects.md#aggregated-apis).
 func (p *pass) findAggregated(ctx context.Context) error {
-	if p.aggregated != nil || p.work.Content.Constraints.MinApiserver == (protocol.Release{}) || p.parent.Known && !p.raisesA() {
+	if p.aggregated != nil || p.work.Content.Constraints.MinAPIServer == (protocol.Release{}) || p.parent.Known && !p.raisesA() {
 		return nil
 	}
 	p.aggregated = map[schema.GroupVersion]string{}

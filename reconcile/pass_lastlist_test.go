@@ -90,7 +90,7 @@ func TestMarkRebuilt(t *testing.T) {
 	r.delete(configMaps, r.ns, "set")
 
 	beside := protocol.Content{Release: r.content.Release, Epoch: r.content.Epoch}
-	beside.Constraints.MinApiserver = r.content.Constraints.MinApiserver
+	beside.Constraints.MinAPIServer = r.content.Constraints.MinAPIServer
 	far := time.Now().Add(time.Hour)
 	t.Run("beside a status", func(t *testing.T) {
 		mark, err := r.reconciler.Survey(t.Context(), protocol.Work{FallbackEntry: beside}, far)

@@ -36,7 +36,7 @@ func (d *driven) writeByHand(n int64) {
 	d.t.Helper()
 	value, err := proto.Marshal(&lockstepv1.ReconcilerStatus{
 		State: lockstepv1.ReconcilerStatus_STATE_DONE, Version: &lockstepv1.Version{Release: lockstepv1.FromRelease(d.content.Release)},
-		MinimumCompatibleRelease: lockstepv1.FromRelease(d.content.Constraints.MinApiserver), BundleDigest: d.content.Digest, ContentEpoch: n,
+		MinimumCompatibleRelease: lockstepv1.FromRelease(d.content.Constraints.MinAPIServer), BundleDigest: d.content.Digest, ContentEpoch: n,
 	})
 	if err != nil {
 		d.t.Fatal(err)

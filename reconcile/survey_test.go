@@ -57,7 +57,7 @@ func TestSurvey(t *testing.T) {
 			t.Fatalf("got %+v, want one entry with firstDone", got)
 		}
 		e := got.Entries[0]
-		if e.Release != r.content.Release || e.Epoch != r.epoch || e.Constraints.MinApiserver != r.content.Constraints.MinApiserver {
+		if e.Release != r.content.Release || e.Epoch != r.epoch || e.Constraints.MinAPIServer != r.content.Constraints.MinAPIServer {
 			t.Errorf("got %v, want release, epoch and A of %v", e, r.content)
 		}
 	}

@@ -90,7 +90,7 @@ func (p program) validated(b *bundle.Bundle, from []origin) error {
 		forServer = ", for kube-apiserver " + b.APIServer
 	}
 	fmt.Fprintf(p.stdout, "%s %s: minReconcilerRelease %s, minApiserverRelease %s%s, %s, %s\n",
-		b.Name, b.Version, b.Constraints.MinReconciler, b.Constraints.MinApiserver, forServer, count(out.Objects, "object"), b.Digest)
+		b.Name, b.Version, b.Constraints.MinReconciler, b.Constraints.MinAPIServer, forServer, count(out.Objects, "object"), b.Digest)
 	for i, r := range out.Rollouts {
 		fmt.Fprintf(p.stdout, "from %s: %s\n", r.From, rolloutText(from[i].release, b.Version.Release))
 		if r.Note != "" {

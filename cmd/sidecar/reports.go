@@ -75,7 +75,7 @@ type rolloutReport struct {
 func newBundleReport(b *bundle.Bundle) bundleReport {
 	return bundleReport{
 		Name: b.Name, Release: b.Version.Release.String(), Version: b.Version.String(), Digest: b.Digest,
-		MinReconcilerRelease: b.Constraints.MinReconciler.String(), MinAPIServerRelease: b.Constraints.MinApiserver.String(),
+		MinReconcilerRelease: b.Constraints.MinReconciler.String(), MinAPIServerRelease: b.Constraints.MinAPIServer.String(),
 		APIServerVersion: b.APIServer,
 	}
 }

@@ -41,7 +41,7 @@ func (c *Config) mutated(st *state, in protocol.Input) protocol.Step {
 func (c *Config) mutatedStep(in protocol.Input, step protocol.Step) protocol.Step {
 	now := in.Status.Status
 	if !c.holds(intersection) && step.Rule == protocol.WaitForNodes && step.Kind == protocol.StepWrite {
-		step.Status.Version, step.Status.MinCompatible = in.Local.Version, in.Local.Constraints.MinApiserver
+		step.Status.Version, step.Status.MinCompatible = in.Local.Version, in.Local.Constraints.MinAPIServer
 	}
 	if !c.holds(newContentEpoch) && now.ContentRelease == in.Local.Version.Release && now.ContentEpoch != 0 {
 		step.Status.ContentEpoch, step.Work.Content.Epoch = now.ContentEpoch, now.ContentEpoch

@@ -187,9 +187,9 @@ func (c *Config) content(e entry) protocol.Content {
 	}
 	r := c.releaseOf(e.content)
 	out := protocol.Content{Release: release(r), Epoch: int64(e.epoch)}
-	out.Constraints.MinApiserver = release(c.A[r-1])
+	out.Constraints.MinAPIServer = release(c.A[r-1])
 	if n := c.contents() + c.Releases; int(e.content) > n {
-		out.Constraints.MinApiserver = release((int(e.content)-n-1)%c.Releases + 1)
+		out.Constraints.MinAPIServer = release((int(e.content)-n-1)%c.Releases + 1)
 	}
 	if int(e.content) <= c.contents() {
 		out.Constraints.MinReconciler = release(c.M[r-1])
@@ -209,10 +209,10 @@ func (c *Config) entry(p protocol.Content) entry {
 	e := entry{epoch: uint8(p.Epoch)}
 	switch {
 	case r == 0:
-	case p.Digest == "" && (p.Constraints.MinApiserver == release(0) || p.Constraints.MinApiserver == release(c.A[r-1])):
+	case p.Digest == "" && (p.Constraints.MinAPIServer == release(0) || p.Constraints.MinAPIServer == release(c.A[r-1])):
 		e.content = uint8(c.contents() + r)
 	case p.Digest == "":
-		least := int(p.Constraints.MinApiserver.Major)
+		least := int(p.Constraints.MinAPIServer.Major)
 		e.content = uint8(c.contents() + c.Releases + (r-1)*c.Releases + least)
 	default:
 		e.content = uint8((r-1)*c.Builds + int(p.Digest[len(p.Digest)-1]-'a') + 1)

@@ -49,7 +49,7 @@ func doneAt(release, minimum string) protocol.StatusView {
 }
 
 func bundleOf(release, m, a string) protocol.Local {
-	return protocol.Local{Version: ver(release), Digest: "d" + release, Constraints: protocol.Constraints{MinReconciler: rel(m), MinApiserver: rel(a)}}
+	return protocol.Local{Version: ver(release), Digest: "d" + release, Constraints: protocol.Constraints{MinReconciler: rel(m), MinAPIServer: rel(a)}}
 }
 
 // outline is a forecast in short: a line for each move and each obstacle.

@@ -23,7 +23,7 @@ func TestDeadlock(t *testing.T) {
 		{"1.1.0", "1.1.0", "1.1.0", "1.1.0", false, false}, // nothing rolls
 		{"1.2.0", "1.1.0", "1.1.0", "1.1.0", false, false}, // a way back
 	} {
-		c := protocol.Constraints{MinReconciler: rel(tt.m), MinApiserver: rel(tt.a)}
+		c := protocol.Constraints{MinReconciler: rel(tt.m), MinAPIServer: rel(tt.a)}
 		got := Deadlock(rel(tt.from), rel(tt.to), c)
 		if (got != "") != tt.deadlock || tt.deadlock && !strings.Contains(got, tt.m+" and minApiserverRelease "+tt.a) {
 			t.Errorf("Deadlock(%s, %s, M %s A %s): got %q, want one: %t", tt.from, tt.to, tt.m, tt.a, got, tt.deadlock)
@@ -68,13 +68,13 @@ func checkRule(t *testing.T, in Input, from, minimum protocol.Release) {
 	// Other constraints of the same release need restarts, but a raised minimum
 	// waits for no node: all have the release.
 	if clean := len(f.Obstacles) == 0; clean == (deadlocks || back) {
-		t.Errorf("from %s min %s to %s M %s A %s: got\n%s", from, minimum, to, in.Bundle.Constraints.MinReconciler, in.Bundle.Constraints.MinApiserver, outline(f))
+		t.Errorf("from %s min %s to %s M %s A %s: got\n%s", from, minimum, to, in.Bundle.Constraints.MinReconciler, in.Bundle.Constraints.MinAPIServer, outline(f))
 	}
 	if len(f.Moves) == 0 {
 		t.Errorf("from %s to %s: nothing moves", from, to)
 		return
 	}
-	if last := f.Moves[len(f.Moves)-1].After; len(last.Ready()) != 3 || last.Status.Status.State != protocol.Done || last.Status.Status.MinCompatible != in.Bundle.Constraints.MinApiserver {
+	if last := f.Moves[len(f.Moves)-1].After; len(last.Ready()) != 3 || last.Status.Status.State != protocol.Done || last.Status.Status.MinCompatible != in.Bundle.Constraints.MinAPIServer {
 		t.Errorf("from %s min %s to %s: ends with\n%s", from, minimum, to, outline(f))
 	}
 	for _, m := range f.Moves {

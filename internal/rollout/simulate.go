@@ -111,7 +111,7 @@ func (s *simulation) mustRestart(r *protocol.Record) bool {
 	}
 	doneAtRelease := view.Kind == protocol.StatusPresent && view.Status.State == protocol.Done &&
 		view.Status.ContentRelease == wanted.Version.Release
-	return doneAtRelease && view.Status.MinCompatible != wanted.Constraints.MinApiserver
+	return doneAtRelease && view.Status.MinCompatible != wanted.Constraints.MinAPIServer
 }
 
 // canReload reports whether a live node reloads the bundle without a restart.

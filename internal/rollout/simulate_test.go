@@ -60,30 +60,30 @@ upgrade b: [a c] then [a b c], DONE 1.0.0 min 0.0.0, a leads
 	})
 }
 
-// TestSimulate_minApiserver: a record does not have the A of
+// TestSimulate_minAPIServer: a record does not have the A of
 // what its node runs.
-func TestSimulate_minApiserver(t *testing.T) {
+func TestSimulate_minAPIServer(t *testing.T) {
 	in := Input{
 		Fleet: rollingFleet("1.0.0"), Status: doneAt("1.1.0", "0.5.0"), Bundle: bundleOf("1.2.0", "0.0.0", "1.2.0"),
 		Mark: protocol.Mark{Kind: protocol.MarkPresent, FirstDone: true, Entries: []protocol.Content{
-			{Release: rel("1.0.0"), Digest: "other", Constraints: protocol.Constraints{MinApiserver: rel("0.1.0")}, Epoch: 1},
-			{Release: rel("1.0.0"), Digest: "d1.0.0", Constraints: protocol.Constraints{MinApiserver: rel("0.2.0")}, Epoch: 2},
+			{Release: rel("1.0.0"), Digest: "other", Constraints: protocol.Constraints{MinAPIServer: rel("0.1.0")}, Epoch: 1},
+			{Release: rel("1.0.0"), Digest: "d1.0.0", Constraints: protocol.Constraints{MinAPIServer: rel("0.2.0")}, Epoch: 2},
 		}},
 	}
 	record := *in.Fleet.Records[0]
-	if got := newSimulation(in).local(&record).Constraints.MinApiserver; got != rel("0.2.0") {
+	if got := newSimulation(in).local(&record).Constraints.MinAPIServer; got != rel("0.2.0") {
 		t.Errorf("from the mark: got %s", got)
 	}
 	in.Mark = protocol.Mark{}
-	if got := newSimulation(in).local(&record).Constraints.MinApiserver; got != rel("0.5.0") {
+	if got := newSimulation(in).local(&record).Constraints.MinAPIServer; got != rel("0.5.0") {
 		t.Errorf("from the status: got %s", got)
 	}
 	in.Status.Status.MinCompatible = rel("1.1.0")
-	if got := newSimulation(in).local(&record).Constraints.MinApiserver; got != rel("1.0.0") {
+	if got := newSimulation(in).local(&record).Constraints.MinAPIServer; got != rel("1.0.0") {
 		t.Errorf("never above its release: got %s", got)
 	}
 	record.Node.Digest = "d1.2.0"
-	if got := newSimulation(in).local(&record).Constraints.MinApiserver; got != rel("1.2.0") {
+	if got := newSimulation(in).local(&record).Constraints.MinAPIServer; got != rel("1.2.0") {
 		t.Errorf("from the bundle: got %s", got)
 	}
 }

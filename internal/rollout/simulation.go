@@ -246,7 +246,7 @@ func (s *simulation) report(format string, args ...any) {
 func (s *simulation) local(r *protocol.Record) protocol.Local {
 	out := protocol.Local{
 		ID: r.ID, Version: r.Node.Version, Digest: r.Node.Digest, Bundle: r.Node.Bundle, ExpireAfter: r.Node.ExpireAfter, Epoch: s.epoch,
-		Constraints: protocol.Constraints{MinReconciler: r.Node.MinReconciler, MinApiserver: s.minApiserver(r)},
+		Constraints: protocol.Constraints{MinReconciler: r.Node.MinReconciler, MinAPIServer: s.minAPIServer(r)},
 	}
 	if r.Node.Digest == s.in.Bundle.Digest {
 		out.PruneImmediately = s.in.Bundle.PruneImmediately
@@ -254,15 +254,15 @@ func (s *simulation) local(r *protocol.Record) protocol.Local {
 	return out
 }
 
-// minApiserver is the minApiserverRelease of a node's bundle, which its record
+// minAPIServer is the minApiserverRelease of a node's bundle, which its record
 // does not carry: from the bundle or the mark, or else a guess from the status.
-func (s *simulation) minApiserver(r *protocol.Record) protocol.Release {
+func (s *simulation) minAPIServer(r *protocol.Record) protocol.Release {
 	if r.Node.Digest == s.in.Bundle.Digest {
-		return s.in.Bundle.Constraints.MinApiserver
+		return s.in.Bundle.Constraints.MinAPIServer
 	}
 	for _, e := range s.in.Mark.Entries {
 		if e.Digest == r.Node.Digest && e.Release == r.Node.Version.Release {
-			return e.Constraints.MinApiserver
+			return e.Constraints.MinAPIServer
 		}
 	}
 	if guess := s.in.Status.Status.MinCompatible; guess.Less(r.Node.Version.Release) {

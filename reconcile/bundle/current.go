@@ -109,7 +109,7 @@ func sameRelease(local protocol.Local, b *Bundle) error {
 		return &otherError{fmt.Sprintf("bundle.yaml has release %s, but this sidecar runs as %s: restart it to upgrade", b.Version, local.Version), true}
 	case b.Constraints != local.Constraints:
 		return &otherError{fmt.Sprintf("bundle.yaml has other constraints (minReconcilerRelease %s, minApiserverRelease %s) than this sidecar runs with (%s, %s): constraints belong to a release; restart the sidecar to change them",
-			b.Constraints.MinReconciler, b.Constraints.MinApiserver, local.Constraints.MinReconciler, local.Constraints.MinApiserver), true}
+			b.Constraints.MinReconciler, b.Constraints.MinAPIServer, local.Constraints.MinReconciler, local.Constraints.MinAPIServer), true}
 	}
 	return nil
 }

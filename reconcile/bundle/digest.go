@@ -42,7 +42,7 @@ func HashOf(obj *unstructured.Unstructured) (Hash, error) {
 // constraints, and the objects in canonical order.
 func (b *Bundle) digest() error {
 	h := sha256.New()
-	fmt.Fprintf(h, "lockstep bundle 1\n%s\n%s\n%s\n", b.Version.Release, b.Constraints.MinReconciler, b.Constraints.MinApiserver)
+	fmt.Fprintf(h, "lockstep bundle 1\n%s\n%s\n%s\n", b.Version.Release, b.Constraints.MinReconciler, b.Constraints.MinAPIServer)
 	b.hashes = make([]Hash, len(b.Objects))
 	for i, obj := range b.Objects {
 		var err error

@@ -21,7 +21,7 @@ type headerFields struct {
 	// The releases may be numbers: the message about `release: 1.4` must show it.
 	Release       *strict.Node `field:"release" required:"set it, like release: 1.4.0"`
 	MinReconciler *strict.Node `field:"minReconcilerRelease"`
-	MinApiserver  *strict.Node `field:"minApiserverRelease"`
+	MinAPIServer  *strict.Node `field:"minApiserverRelease"`
 	APIServer     *strict.Node `field:"apiserverVersion"`
 	PrunePolicy   *strict.Node `field:"prunePolicy"`
 }
@@ -58,7 +58,7 @@ func (l *loader) convert(f strict.Fields, h headerFields) *Bundle {
 		}
 	}
 	b.Constraints.MinReconciler = release(f, "minReconcilerRelease", h.MinReconciler)
-	b.Constraints.MinApiserver = release(f, "minApiserverRelease", h.MinApiserver)
+	b.Constraints.MinAPIServer = release(f, "minApiserverRelease", h.MinAPIServer)
 	b.APIServer = apiserverVersion(f, h.APIServer)
 	b.PruneImmediately = prunePolicy(f, h.PrunePolicy)
 	if err := b.Constraints.Validate(b.Version.Release); err != nil {

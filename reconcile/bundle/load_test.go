@@ -78,7 +78,7 @@ items:
 		t.Errorf("objects (-want +got):\n%s", diff)
 	}
 	if b.Name != "base" || b.Version.String() != "1.4.0-rc.1+g0abc" || !b.PruneImmediately || b.APIServer != "1.36" || b.Local().APIServer != "1.36" ||
-		b.Constraints != (protocol.Constraints{MinReconciler: protocol.Release{Major: 1, Minor: 3}, MinApiserver: protocol.Release{Major: 1, Minor: 2}}) {
+		b.Constraints != (protocol.Constraints{MinReconciler: protocol.Release{Major: 1, Minor: 3}, MinAPIServer: protocol.Release{Major: 1, Minor: 2}}) {
 		t.Errorf("got %+v", b)
 	}
 	if got := b.Objects[4].Object["data"].(map[string]any)["x"]; got != "😀" {

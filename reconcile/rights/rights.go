@@ -63,7 +63,7 @@ func Of(b *bundle.Bundle, resolve Resolve) (Rights, error) {
 	c := collector{
 		resources: resources{defined: definedBy(b), resolve: resolve},
 		rules:     map[ruleKey]map[string]bool{},
-		raisesA:   b.Constraints.MinApiserver != protocol.Release{},
+		raisesA:   b.Constraints.MinAPIServer != protocol.Release{},
 	}
 	for _, obj := range b.Objects {
 		if err := c.object(obj); err != nil {

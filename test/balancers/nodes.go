@@ -318,12 +318,12 @@ func (f *Fleet) bundle(release string) (string, error) {
 
 // Fits reports whether a kube-apiserver of a release is compatible with objects that need
 // a release, and are of one.
-func Fits(server, objects, minApiserver string) (bool, error) {
+func Fits(server, objects, minAPIServer string) (bool, error) {
 	c, known := constraints[server]
 	if !known {
 		return false, fmt.Errorf("no release %q", server)
 	}
-	for _, pair := range [][2]string{{server, minApiserver}, {objects, c[0]}} {
+	for _, pair := range [][2]string{{server, minAPIServer}, {objects, c[0]}} {
 		has, err := semver.ParseRelease(pair[0])
 		if err != nil {
 			return false, err

@@ -334,7 +334,7 @@ func benchBlocker(ctx context.Context, b *bench) error {
 	for minor := range b.opts.n + 1 {
 		release := fmt.Sprintf("1.%d.0", minor)
 		cfg.Bundle, err = b.writeBundle(bundleSpec{
-			name: "blocker", release: release, minApiserver: release, objects: few("blocker", release),
+			name: "blocker", release: release, minAPIServer: release, objects: few("blocker", release),
 		})
 		if err != nil {
 			return err

@@ -13,7 +13,7 @@ type bundleSpec struct {
 	name          string // of the bundle; each case uses its own
 	release       string
 	minReconciler string // empty: no constraint
-	minApiserver  string // empty: no constraint
+	minAPIServer  string // empty: no constraint
 	objects       []string
 }
 
@@ -27,8 +27,8 @@ func (b *bench) writeBundle(s bundleSpec) (string, error) {
 	if s.minReconciler != "" {
 		header += "minReconcilerRelease: " + s.minReconciler + "\n"
 	}
-	if s.minApiserver != "" {
-		header += "minApiserverRelease: " + s.minApiserver + "\n"
+	if s.minAPIServer != "" {
+		header += "minApiserverRelease: " + s.minAPIServer + "\n"
 	}
 	if err := os.WriteFile(filepath.Join(dir, "bundle.yaml"), []byte(header), 0o600); err != nil {
 		return "", err

@@ -30,7 +30,7 @@ const (
 // peerFlags are the flags of the peers that run until they are stopped.
 type peerFlags struct {
 	id, etcd, prefix, kubeconfig string
-	release, minApiserver        string
+	release, minAPIServer        string
 	objects                      string // the prefix of their names
 	thousand                     bool
 }
@@ -69,7 +69,7 @@ func runLasting(ctx context.Context, name string, args []string) error {
 	set.StringVar(&f.prefix, "prefix", "", "")
 	set.StringVar(&f.kubeconfig, "kubeconfig", "", "")
 	set.StringVar(&f.release, "release", "1.0.0", "")
-	set.StringVar(&f.minApiserver, "min-apiserver", "0.0.0", "")
+	set.StringVar(&f.minAPIServer, "min-apiserver", "0.0.0", "")
 	set.StringVar(&f.objects, "objects", "", "")
 	set.BoolVar(&f.thousand, "thousand", false, "")
 	if err := set.Parse(args); err != nil {
@@ -104,7 +104,7 @@ type peer struct {
 func (b *bench) startPeer(name string, f peerFlags) (*peer, error) {
 	return b.launch(f.id, name,
 		"-id="+f.id, "-etcd="+b.cluster.Etcd.Endpoints()[0], "-prefix="+f.prefix, "-kubeconfig="+f.kubeconfig,
-		"-release="+orZero(f.release), "-min-apiserver="+orZero(f.minApiserver), "-objects="+f.objects,
+		"-release="+orZero(f.release), "-min-apiserver="+orZero(f.minAPIServer), "-objects="+f.objects,
 		fmt.Sprintf("-thousand=%v", f.thousand))
 }
 

@@ -58,7 +58,7 @@ func runOrigin(ctx context.Context, f peerFlags) error {
 	if o.release, err = semver.ParseRelease(f.release); err != nil {
 		return err
 	}
-	if o.needs, err = semver.ParseRelease(f.minApiserver); err != nil {
+	if o.needs, err = semver.ParseRelease(f.minAPIServer); err != nil {
 		return err
 	}
 	cfg, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)

@@ -160,7 +160,7 @@ func (b peerBench) originNewer(ctx context.Context) error {
 // that node.
 func (b peerBench) originBlocker(ctx context.Context, i int) error {
 	f := b.origin(fmt.Sprintf("blocker-%d", i), "a")
-	f.release, f.minApiserver = "1.1.0", "1.1.0"
+	f.release, f.minAPIServer = "1.1.0", "1.1.0"
 	old := f.prefix + "nodes/old"
 	for key, value := range map[string]string{f.prefix + "status": "DONE 1.0.0 0.0.0", old: "1.0.0"} {
 		if _, err := b.etcd.Put(ctx, key, value); err != nil {

@@ -51,7 +51,7 @@ func encodeMark(m MarkData) (string, error) {
 		out.Entries = append(out.Entries, entryJSON{
 			Release:              c.Release.String(),
 			MinReconcilerRelease: c.Constraints.MinReconciler.String(),
-			MinAPIServerRelease:  c.Constraints.MinApiserver.String(),
+			MinAPIServerRelease:  c.Constraints.MinAPIServer.String(),
 			Digest:               c.Digest,
 			ContentEpoch:         c.Epoch,
 		})
@@ -110,7 +110,7 @@ func (m MarkData) validate() error {
 		if !protocol.IsContentEpoch(c.Epoch) {
 			return fmt.Errorf("content epoch %d is not between 1 and %d", c.Epoch, int64(protocol.MaxContentEpoch))
 		}
-		for _, r := range []protocol.Release{c.Release, c.Constraints.MinReconciler, c.Constraints.MinApiserver} {
+		for _, r := range []protocol.Release{c.Release, c.Constraints.MinReconciler, c.Constraints.MinAPIServer} {
 			if r.Major < 0 || r.Minor < 0 || r.Patch < 0 {
 				return fmt.Errorf("release %s has a negative part", r)
 			}
@@ -128,7 +128,7 @@ func (e entryJSON) content() (protocol.Content, error) {
 	if c.Constraints.MinReconciler, err = semver.ParseRelease(e.MinReconcilerRelease); err != nil {
 		return c, fmt.Errorf("minReconcilerRelease: %w", err)
 	}
-	if c.Constraints.MinApiserver, err = semver.ParseRelease(e.MinAPIServerRelease); err != nil {
+	if c.Constraints.MinAPIServer, err = semver.ParseRelease(e.MinAPIServerRelease); err != nil {
 		return c, fmt.Errorf("minApiserverRelease: %w", err)
 	}
 	return c, nil
@@ -210,8 +210,8 @@ func fromStamps(stamps []Stamp) MarkData {
 		c := byRelease[s.Release]
 		c.Release = s.Release
 		c.Epoch = max(c.Epoch, s.Epoch)
-		if c.Constraints.MinApiserver.Less(s.MinAPI) {
-			c.Constraints.MinApiserver = s.MinAPI
+		if c.Constraints.MinAPIServer.Less(s.MinAPI) {
+			c.Constraints.MinAPIServer = s.MinAPI
 		}
 		byRelease[s.Release] = c
 	}

@@ -16,7 +16,7 @@ func release(major, minor, patch int64) protocol.Release {
 func content(r protocol.Release, epoch int64) protocol.Content {
 	return protocol.Content{
 		Release: r, Digest: "sha256:" + r.String(), Epoch: epoch,
-		Constraints: protocol.Constraints{MinReconciler: release(0, 9, 0), MinApiserver: release(1, 0, 0)},
+		Constraints: protocol.Constraints{MinReconciler: release(0, 9, 0), MinAPIServer: release(1, 0, 0)},
 	}
 }
 
@@ -102,8 +102,8 @@ func TestFromStamps(t *testing.T) {
 		{Epoch: 7, Release: release(1, 1, 0), MinAPI: release(0, 8, 0)},
 	})
 	want := MarkData{FirstDone: true, Entries: []protocol.Content{
-		{Release: release(1, 0, 0), Epoch: 4, Constraints: protocol.Constraints{MinApiserver: release(1, 0, 0)}},
-		{Release: release(1, 1, 0), Epoch: 7, Constraints: protocol.Constraints{MinApiserver: release(0, 8, 0)}},
+		{Release: release(1, 0, 0), Epoch: 4, Constraints: protocol.Constraints{MinAPIServer: release(1, 0, 0)}},
+		{Release: release(1, 1, 0), Epoch: 7, Constraints: protocol.Constraints{MinAPIServer: release(0, 8, 0)}},
 	}}
 	if diff := cmp.Diff(want, got, emptyIsNil); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -21,7 +21,7 @@ type Stamp struct {
 
 // StampOf returns the stamp that writes of content c carry.
 func StampOf(c protocol.Content) Stamp {
-	return Stamp{Epoch: c.Epoch, Release: c.Release, MinAPI: c.Constraints.MinApiserver}
+	return Stamp{Epoch: c.Epoch, Release: c.Release, MinAPI: c.Constraints.MinAPIServer}
 }
 
 // ReadStamp reads the stamp in an object's annotations. ok is false where the

@@ -23,7 +23,7 @@ func release(major, minor, patch int64) protocol.Release {
 func content(r protocol.Release, epoch int64) protocol.Content {
 	return protocol.Content{
 		Release: r, Digest: "sha256:" + r.String(), Epoch: epoch,
-		Constraints: protocol.Constraints{MinReconciler: release(0, 9, 0), MinApiserver: release(1, 0, 0)},
+		Constraints: protocol.Constraints{MinReconciler: release(0, 9, 0), MinAPIServer: release(1, 0, 0)},
 	}
 }
 
