@@ -47,7 +47,7 @@ func TestElection_passesOverTheCutOff(t *testing.T) {
 	w := newWorld(t)
 	w.putStatus(doneAt(t, "0.9.0"))
 	b := w.start("b", "0.9.0", options{ttl: 3 * time.Second, expireAfter: 2 * time.Second})
-	await(t, b.registrar.Registration(), "registered", func(r protocol.Registration) bool { return r.Confirmed })
+	await(t, b.registrar.Registration(), "registered", func(r protocol.Registration) bool { return r.Matches })
 	a := w.start("a", "1.0.0", options{a: "1.0.0"})
 	if step := a.awaitStep(protocol.StepAwait); len(step.Blockers) != 1 || step.Blockers[0].Node != "b" {
 		t.Errorf("got %s, want b to block", step)
@@ -56,11 +56,11 @@ func TestElection_passesOverTheCutOff(t *testing.T) {
 	restricted := await(t, a.store.Observed(), "restricted", func(o status.Observed) bool {
 		return o.View.Status.MinCompatible == rel(t, "1.0.0")
 	})
-	if got := b.registrar.Registration().Get(); !got.Overdue || got.Confirmed {
+	if got := b.registrar.Registration().Get(); !got.Overdue || got.Matches {
 		t.Errorf("the leader waits for b no longer while b shows %+v", got)
 	}
 	b.proxy.Restore()
-	again := await(t, b.registrar.Registration(), "registered again", func(r protocol.Registration) bool { return r.Confirmed })
+	again := await(t, b.registrar.Registration(), "registered again", func(r protocol.Registration) bool { return r.Matches })
 	if again.Revision <= restricted.View.Revision {
 		t.Errorf("b registered at revision %d, and was shut out at %d", again.Revision, restricted.View.Revision)
 	}

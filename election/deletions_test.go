@@ -76,16 +76,16 @@ func TestElection_deletedNodeReturns(t *testing.T) {
 	w := newWorld(t)
 	w.putStatus(doneAt(t, "0.9.0"))
 	b := w.start("b", "1.0.0", options{ttl: 3 * time.Second, expireAfter: 2 * time.Second, ephemeral: true})
-	first := await(t, b.registrar.Registration(), "registered", func(r protocol.Registration) bool { return r.Confirmed })
+	first := await(t, b.registrar.Registration(), "registered", func(r protocol.Registration) bool { return r.Matches })
 	a := w.start("a", "1.1.0", options{})
 	a.awaitState(protocol.Leading)
 	b.proxy.Cut(etcdtest.Blackhole)
 	w.awaitDeleted("b")
-	if got := b.registrar.Registration().Get(); !got.Overdue || got.Confirmed {
+	if got := b.registrar.Registration().Get(); !got.Overdue || got.Matches {
 		t.Errorf("the record of b is deleted while b shows %+v", got)
 	}
 	b.proxy.Restore()
-	again := await(t, b.registrar.Registration(), "registered again", func(r protocol.Registration) bool { return r.Confirmed })
+	again := await(t, b.registrar.Registration(), "registered again", func(r protocol.Registration) bool { return r.Matches })
 	if again.Revision <= first.Revision || !w.exists("b") {
 		t.Errorf("got %+v after %+v", again, first)
 	}

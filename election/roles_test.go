@@ -36,6 +36,6 @@ func TestElection_roleTakenFromServingNode(t *testing.T) {
 	n.awaitStatus(protocol.Done, "1.0.0")
 	// The leader may see the record before its sidecar does.
 	await(t, old.registrar.Registration(), "the old node registers without the role", func(r protocol.Registration) bool {
-		return r.Confirmed && !r.Controller
+		return r.Matches && !r.Controller
 	})
 }

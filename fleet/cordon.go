@@ -128,7 +128,7 @@ func (r *Registrar) publishCordon() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.registration.Get()
-	if !now.Confirmed || now.Cordon == r.last.Node.Cordon {
+	if !now.Matches || now.Cordon == r.last.Node.Cordon {
 		return
 	}
 	now.Cordon, now.Revision, now.Rewinds = r.last.Node.Cordon, r.last.Revision, r.lastAt.Rewinds

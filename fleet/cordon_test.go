@@ -129,12 +129,12 @@ func TestRegistrar_cordon(t *testing.T) {
 	forever := cordonFor("etcd upgrade")
 	set(forever)
 	cordoned := await(t, r.Registration(), "the cordon", func(r protocol.Registration) bool { return r.Cordon == forever })
-	if !cordoned.Confirmed || cordoned.Revision != record(t, raw).Revision || record(t, raw).Writes != 2 {
+	if !cordoned.Matches || cordoned.Revision != record(t, raw).Revision || record(t, raw).Writes != 2 {
 		t.Errorf("got %+v after %+v, and the record %+v: want the same registration, with the revision of the cordon", cordoned, first, record(t, raw))
 	}
 
 	put(t, raw, keys.Node("me"), []byte("\xff"))
-	again := await(t, r.Registration(), "registered again", func(r protocol.Registration) bool { return r.Confirmed && r.Revision > cordoned.Revision })
+	again := await(t, r.Registration(), "registered again", func(r protocol.Registration) bool { return r.Matches && r.Revision > cordoned.Revision })
 	if again.Cordon != forever || record(t, raw).Node.Cordon != forever {
 		t.Errorf("the cordon did not survive a record that was damaged: %+v, %+v", again, record(t, raw).Node)
 	}
@@ -144,14 +144,14 @@ func TestRegistrar_cordon(t *testing.T) {
 	}
 	soon := protocol.Cordon{Since: time.Now().UTC(), Until: time.Now().Add(100 * time.Millisecond).UTC()}
 	set(soon)
-	await(t, r.Registration(), "the end of the cordon", func(r protocol.Registration) bool { return r.Confirmed && !r.Cordon.On() })
+	await(t, r.Registration(), "the end of the cordon", func(r protocol.Registration) bool { return r.Matches && !r.Cordon.On() })
 	if record(t, raw).Node.Cordon.On() {
 		t.Errorf("the cordon is over, and still in the record: %+v", record(t, raw).Node)
 	}
 	set(forever)
 	await(t, r.Registration(), "the cordon", func(r protocol.Registration) bool { return r.Cordon == forever })
 	set(protocol.Cordon{})
-	await(t, r.Registration(), "no cordon", func(r protocol.Registration) bool { return r.Confirmed && !r.Cordon.On() })
+	await(t, r.Registration(), "no cordon", func(r protocol.Registration) bool { return r.Matches && !r.Cordon.On() })
 }
 
 // A client may write times that make no sense, and newer programs

@@ -50,7 +50,7 @@ func TestRegistrar_noteOver(t *testing.T) {
 		{protocol.Cordon{}, over, true},
 	} {
 		r.cordonOver.Set(CordonOver{})
-		r.registration.Set(protocol.Registration{Confirmed: true, Cordon: tc.inForce})
+		r.registration.Set(protocol.Registration{Matches: true, Cordon: tc.inForce})
 		r.last.Node.Cordon = tc.read
 		r.noteOver(now)
 		if got := r.CordonOver().Get(); (got.Cordon == tc.read && got.Read.Equal(now)) != tc.want {

@@ -79,7 +79,7 @@ func TestDuplicates_ofDifferentReleases(t *testing.T) {
 			if err := <-older.ended; !errors.As(err, &lost) || lost.Newcomer {
 				t.Errorf("the older ended with %v", err)
 			}
-			await(t, older.registrar.Registration(), "the older is not registered", func(r protocol.Registration) bool { return !r.Confirmed })
+			await(t, older.registrar.Registration(), "the older is not registered", func(r protocol.Registration) bool { return !r.Matches })
 			// Another client's write wakes both.
 			n := record(t, raw).Node
 			n.Roles.Worker = true
@@ -105,7 +105,7 @@ func TestDuplicates_ofDifferentReleases(t *testing.T) {
 		if got := first.registrar.Registration().Get(); got != was {
 			t.Errorf("the first's registration became %+v", got)
 		}
-		if newcomer.registrar.Registration().Get().Confirmed {
+		if newcomer.registrar.Registration().Get().Matches {
 			t.Error("the newcomer is registered")
 		}
 	})

@@ -98,7 +98,7 @@ func (r *Registrar) closeWhenOverdue(ctx context.Context) error {
 func (r *Registrar) closeIfOverdue() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.registration.Get().Confirmed || !r.overdue() {
+	if !r.registration.Get().Matches || !r.overdue() {
 		return
 	}
 	r.set(protocol.Registration{Overdue: true})

@@ -26,7 +26,7 @@ func TestRegistrar_answeredTooLate(t *testing.T) {
 		Client: client, Local: event.New(protocol.Local{ID: "a", ExpireAfter: expireAfter}), Presence: event.New(clientv3.LeaseID(1)),
 		Fleet: event.New(protocol.Fleet{}), Store: event.New(StoreKey{}), Log: slog.New(slog.DiscardHandler),
 	})
-	written := protocol.Registration{Confirmed: true, Controller: true, Revision: 7}
+	written := protocol.Registration{Matches: true, Controller: true, Revision: 7}
 	r.confirm(r.clock.now() - expireAfter/2) // when the request was sent
 	if err := r.publish(written); !errors.Is(err, errLate) || r.registration.Get() != (protocol.Registration{}) {
 		t.Errorf("half of fence_after after the request was sent: got %v and %+v, want errLate and no registration", err, r.registration.Get())

@@ -43,7 +43,7 @@ func TestRegistrar_closesWhenUnconfirmed(t *testing.T) {
 
 	proxy.Cut(etcdtest.Blackhole)
 	overdue := await(t, r.Registration(), "overdue", func(r protocol.Registration) bool { return r.Overdue })
-	if overdue.Confirmed {
+	if overdue.Matches {
 		t.Errorf("got %+v, want one that is not confirmed", overdue)
 	}
 	at := put(t, raw, "/elsewhere", nil)
@@ -117,7 +117,7 @@ func TestRegistrar_repairsExpiry(t *testing.T) {
 	n.ExpireAfter = time.Second
 	at := putNode(t, raw, n)
 	await(t, r.Registration(), "registered again", func(r protocol.Registration) bool {
-		return r.Confirmed && r.Revision > first.Revision && r.Revision > at
+		return r.Matches && r.Revision > first.Revision && r.Revision > at
 	})
 	if got := record(t, raw).Node.ExpireAfter; got != time.Minute {
 		t.Errorf("the record expires after %s", got)

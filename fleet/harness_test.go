@@ -151,7 +151,7 @@ func registrarOf(t *testing.T, client *etcd.Client) (*Registrar, *event.Value[pr
 	return r, local
 }
 
-func confirmed(r protocol.Registration) bool { return r.Confirmed }
+func confirmed(r protocol.Registration) bool { return r.Matches }
 
 // record returns this node's record in etcd.
 func record(t *testing.T, raw *clientv3.Client) protocol.Record {

@@ -166,7 +166,7 @@ func (r *Registrar) tryRegister(ctx context.Context) error {
 		return err
 	}
 	return r.publish(protocol.Registration{
-		Confirmed: true, Controller: r.last.Node.Roles.Controller, Cordon: r.last.Node.Cordon,
+		Matches: true, Controller: r.last.Node.Roles.Controller, Cordon: r.last.Node.Cordon,
 		Revision: r.last.Revision, Rewinds: r.lastAt.Rewinds,
 	})
 }

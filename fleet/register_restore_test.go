@@ -24,7 +24,7 @@ func TestRegistrar_restoredEtcd(t *testing.T) {
 	server.Replace(t, etcdtest.Config{}) // its revision is far below
 	check(t, client)
 	await(t, r.Registration(), "registered in the new store", func(r protocol.Registration) bool {
-		return r.Confirmed && r.Revision < first.Revision
+		return r.Matches && r.Revision < first.Revision
 	})
 }
 
@@ -63,6 +63,6 @@ func TestRegistrar_restoredWithItsRecord(t *testing.T) {
 	server.Replace(t, etcdtest.Config{Dir: backup})
 	check(t, client)
 	await(t, r.Registration(), "registered again", func(r protocol.Registration) bool {
-		return r.Confirmed && r.Revision != first.Revision
+		return r.Matches && r.Revision != first.Revision
 	})
 }

@@ -23,7 +23,7 @@ func TestRegistrar(t *testing.T) {
 		t.Fatalf("got %+v at %+v", rec, first)
 	}
 	newer := func(than protocol.Registration) func(protocol.Registration) bool {
-		return func(r protocol.Registration) bool { return r.Confirmed && r.Revision > than.Revision }
+		return func(r protocol.Registration) bool { return r.Matches && r.Revision > than.Revision }
 	}
 
 	t.Run("the record is deleted: registers again", func(t *testing.T) {

@@ -57,7 +57,7 @@ func TestRegistrar_restored(t *testing.T) {
 			}
 			proxy.Restore()
 			again := await(t, r.Registration(), "registered again", func(r protocol.Registration) bool {
-				return r.Confirmed && r.Rewinds == 1
+				return r.Matches && r.Rewinds == 1
 			})
 			if got := record(t, raw); got.Revision != again.Revision || got.Node.Version.Release != rel(t, "1.1.0") {
 				t.Errorf("registered with %+v, and the record is %+v", again, got)
@@ -84,6 +84,6 @@ func TestRegistrar_checksWithNewPresence(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, r.Registration(), "registered again", func(r protocol.Registration) bool {
-		return r.Confirmed && r.Revision > first.Revision
+		return r.Matches && r.Revision > first.Revision
 	})
 }

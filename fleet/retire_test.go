@@ -189,7 +189,7 @@ func TestRegistrar_registersAfterDeletion(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, e.registrar.Registration(), "registered again", func(r protocol.Registration) bool {
-		return r.Confirmed && r.Revision > first.Revision
+		return r.Matches && r.Revision > first.Revision
 	})
 	if again := record(t, e.raw); again.Created <= first.Created || !again.Node.Ephemeral || !again.Node.Roles.Controller {
 		t.Errorf("got %+v after %+v", again, first)

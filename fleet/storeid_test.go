@@ -62,7 +62,7 @@ func TestStoreID(t *testing.T) {
 		if _, err := raw.Delete(t.Context(), keys.Node("me")); err != nil {
 			t.Fatal(err)
 		}
-		await(t, r.Registration(), "registered again", func(again protocol.Registration) bool { return again.Confirmed && again.Revision > first.Revision })
+		await(t, r.Registration(), "registered again", func(again protocol.Registration) bool { return again.Matches && again.Revision > first.Revision })
 		if got := readStoreKey(t, client); got.ID != key.ID || got.Revision != key.Revision {
 			t.Errorf("got %+v, want %+v", got, key)
 		}
@@ -95,7 +95,7 @@ func TestStoreID(t *testing.T) {
 		}
 		// The ID can be there before the record is.
 		await(t, r.Registration(), "registered again", func(now protocol.Registration) bool {
-			return now.Confirmed && now.Revision > resp.Header.Revision
+			return now.Matches && now.Revision > resp.Header.Revision
 		})
 	})
 	t.Run("another ID, as people adopt it, is followed", func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestStoreID(t *testing.T) {
 		if _, err := raw.Delete(t.Context(), keys.Node("me")); err != nil {
 			t.Fatal(err)
 		}
-		await(t, r.Registration(), "registered again", func(again protocol.Registration) bool { return again.Confirmed && again.Revision > now.Revision })
+		await(t, r.Registration(), "registered again", func(again protocol.Registration) bool { return again.Matches && again.Revision > now.Revision })
 		resp, err := raw.Delete(t.Context(), keys.Store())
 		if err != nil {
 			t.Fatal(err)

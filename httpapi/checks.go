@@ -124,7 +124,7 @@ func unregistered(s Snapshot, v protocol.Verdict) bool {
 	case protocol.NotRegistered, protocol.OtherAPIServer, protocol.NotController, protocol.DuplicateNodeID, protocol.Fenced:
 		return true
 	default:
-		return !s.Registration.Confirmed || !s.Registration.Controller
+		return !s.Registration.Matches || !s.Registration.Controller
 	}
 }
 

@@ -36,7 +36,7 @@ func everyCombination(f func(Snapshot)) {
 			f(Snapshot{
 				Gate:         Gate{Verdict: protocol.Verdict{Ready: bits&1 != 0, Reason: reason, Message: "m"}},
 				Etcd:         Etcd{Reached: bits&2 != 0},
-				Registration: protocol.Registration{Confirmed: bits&4 != 0, Controller: bits&8 != 0},
+				Registration: protocol.Registration{Matches: bits&4 != 0, Controller: bits&8 != 0},
 			})
 		}
 	}

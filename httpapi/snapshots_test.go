@@ -37,7 +37,7 @@ func states(t *testing.T) []state {
 		Digest:      "sha256:6c70f1",
 		Bundle:      "acme",
 	}
-	registered := protocol.Registration{Controller: true, Confirmed: true, Revision: 7}
+	registered := protocol.Registration{Controller: true, Matches: true, Revision: 7}
 	valid := protocol.Facts{Reached: true, Local: local, Registration: registered, Status: presentStatus(t, "1.1.0", "1.0.0")}
 	but := func(f func(*protocol.Facts)) protocol.Facts {
 		out := valid

@@ -9,7 +9,7 @@ import (
 // A cordon closes the gate whatever the status is, and does not hide what has to be
 // repaired first.
 func TestJudge_cordoned(t *testing.T) {
-	registered := Registration{Confirmed: true, Controller: true, Cordon: Cordon{Until: time.Unix(0, 0), Message: "etcd upgrade"}}
+	registered := Registration{Matches: true, Controller: true, Cordon: Cordon{Until: time.Unix(0, 0), Message: "etcd upgrade"}}
 	admits := StatusView{Kind: StatusPresent, Status: Status{State: Done, Version: ver("1.0.0"), MinCompatible: rel("1.0.0")}}
 	fits := Facts{Reached: true, Local: Local{ID: "me", Version: ver("1.0.0")}, Registration: registered, Status: admits, Served: true}
 	for _, tc := range []struct {
@@ -22,7 +22,7 @@ func TestJudge_cordoned(t *testing.T) {
 		{"the status was not read yet", func(f *Facts) { f.Status = StatusView{} }, Cordoned},
 		{"the cordon was removed", func(f *Facts) { f.Registration.Cordon = Cordon{} }, Ready},
 		{"without the role", func(f *Facts) { f.Registration.Controller = false }, NotController},
-		{"not registered", func(f *Facts) { f.Registration.Confirmed = false }, NotRegistered},
+		{"not registered", func(f *Facts) { f.Registration.Matches = false }, NotRegistered},
 		{"etcd was not reached", func(f *Facts) { f.Reached = false }, Starting},
 		{"stopping", func(f *Facts) { f.Stopping = true }, ShuttingDown},
 	} {

@@ -12,7 +12,7 @@ func TestJudge_override(t *testing.T) {
 	on := Override{Until: time.Unix(1e9, 0), Message: "no storage"}
 	stays := map[Reason]bool{ShuttingDown: true, DuplicateNodeID: true, NotController: true, ServicesNotReady: true, Ready: true}
 	seen := map[Reason]bool{}
-	registered := Registration{Controller: true, Confirmed: true, Revision: 1}
+	registered := Registration{Controller: true, Matches: true, Revision: 1}
 	cordoned := registered
 	cordoned.Cordon.Message = "work"
 	admits := StatusView{Kind: StatusPresent, Status: Status{State: Done}}
@@ -25,7 +25,7 @@ func TestJudge_override(t *testing.T) {
 		{Duplicate: "another"},
 		{Reached: true},
 		{Reached: true, Services: "not yet", Registration: registered},
-		{Reached: true, Registration: Registration{Confirmed: true}},
+		{Reached: true, Registration: Registration{Matches: true}},
 		{Reached: true, Registration: Registration{Overdue: true}},
 		{Reached: true, Registration: cordoned},
 		{Reached: true, APIServer: "another kube-apiserver"},

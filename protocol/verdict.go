@@ -30,14 +30,14 @@ type Facts struct {
 type Registration struct {
 	Controller bool   // the record lists the controller role
 	Cordon     Cordon // in the record
-	Confirmed  bool   // the record matches this sidecar
-	Revision   int64  // of the write that made it match; 0 while not confirmed
+	Matches    bool   // the record matches this sidecar
+	Revision   int64  // of the write that made it match; 0 while it does not
 	// Rewinds is how often the store went back before that write. A status of
 	// another history of the store does not count (docs/protocol-nodes.md#went-back).
 	Rewinds int
 	// Overdue: the presence was not confirmed for so long that leaders may soon
 	// ignore the record. It lasts until the record is written again, and is never
-	// true together with Confirmed (docs/protocol-nodes.md#dead-nodes).
+	// true together with Matches (docs/protocol-nodes.md#dead-nodes).
 	Overdue bool
 }
 
@@ -70,15 +70,15 @@ func judge(f Facts) Verdict {
 			"this node's presence has not been confirmed for %s, and leaders ignore its record after %s; %s",
 			f.Local.ExpireAfter/2, f.Local.ExpireAfter, RegistersAgain)}
 	// Before the services, which a node without the role does not start: it would wait for them for ever.
-	case f.Registration.Confirmed && !f.Registration.Controller:
+	case f.Registration.Matches && !f.Registration.Controller:
 		return Verdict{Reason: NotController, Message: fmt.Sprintf(
 			"this node does not have the role kubernetes_controller; to give it: sidecar node set-roles %s --add kubernetes_controller", f.Local.ID)}
 	// Before the record, which is not written until they are ready: this is the cause, that the effect.
 	case f.Services != "":
 		return Verdict{Reason: ServicesNotReady, Message: f.Services}
-	case f.APIServer != "" && !f.Registration.Confirmed:
+	case f.APIServer != "" && !f.Registration.Matches:
 		return Verdict{Reason: OtherAPIServer, Message: f.APIServer}
-	case !f.Registration.Confirmed:
+	case !f.Registration.Matches:
 		return Verdict{Reason: NotRegistered, Message: "this node's record does not match what it runs yet"}
 	// After the record, which contains the cordon. Before the status: a cordoned gate does not fail
 	// static.

@@ -3,7 +3,7 @@ package protocol
 import "testing"
 
 func TestJudge(t *testing.T) {
-	registered := Registration{Confirmed: true, Controller: true, Revision: 10}
+	registered := Registration{Matches: true, Controller: true, Revision: 10}
 	fits := presentStatus(Status{State: Working, Version: ver("1.1.0"), MinCompatible: rel("1.0.0")})
 	local := Local{ID: "me", Version: ver("1.1.0"), Constraints: Constraints{MinReconciler: rel("1.0.0")}}
 	well := Facts{Reached: true, Registration: registered, Status: fits, Local: local}
@@ -27,7 +27,7 @@ func TestJudge(t *testing.T) {
 			f.Registration, f.APIServer, f.Services = Registration{}, "another", "a service is not ready"
 		}), ServicesNotReady},
 		{"fenced wins over the kube-apiserver", with(func(f *Facts) { f.Registration, f.APIServer = Registration{Overdue: true}, "another" }), Fenced},
-		{"not registered wins over the role", with(func(f *Facts) { f.Registration.Confirmed, f.Registration.Controller = false, false }), NotRegistered},
+		{"not registered wins over the role", with(func(f *Facts) { f.Registration.Matches, f.Registration.Controller = false, false }), NotRegistered},
 		{"fenced", with(func(f *Facts) { f.Registration = Registration{Overdue: true} }), Fenced},
 		{"fenced though it served", with(func(f *Facts) { f.Registration, f.Served = Registration{Overdue: true}, true }), Fenced},
 		{"stopping while fenced", with(func(f *Facts) { f.Registration, f.Stopping = Registration{Overdue: true}, true }), ShuttingDown},

@@ -231,7 +231,7 @@ func (g *Gate) Run(ctx context.Context) error {
 // (docs/protocol-nodes.md#registration). After a failure, retry fires when to try again.
 func (g *Gate) refreshStatus(ctx context.Context, r protocol.Registration, observed Observed) (retry <-chan time.Time) {
 	switch {
-	case !r.Confirmed:
+	case !r.Matches:
 		return nil
 	case observed.At.Rewinds > r.Rewinds:
 		// The store went back: the registrar registers again. Nothing that was known

@@ -48,7 +48,7 @@ func TestGate_registersFirst(t *testing.T) {
 func TestGate_statusFromBefore(t *testing.T) {
 	w := newWorld(t)
 	w.put("1.1.0", "1.0.0")
-	w.registration.Set(protocol.Registration{Confirmed: true, Controller: true, Revision: 1 << 40})
+	w.registration.Set(protocol.Registration{Matches: true, Controller: true, Revision: 1 << 40})
 	w.awaitVerdict("registered, status not read", statusNotRead)
 	last := w.put("1.1.0", "1.0.0")
 	for {

@@ -21,7 +21,7 @@ func TestGate_isLive(t *testing.T) {
 	w.await(protocol.ReleaseTooOld)
 	w.put("1.2.0", "1.1.0")
 	w.await(protocol.Ready)
-	w.registration.Set(protocol.Registration{Confirmed: true, Revision: 99})
+	w.registration.Set(protocol.Registration{Matches: true, Revision: 99})
 	w.await(protocol.NotController)
 	w.registration.Set(protocol.Registration{})
 	w.await(protocol.NotRegistered)

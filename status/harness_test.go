@@ -125,7 +125,7 @@ func (w *world) register() {
 	if err != nil {
 		w.Fatal(err)
 	}
-	w.registration.Set(protocol.Registration{Confirmed: true, Controller: true, Revision: resp.Header.Revision, Rewinds: w.client.Rewound().Get()})
+	w.registration.Set(protocol.Registration{Matches: true, Controller: true, Revision: resp.Header.Revision, Rewinds: w.client.Rewound().Get()})
 }
 
 func (w *world) await(want protocol.Reason) Verdict {

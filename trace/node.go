@@ -61,7 +61,7 @@ func (n *Node) statusRead(was, g *Gate) error {
 	switch {
 	case f.Status.Kind == protocol.StatusUnknown || f.Status == was.Facts.Status && was.ReadAt != 0:
 		return nil
-	case !f.Registration.Confirmed:
+	case !f.Registration.Matches:
 		return fmt.Errorf("the facts have the status %s without a registration", f.Status)
 	case was.ReadAt == 0 && !g.Linear:
 		return fmt.Errorf("the first status since the registration at %d comes from a watch: %s", f.Registration.Revision, f.Status)
@@ -139,7 +139,7 @@ func (n *Node) Published(p *Published) error {
 	r := p.Registration
 	n.published = append(n.published, r)
 	switch {
-	case !r.Confirmed:
+	case !r.Matches:
 		n.wrote = false
 		if r.Revision != 0 {
 			return fmt.Errorf("it publishes %+v", r)

@@ -153,7 +153,7 @@ func aNode() []Event {
 		out = append(out, Event{Gate: &g})
 	}
 	registers := func(revision int64) {
-		r := protocol.Registration{Confirmed: true, Controller: true, Revision: revision}
+		r := protocol.Registration{Matches: true, Controller: true, Revision: revision}
 		out = append(out, Event{Read: &Read{First: protocol.Roles{Controller: true}}},
 			Event{Wrote: &Wrote{Record: record(revision), Local: running, BootID: "b"}},
 			Event{Published: &Published{Registration: r}})
@@ -322,7 +322,7 @@ func TestValidate_refuses(t *testing.T) {
 		{"a record over one that was not read", nth(node, 1, wrotes, func(w *Wrote) { w.Over = 3 }), "has not read"},
 		{"a record that was lost unnoticed", nth(node, 2, checks, func(c *Checked) { c.Must = false }), "the protocol says true"},
 		{"a comparison with another record", nth(node, 1, checks, func(c *Checked) { c.Facts.Last.Created = 11; c.Must = true }), "has checked or written"},
-		{"a registration without a write", nth(node, 2, publishes, func(p *Published) { p.Registration = protocol.Registration{Confirmed: true, Revision: 10} }), "has not written"},
+		{"a registration without a write", nth(node, 2, publishes, func(p *Published) { p.Registration = protocol.Registration{Matches: true, Revision: 10} }), "has not written"},
 		{"a registration of another revision", nth(node, 1, publishes, func(p *Published) { p.Registration.Revision = 9 }), "its record is of revision 10"},
 		{"a registration with a role that the record does not have", nth(node, 1, publishes, func(p *Published) { p.Registration.Controller = false }), "its record is of revision 10"},
 	}

@@ -127,7 +127,7 @@ func (t *transition) verdict(i int, s status) protocol.Verdict {
 	if v, found := t.memo.verdicts[key]; found {
 		return v
 	}
-	registration := protocol.Registration{Controller: !n.plain, Confirmed: registered, Revision: 1}
+	registration := protocol.Registration{Controller: !n.plain, Matches: registered, Revision: 1}
 	if n.obeys {
 		registration.Cordon = aCordon()
 	}

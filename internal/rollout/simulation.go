@@ -124,7 +124,7 @@ func (s *simulation) judgeGates() {
 		g.verdict = protocol.Judge(protocol.Facts{
 			Reached: true, Local: s.local(r), Status: s.status, Served: g.verdict.Ready,
 			Registration: protocol.Registration{
-				Confirmed: true, Controller: r.Node.Roles.Controller, Cordon: r.Node.Cordon, Revision: r.Revision,
+				Matches: true, Controller: r.Node.Roles.Controller, Cordon: r.Node.Cordon, Revision: r.Revision,
 			},
 		})
 	}
