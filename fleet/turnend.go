@@ -142,15 +142,16 @@ func ForceTurnEnd(ctx context.Context, client *etcd.Client, id protocol.NodeID) 
 // GiveTurnBack is ForceTurnEnd for a turn in which nothing was done. It returns ErrNoTurn if that turn
 // has ended, or was never taken: a write of it that got no answer does not take it later, either.
 func GiveTurnBack(ctx context.Context, client *etcd.Client, t protocol.Turn) error {
-	for {
+	return etcd.UntilUnchanged(ctx, func() error {
 		_, err := changeTurn(ctx, client, t.Node, turnChange(turnSnapshot.endByForce).of(t))
 		if _, other := errors.AsType[otherTurnError](err); other || !errors.Is(err, ErrNoTurn) {
 			return err
 		}
-		if late := refuseLateTurn(ctx, client, t.Node); !errors.Is(late, etcd.ErrChanged) {
-			return errors.Join(err, late)
-		} // it was taken in between
-	}
+		if late := refuseLateTurn(ctx, client, t.Node); late != nil {
+			return fmt.Errorf("refuse a late write of the turn: %w", late) // not ErrNoTurn: it may be taken yet
+		}
+		return err
+	})
 }
 
 // refuseLateTurn changes a key below turns/ while a node has no turn: a write that is on its way requires that none changed.

@@ -323,6 +323,23 @@ func TestAwaitTurn_unanswered(t *testing.T) {
 	}
 }
 
+// The refusal of a late write gets no answer, either: the node may get the turn yet, so it does not count as given back.
+func TestGiveTurnBack_unanswered(t *testing.T) {
+	server := etcdtest.New(t)
+	raw, client := server.Client(t), newClient(t, server.Endpoints()...)
+	putServing(t, raw, "a")
+	received, execute := server.DelayWrite(keys.TurnLimit())
+	defer execute()
+	ctx, giveUp := context.WithCancel(t.Context())
+	go func() {
+		<-received
+		giveUp()
+	}()
+	if err := GiveTurnBack(ctx, client, turnOf("a")); err == nil || errors.Is(err, ErrNoTurn) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // Any client of etcd can write a turn: one that cannot be decoded is held.
 func TestDecodeTurns_garbage(t *testing.T) {
 	l := etcd.Listing{KVs: []*etcd.KV{

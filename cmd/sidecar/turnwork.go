@@ -26,9 +26,9 @@ type turnWork struct {
 	client  etcdClient
 	server  *statusClient
 	flags   turnFlags
-	want    protocol.Turn // without a node until take knows it; afterwards the turn that the node has
-	taken   bool          // by this command, which did not resume it; if etcd did not answer, it may be
-	ran     bool          // the command of the turn has begun
+	want    protocol.Turn   // without a node until take knows it; afterwards the turn that the node has
+	took    []protocol.Turn // by this command, which did not resume it; each that etcd did not answer may be taken, or never be
+	ran     bool            // the command of the turn has begun
 
 	causes waitCauses
 	shown  report.Status // the sidecar's last report
@@ -175,7 +175,7 @@ func (w *turnWork) await(ctx context.Context) (resumed bool, err error) {
 		verdict, err := fleet.AwaitTurn(ctx, w.client.Client, fleet.TurnWait{
 			Want: w.want, Voters: func() []protocol.Voter { return w.voters(ctx) }, Out: w.out,
 			Told: func(a protocol.TurnAnswer, turns protocol.Turns) { w.causes.print(w.cause(a, turns)) },
-			Took: func(t protocol.Turn) { w.want, w.taken = t, true },
+			Took: func(t protocol.Turn) { w.want, w.took = t, append(w.took, t) },
 		})
 		switch {
 		case err != nil:
@@ -195,7 +195,10 @@ func (w *turnWork) await(ctx context.Context) (resumed bool, err error) {
 			continue // it just ended
 		case w.continues(has):
 			fmt.Fprintf(w.program.stderr, "continues its turn of %s\n", has.Since.UTC().Format(time.RFC3339))
-			w.want, w.taken = has, w.taken && has.Same(w.want) // if etcd did not answer, it was taken unseen
+			w.want = has
+			if !slices.ContainsFunc(w.took, has.Same) { // else it was taken when etcd did not answer
+				w.took = nil
+			}
 			return true, nil
 		case has.Kind != protocol.TurnOfServices:
 			return false, fmt.Errorf("%s; %s", has, has.Remedy())
@@ -245,15 +248,17 @@ func (w *turnWork) awaitOut(ctx context.Context) error {
 // giveBack ends the turn that this command has taken, if it has: nothing was done in it. It does so also after a
 // signal.
 func (w *turnWork) giveBack(ctx context.Context) error {
-	if !w.taken {
+	if len(w.took) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
-	if err := fleet.GiveTurnBack(ctx, w.client.Client, w.want); err != nil && !errors.Is(err, fleet.ErrNoTurn) {
-		return fmt.Errorf("node %s keeps the turn, and no other node gets one; give it up: sidecar turn end %s: %w", w.want.Node, w.want.Node, err)
+	for _, t := range w.took {
+		if err := fleet.GiveTurnBack(ctx, w.client.Client, t); err != nil && !errors.Is(err, fleet.ErrNoTurn) {
+			return fmt.Errorf("node %s keeps the turn, or gets it yet, and no other node gets one; give it up: sidecar turn end %s: %w", t.Node, t.Node, err)
+		}
 	}
-	w.taken = false
+	w.took = nil
 	return nil
 }
 
