@@ -46,6 +46,8 @@ type collections struct {
 	mu   sync.Mutex // mu guards the fields below
 	last time.Time
 	busy bool
+
+	percent int // in force; 0: as it was at the start
 }
 
 // watch observes each collection.
@@ -60,13 +62,21 @@ func (c *collections) watch() {
 func (c *collections) observe(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.busy && now.Sub(c.last) < busyPause {
-		c.busy = true
+	c.busy = c.busy || now.Sub(c.last) < busyPause
+	if c.busy { // the room is the same, whatever the heap is now
 		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 		metrics.Read(live)
-		debug.SetGCPercent(max(idleGCPercent, int(busyRoom*100/max(1<<20, float64(live[0].Value.Uint64())))))
+		c.setPercent(max(idleGCPercent, int(busyRoom*100/max(1<<20, float64(live[0].Value.Uint64())))))
 	}
 	c.last = now
+}
+
+// setPercent sets how much the heap may grow, in percent of what is live.
+func (c *collections) setPercent(percent int) {
+	if percent != c.percent { // setting it stops the world
+		debug.SetGCPercent(percent)
+		c.percent = percent
+	}
 }
 
 // calm ends the time in which the heap may grow more, if there was no collection for a while.
@@ -77,7 +87,7 @@ func (c *collections) calm(now time.Time) bool {
 		return false
 	}
 	c.busy = false
-	debug.SetGCPercent(idleGCPercent)
+	c.setPercent(idleGCPercent)
 	return true
 }
 

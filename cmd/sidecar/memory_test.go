@@ -36,6 +36,14 @@ func TestCollections(t *testing.T) {
 		uint64(gcPercent()) > max(idleGCPercent, busyRoom*100/(m.HeapAlloc/8)) {
 		t.Errorf("of a busy one: busy %t, %d percent of a heap of %d bytes", c.busy, gcPercent(), m.HeapAlloc)
 	}
+	more := make([]byte, 8*busyRoom)
+	runtime.GC()
+	now = now.Add(busyPause / 2)
+	c.observe(now)
+	runtime.KeepAlive(more)
+	if gcPercent() != idleGCPercent { // busyRoom is less than that
+		t.Errorf("of a busy one that needs %d bytes more: %d percent", len(more), gcPercent())
+	}
 	if c.calm(now.Add(calmPause/2)) || !c.calm(now.Add(calmPause)) || gcPercent() != idleGCPercent || c.calm(now.Add(calmPause)) {
 		t.Errorf("of one that was busy: %d percent", gcPercent())
 	}
