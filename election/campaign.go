@@ -289,6 +289,7 @@ func (e *Election) awaitFirst(ctx context.Context, s *etcd.Session, epoch int64)
 		local, localChanged := e.cfg.Local.Load()
 		wait := s.TTL() / 3
 		if queue.Revision < epoch {
+			s.Beat() // the read may take as long as a request may
 			queue, wait = e.readQueue(ctx), pauses.Next()
 		}
 		if queue.Revision >= epoch {

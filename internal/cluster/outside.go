@@ -94,7 +94,7 @@ func (o realOutside) ready(ctx context.Context) (memberIDs, error) {
 // attempt. If the node gets the role back, its own member is used again when it works.
 func (o realOutside) remove(ctx context.Context, memberID string) error {
 	id, err := o.id(ctx, memberID)
-	if err != nil {
+	if err != nil || id == 0 { // 0: the cluster has no such member any more
 		return err
 	}
 	_, err = quorum.Remove(ctx, o.client, quorum.Removal{

@@ -126,7 +126,7 @@ func (c *Client) send(ctx context.Context, r Request, read func(io.Reader) error
 	in := &source{in: resp.Body}
 	if resp.StatusCode >= http.StatusMultipleChoices {
 		var body []byte
-		if body, err = io.ReadAll(in); err == nil {
+		if body, err = io.ReadAll(io.LimitReader(in, MaxAnswer)); err == nil {
 			err = statusError(r, resp, body)
 		}
 	} else if err = read(in); err == nil {

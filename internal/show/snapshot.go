@@ -190,6 +190,9 @@ func (s *Show) electionNow() httpapi.Election {
 		State: state.Election, Since: state.Since, Leader: leader.Node, Epoch: leader.Epoch,
 		Eligibility: state.Eligibility, Step: state.Step, Absences: state.Absences,
 	}
+	if state.Election == protocol.Leading { // its watch may not have shown its key yet
+		out.Leader, out.Epoch = s.Local.Get().ID, state.Epoch
+	}
 	if withheld := s.Withheld.Get(); withheld != "" && state.Election == protocol.Ineligible {
 		out.Eligibility = protocol.Eligibility{Reason: protocol.ServicesNotReady, Message: withheld}
 	} else if other := s.APIServer.Other().Get(); other != "" && state.Election == protocol.Ineligible {
