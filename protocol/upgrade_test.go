@@ -229,6 +229,19 @@ func TestUpgradeObstacles_rollback(t *testing.T) {
 	}
 }
 
+// Planned work on a node keeps the next upgrade from starting, and its cordon is not an obstacle of its own.
+func TestUpgradeObstacles_turn(t *testing.T) {
+	worked := controller("c", "1.1.0").closedBy(Cordoned).cordoned()
+	worked.Node.Cordon.Turn = true
+	f := Fleet{Turns: Turns{Held: []Turn{{Node: "c", Since: time.Unix(0, 0)}}}, Records: []*Record{
+		controller("a", "1.1.0").leading(), controller("b", "1.1.0").serving(), worked,
+	}}
+	all := JudgeUpgrade(UpgradeFacts{Status: presentStatus(Status{State: Done, Version: ver("1.1.0")}), Fleet: f})
+	if len(all.Obstacles) != 1 || all.Obstacles[0].Reason != TurnUnderWay || all.Obstacles[0].Node != "c" || all.Ready() {
+		t.Errorf("got ready %t and %+v, want TurnUnderWay c alone", all.Ready(), all.Obstacles)
+	}
+}
+
 // A node that runs another bundle, maybe by mistake, is no reason to upgrade or roll back
 // the others. It is named before the releases, which differ because of it.
 func TestUpgradeObstacles_anotherBundle(t *testing.T) {

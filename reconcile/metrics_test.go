@@ -20,7 +20,7 @@ func TestMetrics(t *testing.T) {
 		t.Fatalf("got %+v, %v, want an incomplete pass", out, err)
 	}
 	want := `
-# HELP lockstep_reconcile_objects Objects in the last pass, by state. failed above 0 needs a person: /status lists them with the API server's message. owed are objects that the bundle dropped and that still exist: they wait until no older controller is registered and no required object fails. held are those of them that a brake keeps; above 0 needs a person: reconcile.pruneHeld in /status has the reason and the remedy.
+# HELP lockstep_reconcile_objects Objects in the last pass, by state. failed above 0 needs a person: /status lists them. owed: the bundle dropped them, and they wait until no controller of another release is registered and no required object fails. held: a brake keeps them; see reconcile.pruneHeld in /status.
 # TYPE lockstep_reconcile_objects gauge
 lockstep_reconcile_objects{state="applied"} 1
 lockstep_reconcile_objects{state="desired"} 4
@@ -29,12 +29,12 @@ lockstep_reconcile_objects{state="held"} 0
 lockstep_reconcile_objects{state="owed"} 1
 lockstep_reconcile_objects{state="pruned"} 0
 lockstep_reconcile_objects{state="unchanged"} 2
-# HELP lockstep_reconcile_passes_total Passes over the objects, by result: complete (all objects as wanted), incomplete (some objects failed: see failures in /status), error (the pass could not be made: see lastError in /status).
+# HELP lockstep_reconcile_passes_total Passes over the objects. incomplete: some objects failed (see failures in /status); error: the pass could not be made (see lastError in /status).
 # TYPE lockstep_reconcile_passes_total counter
 lockstep_reconcile_passes_total{result="complete"} 1
 lockstep_reconcile_passes_total{result="error"} 0
 lockstep_reconcile_passes_total{result="incomplete"} 1
-# HELP lockstep_reconcile_writes_total Writes of objects that took effect, by verb. It does not grow in a quiet cluster. If it does, another writer changes the same objects.
+# HELP lockstep_reconcile_writes_total Writes of objects that took effect. If it grows in a quiet cluster, another writer changes the same objects.
 # TYPE lockstep_reconcile_writes_total counter
 lockstep_reconcile_writes_total{verb="apply"} 1
 lockstep_reconcile_writes_total{verb="create"} 4
