@@ -89,7 +89,8 @@ func (l *leadership) resign(ctx context.Context) error {
 		return nil
 	}
 	l.traceResign(facts, st, now)
-	err := l.e.cfg.Store.Resign(ctx, l.key, st, protocol.Guard{Epoch: l.epoch, StatusRevision: l.status.Revision})
+	v := status.Value{Status: st, Unknown: l.unknown}
+	err := l.e.cfg.Store.Resign(ctx, l.key, v, protocol.Guard{Epoch: l.epoch, StatusRevision: l.status.Revision})
 	l.deleted = err == nil
 	return err
 }

@@ -26,6 +26,7 @@ func (l *leadership) gather(ctx context.Context) (protocol.Input, error) {
 	case !mine:
 		return protocol.Input{}, errLostLeadership
 	}
+	l.unknown = s.unknown
 	l.absences.count(s.fleet, l.rewinds, l.clock.now, time.Now())
 	local := l.e.cfg.Local.Get()
 	local.Epoch = l.epoch

@@ -22,6 +22,7 @@ type leadership struct {
 	epoch    int64
 	rewinds  int                 // how often the store went back before this node became a candidate
 	status   protocol.StatusView // of the newest snapshot
+	unknown  status.Unknown      // in status; a guard with its revision guards both
 	mark     protocol.Mark
 	progress protocol.Progress // without the facts that depend on the clock
 	absences absences
@@ -203,7 +204,7 @@ func (l *leadership) write(ctx context.Context, step protocol.Step) {
 		return
 	}
 	l.traceWrite(step)
-	err := l.e.cfg.Store.Write(ctx, l.key, step.Status, step.Guard)
+	err := l.e.cfg.Store.Write(ctx, l.key, status.Value{Status: step.Status, Unknown: l.unknown}, step.Guard)
 	switch {
 	case err == nil:
 		l.writes.Reset()

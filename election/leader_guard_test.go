@@ -31,7 +31,7 @@ func (l *leadership) decide(ctx context.Context, t *testing.T) protocol.Step {
 func (w *world) wantGuardFails(ctx context.Context, l *leadership, step protocol.Step) {
 	w.Helper()
 	before := w.statusRevision()
-	if err := l.e.cfg.Store.Write(ctx, l.key, step.Status, step.Guard); !errors.Is(err, status.ErrGuard) {
+	if err := l.e.cfg.Store.Write(ctx, l.key, status.Value{Status: step.Status}, step.Guard); !errors.Is(err, status.ErrGuard) {
 		w.Errorf("write: got %v, want ErrGuard", err)
 	}
 	if after := w.statusRevision(); after != before {

@@ -2,7 +2,9 @@ package election
 
 import (
 	"testing"
+	"time"
 
+	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/status"
 )
@@ -66,5 +68,39 @@ func TestElection_notTheFirst(t *testing.T) {
 	want := "a survey, a reconcile 1.0.0@1, a survey, a reconcile 1.0.0@2"
 	if got := w.api.jobs(); got != want {
 		t.Errorf("calls: got %q, want %q", got, want)
+	}
+}
+
+// What a newer program added to the status survives the writes of a leader that does not know it,
+// also the last one, with which it resigns.
+func TestElection_statusOfNewerProgram(t *testing.T) {
+	w := newWorld(t)
+	value, err := status.Encode(crashed(t), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const added = "\xfa\x01\x01x" // field 31
+	w.put(keys.Status(), append(value, added...))
+	n := w.start("a", "1.1.0", options{drainTime: time.Nanosecond})
+	n.awaitStep(protocol.StepHold)
+	if s := w.readStatus(); s.Version.Release != rel(t, "1.1.0") {
+		t.Errorf("got %s, want that the leader wrote it", s)
+	}
+	w.wantUnknown(added)
+	n.stop()
+	w.wantDrained(true)
+	w.wantUnknown(added)
+}
+
+// wantUnknown checks the fields in the status that this program does not know.
+func (w *world) wantUnknown(want status.Unknown) {
+	w.Helper()
+	resp, err := w.raw.Get(w.Context(), keys.Status())
+	if err != nil || len(resp.Kvs) == 0 {
+		w.Fatalf("read the status: got %+v, %v", resp, err)
+	}
+	kv := etcd.NewKV(resp.Kvs[0])
+	if got := status.UnknownIn(&kv); got != want {
+		w.Errorf("got the unknown fields %q in the status, want %q", got, want)
 	}
 }

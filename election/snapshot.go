@@ -20,6 +20,7 @@ type snapshot struct {
 	status protocol.StatusView
 	store  string // its ID; empty: there is none
 
+	unknown     status.Unknown // of the status
 	replacement protocol.Replacement
 }
 
@@ -54,7 +55,7 @@ func readSnapshot(
 	}
 	s.status = status.Decode(nil)
 	if l := etcd.NewListing(resp, 0); len(l.KVs) > 0 {
-		s.status = status.Decode(l.KVs[0])
+		s.status, s.unknown = status.Decode(l.KVs[0]), status.UnknownIn(l.KVs[0])
 	}
 	s.fleet = decoder.Decode(keys, etcd.NewListing(resp, 1), etcd.NewListing(resp, 2))
 	s.store = fleet.DecodeStoreKey(keys.Store(), etcd.NewListing(resp, 3)).ID

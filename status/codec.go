@@ -98,9 +98,40 @@ func updatedAt(value []byte) time.Time {
 	return lockstepv1.ToTime(m.GetUpdatedAt())
 }
 
-// Encode returns the bytes of a status. The time is for people: no decision
-// depends on it. It returns an error if Decode would not return s again.
-func Encode(s protocol.Status, now time.Time) ([]byte, error) {
+// Unknown are the fields of a stored status that this program does not know, encoded. No
+// decision uses them. Fields inside a version or a release are not among them: they
+// belong to that version.
+type Unknown string
+
+// maxUnknown bounds Unknown, in bytes: every sidecar reads the status at each change.
+const maxUnknown = 4 << 10
+
+// UnknownIn returns the fields of a status that this program does not know. A status that
+// is corrupt, or that contains too many of them, has none.
+func UnknownIn(kv *etcd.KV) Unknown {
+	var m lockstepv1.ReconcilerStatus
+	if Decode(kv).Kind != protocol.StatusPresent || proto.Unmarshal(kv.Value, &m) != nil {
+		return ""
+	}
+	fields := m.ProtoReflect().GetUnknown()
+	if len(fields) > maxUnknown {
+		return ""
+	}
+	return Unknown(fields)
+}
+
+// Value is a value of the status key.
+type Value struct {
+	protocol.Status
+	Unknown Unknown // of the value that it replaces (docs/protocol.md#unknown-fields)
+}
+
+// Encode returns the bytes of a status that replaces none.
+func Encode(s protocol.Status, now time.Time) ([]byte, error) { return Value{Status: s}.encode(now) }
+
+// encode returns the bytes of s. The time is for people: no decision depends on it.
+// It returns an error if Decode would not return the status again.
+func (s Value) encode(now time.Time) ([]byte, error) {
 	if s.ContentEpoch != 0 && !protocol.IsContentEpoch(s.ContentEpoch) {
 		return nil, fmt.Errorf("the content epoch %d is not between 1 and %d", s.ContentEpoch, int64(protocol.MaxContentEpoch))
 	}
@@ -132,5 +163,6 @@ func Encode(s protocol.Status, now time.Time) ([]byte, error) {
 	case protocol.StateUnset:
 		return nil, fmt.Errorf("the status has no state")
 	}
+	m.ProtoReflect().SetUnknown([]byte(s.Unknown))
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"slices"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -17,18 +18,20 @@ func FuzzDecode(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(valid)
+	f.Add(append(slices.Clone(valid), "\xfa\x01\x01x\x40\x01\x45abcd"...)) // field 31, and field 8 of two types
 	f.Add([]byte("\xff\xfe"))
 	f.Add([]byte{0x08, 0x01, 0x12, 0x02, 0x0a, 0x00, 0x1a, 0x00, 0x40, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f})       // MaxInt64
 	f.Add([]byte{0x08, 0x01, 0x12, 0x02, 0x0a, 0x00, 0x1a, 0x00, 0x40, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}) // -1
 	f.Fuzz(func(t *testing.T, value []byte) {
-		v := Decode(&etcd.KV{Value: value, ModRevision: 5})
+		kv := &etcd.KV{Value: value, ModRevision: 5}
+		v := Decode(kv)
 		if v.Kind != protocol.StatusPresent {
 			if v.Kind != protocol.StatusUndecodable || v.Problem == "" {
 				t.Fatalf("got %+v", v)
 			}
 			return
 		}
-		wantRoundTrip(t, v.Status)
+		wantRoundTrip(t, Value{v.Status, UnknownIn(kv)})
 	})
 }
 
@@ -49,18 +52,22 @@ func FuzzEncode(f *testing.F) {
 			t.Fatalf("%s: got %v, want it to be encoded: %t", s, err, valid)
 		}
 		if valid {
-			wantRoundTrip(t, s)
+			wantRoundTrip(t, Value{Status: s})
 		}
 	})
 }
 
-func wantRoundTrip(t *testing.T, s protocol.Status) {
+func wantRoundTrip(t *testing.T, want Value) {
 	t.Helper()
-	value, err := Encode(s, time.Unix(1, 0))
+	value, err := want.encode(time.Unix(1, 0))
 	if err != nil {
-		t.Fatalf("encode %s: %v", s, err)
+		t.Fatalf("encode %s: %v", want, err)
 	}
-	if got := Decode(&etcd.KV{Value: value, ModRevision: 5}); got.Kind != protocol.StatusPresent || got.Status != s || got.Warning != "" {
-		t.Fatalf("got %+v, want %s", got, s)
+	kv := &etcd.KV{Value: value, ModRevision: 5}
+	if got := Decode(kv); got.Kind != protocol.StatusPresent || got.Status != want.Status || got.Warning != "" {
+		t.Fatalf("got %+v, want %s", got, want)
+	}
+	if got := UnknownIn(kv); got != want.Unknown {
+		t.Fatalf("got the unknown fields %q, want %q", got, want.Unknown)
 	}
 }

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -48,5 +49,35 @@ func TestDecode_corrupt(t *testing.T) {
 	// The least that people may write by hand.
 	if got := Decode(&etcd.KV{Value: []byte{0x08, 0x01, 0x12, 0x02, 0x0a, 0x00, 0x1a, 0x00}}); got.Kind != protocol.StatusPresent {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// The fields of a newer program survive a write of this one.
+func TestValue_keepsUnknownFields(t *testing.T) {
+	previous, err := Encode(protocol.Status{State: protocol.Done}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const field31, ofTomorrow = "\xfa\x01", "\x08\x07"
+	short, longest, tooLong := field31+"\x01x", field31+"\xfc\x1f"+strings.Repeat("x", 4092), field31+"\xfd\x1f"+strings.Repeat("x", 4093)
+	for _, tt := range []struct{ name, previous, want string }{
+		{"none", string(previous), ""},
+		{"one", string(previous) + short, short},
+		{"two", string(previous) + short + short, short + short},
+		{"as many as possible", string(previous) + longest, longest},
+		{"too many", string(previous) + tooLong, ""},
+		{"of a corrupt value", "\xff\xfe" + short, ""},
+		{"beside a state of tomorrow", string(previous) + ofTomorrow + short, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := UnknownIn(&etcd.KV{Value: []byte(tt.previous)})
+			if string(got) != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			wantRoundTrip(t, Value{protocol.Status{State: protocol.Working, Leader: "n", Epoch: 7}, got})
+		})
+	}
+	if got := UnknownIn(nil); got != "" {
+		t.Errorf("no key: got %q", got)
 	}
 }

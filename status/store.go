@@ -75,24 +75,24 @@ func (s *Store) Get(ctx context.Context) (Observed, error) {
 	return out, nil
 }
 
-// Write commits st if the guard holds: the leader's key still has the guard's epoch, and
+// Write commits v if the guard holds: the leader's key still has the guard's epoch, and
 // the status is unchanged. If the guard contains a fleet revision, no node record was
 // written after it either. If the guard contains the revision of a replacement, that
 // replacement is unchanged, and is deleted (docs/protocol.md#leader-rules). Write returns
-// ErrGuard if the guard does not hold. After any other error, st may have been written or
+// ErrGuard if the guard does not hold. After any other error, v may have been written or
 // not.
-func (s *Store) Write(ctx context.Context, leaderKey string, st protocol.Status, guard protocol.Guard) error {
-	return s.commit(ctx, leaderKey, st, guard)
+func (s *Store) Write(ctx context.Context, leaderKey string, v Value, guard protocol.Guard) error {
+	return s.commit(ctx, leaderKey, v, guard)
 }
 
-// Resign writes st like Write, and deletes the leader's key in the same
-// transaction. So the next leader starts from st (docs/protocol-objects.md#drain).
-func (s *Store) Resign(ctx context.Context, leaderKey string, st protocol.Status, guard protocol.Guard) error {
-	return s.commit(ctx, leaderKey, st, guard, clientv3.OpDelete(leaderKey))
+// Resign writes v like Write, and deletes the leader's key in the same
+// transaction. So the next leader starts from v (docs/protocol-objects.md#drain).
+func (s *Store) Resign(ctx context.Context, leaderKey string, v Value, guard protocol.Guard) error {
+	return s.commit(ctx, leaderKey, v, guard, clientv3.OpDelete(leaderKey))
 }
 
-func (s *Store) commit(ctx context.Context, leaderKey string, st protocol.Status, guard protocol.Guard, more ...clientv3.Op) error {
-	value, err := Encode(st, time.Now())
+func (s *Store) commit(ctx context.Context, leaderKey string, v Value, guard protocol.Guard, more ...clientv3.Op) error {
+	value, err := v.encode(time.Now())
 	if err != nil {
 		return fmt.Errorf("write status: %w", err)
 	}

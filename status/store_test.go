@@ -20,7 +20,7 @@ func TestStore_Write(t *testing.T) {
 		t.Fatal(err)
 	}
 	fleet := resp.Header.Revision
-	st := protocol.Status{State: protocol.Done, Epoch: epoch}
+	st := Value{Status: protocol.Status{State: protocol.Done, Epoch: epoch}}
 	want := func(name string, g protocol.Guard, ok bool) {
 		t.Helper()
 		err := w.store.Write(t.Context(), leader, st, g)
