@@ -23,12 +23,12 @@ type MarkData struct {
 // markKey is the key of the mark in the parent's data.
 const markKey = "mark.json"
 
-// markJSON is the mark's form in the API. Unknown fields are ignored: a newer sidecar may write
-// them, and an older one must still be able to lead.
+// markJSON is the mark's form in the API. Unknown fields are ignored, and kept: a newer sidecar
+// may write them, and an older one must still be able to lead.
 type markJSON struct {
-	FirstDone   bool        `json:"firstDone"`
-	LeaderEpoch int64       `json:"leaderEpoch"`
-	Entries     []entryJSON `json:"entries"`
+	FirstDone   bool                  `json:"firstDone"`
+	LeaderEpoch int64                 `json:"leaderEpoch"`
+	Entries     []extended[entryJSON] `json:"entries"`
 }
 
 type entryJSON struct {
@@ -42,37 +42,55 @@ type entryJSON struct {
 // encodeMark is the inverse of decodeMark. It sorts the entries by epoch. It
 // returns an error where decodeMark would: a leader must never write a mark that
 // no leader can read.
-func encodeMark(m MarkData) (string, error) {
+func encodeMark(m MarkData) (string, error) { return encodeMarkOver("", m) }
+
+// encodeMarkOver encodes a mark that replaces another one. It keeps the fields that a newer
+// program added to that mark, and to entries that stay, unless they are larger than maxUnknown.
+// A damaged mark has none.
+func encodeMarkOver(previous string, m MarkData) (string, error) {
 	if err := m.validate(); err != nil {
 		return "", fmt.Errorf("encode the mark: %w", err)
 	}
-	out := markJSON{FirstDone: m.FirstDone, LeaderEpoch: m.LeaderEpoch, Entries: []entryJSON{}}
+	out := m.form()
+	known, err := json.Marshal(out)
+	if err != nil {
+		return "", fmt.Errorf("encode the mark: %w", err)
+	}
+	full, err := json.Marshal(out.over(previous))
+	if err != nil {
+		return "", fmt.Errorf("encode the mark: %w", err)
+	}
+	if len(full)-len(known) > maxUnknown {
+		return string(known), nil
+	}
+	return string(full), nil
+}
+
+// form returns the form of m in the API.
+func (m MarkData) form() markJSON {
+	out := markJSON{FirstDone: m.FirstDone, LeaderEpoch: m.LeaderEpoch, Entries: []extended[entryJSON]{}}
 	for _, c := range sortedEntries(m.Entries) {
-		out.Entries = append(out.Entries, entryJSON{
+		out.Entries = append(out.Entries, extended[entryJSON]{known: entryJSON{
 			Release:              c.Release.String(),
 			MinReconcilerRelease: c.Constraints.MinReconciler.String(),
 			MinAPIServerRelease:  c.Constraints.MinAPIServer.String(),
 			Digest:               c.Digest,
 			ContentEpoch:         c.Epoch,
-		})
+		}})
 	}
-	data, err := json.Marshal(out)
-	if err != nil {
-		return "", fmt.Errorf("encode the mark: %w", err)
-	}
-	return string(data), nil
+	return out
 }
 
 // decodeMark decodes all of a mark or nothing: half of a mark would omit content
 // that may be present.
 func decodeMark(data string) (MarkData, error) {
-	var in markJSON
+	var in extended[markJSON]
 	if err := json.Unmarshal([]byte(data), &in); err != nil {
 		return MarkData{}, fmt.Errorf("decode the mark: %w", err)
 	}
-	out := MarkData{FirstDone: in.FirstDone, LeaderEpoch: in.LeaderEpoch}
-	for _, e := range in.Entries {
-		c, err := e.content()
+	out := MarkData{FirstDone: in.known.FirstDone, LeaderEpoch: in.known.LeaderEpoch}
+	for _, e := range in.known.Entries {
+		c, err := e.known.content()
 		if err != nil {
 			return MarkData{}, fmt.Errorf("decode the mark: %w", err)
 		}

@@ -16,10 +16,11 @@ func FuzzMark(f *testing.F) {
 	}
 	f.Add(`{"firstDone":false,"leaderEpoch":-7,"entries":[]}`, int64(0))
 	f.Add(`null`, int64(protocol.MaxContentEpoch))
+	f.Add(`{"firstDone":true,"FIRSTDONE":true,"x":{"y":[1]},"entries":[{"release":"1.0.0","minReconcilerRelease":"0.0.0","minApiserverRelease":"0.0.0","contentEpoch":1,"z":null}]}`, int64(1))
 	f.Fuzz(func(t *testing.T, text string, status int64) {
 		p := Parent{}
 		if mark, err := decodeMark(text); err == nil {
-			wantMarkRoundTrip(t, mark)
+			wantMarkRoundTrip(t, text, mark)
 			p.Mark, p.Known = mark, true
 		}
 		if status != 0 && !protocol.IsContentEpoch(status) {
@@ -47,14 +48,14 @@ func FuzzMark(f *testing.F) {
 		if highest := now.Effective(nil, step.Work).HighestEpoch(); highest > step.Work.Content.Epoch || step.Work.EpochTooHigh(highest) {
 			t.Fatalf("the pass at %d finds %d", step.Work.Content.Epoch, highest)
 		}
-		wantMarkRoundTrip(t, now.Effective(nil, step.Work).Begun(step.Work))
-		wantMarkRoundTrip(t, Finished(step.Work.Content, 9))
+		wantMarkRoundTrip(t, text, now.Effective(nil, step.Work).Begun(step.Work))
+		wantMarkRoundTrip(t, text, Finished(step.Work.Content, 9))
 	})
 }
 
-func wantMarkRoundTrip(t *testing.T, m MarkData) {
+func wantMarkRoundTrip(t *testing.T, previous string, m MarkData) {
 	t.Helper()
-	text, err := encodeMark(m)
+	text, err := encodeMarkOver(previous, m)
 	if err != nil {
 		t.Fatalf("encode %+v: %v", m, err)
 	}

@@ -100,7 +100,7 @@ func formatKinds(kinds []schema.GroupKind) string {
 }
 
 // With returns the parent's object with d. It keeps the fields and annotations that other
-// writers put on the parent.
+// writers put on the parent, and the fields of its mark that this program does not know.
 func (p Parent) With(s Set, d ParentData) (*kube.Object, error) {
 	obj := &kube.Object{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
 	if p.Object != nil {
@@ -124,7 +124,11 @@ func (p Parent) With(s Set, d ParentData) (*kube.Object, error) {
 	}
 	obj.SetLabels(labels)
 	obj.SetAnnotations(annotations)
-	mark, err := encodeMark(d.Mark)
+	previous := ""
+	if p.Known {
+		previous = encoded(obj, markKey)
+	}
+	mark, err := encodeMarkOver(previous, d.Mark)
 	if err != nil {
 		return nil, err
 	}
