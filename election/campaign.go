@@ -317,10 +317,11 @@ func (e *Election) awaitFirst(ctx context.Context, s *etcd.Session, epoch int64)
 	}
 }
 
-// readQueue reads the queue from etcd; revision 0: etcd did not answer.
+// readQueue reads the queue from etcd; revision 0: the read failed, and the watch or the next read decides.
 func (e *Election) readQueue(ctx context.Context) etcd.Listing {
 	resp, err := e.cfg.Client.Get(ctx, e.keys().Leaders(), clientv3.WithPrefix())
 	if err != nil {
+		e.cfg.Log.Debug("queue not read, waiting for the watch", "err", err)
 		return etcd.Listing{}
 	}
 	return inOrder(etcd.ListingOf(resp))

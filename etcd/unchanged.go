@@ -8,8 +8,8 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
-// UntilUnchanged repeats a change while it returns ErrChanged: until the facts that it read still held when it was
-// written.
+// UntilUnchanged calls change again, after a pause, while it returns ErrChanged because a fact that it read changed
+// before its write.
 func UntilUnchanged(ctx context.Context, change func() error) error {
 	pauses := backoff.Backoff{First: 10 * time.Millisecond, Max: time.Second, Jitter: backoff.Apart}
 	for {

@@ -42,7 +42,8 @@ func (l *Ledger) tally(at time.Time, now Facts, begins map[protocol.NodeID]bool)
 	maps.Copy(l.counted, l.outs)
 }
 
-// beginTally begins to count for an upgrade.
+// beginTally starts the tally of an upgrade. An outage that already runs counts from now, unless its node began the
+// upgrade.
 func (l *Ledger) beginTally(at time.Time, entry *Held, begins map[protocol.NodeID]bool) {
 	for id := range l.outs {
 		if !begins[id] {

@@ -35,7 +35,7 @@ func (s *Server) newPort() *allowance.Port {
 	reminder := rate.Sometimes{Interval: refusalReminder}
 	return allowance.NewPort(allowance.Config{
 		Common: commonShare, Own: ownShare, Places: ownPlaces,
-		Refused: func() { s.metrics.turnedAway(refusedProcessor) },
+		Refused: func() { s.metrics.refusedFor(refusedProcessor) },
 		HeldOff: func(addresses int) {
 			s.metrics.heldOff.Set(metric.Bool(addresses > 0))
 			if addresses > 0 {
@@ -50,7 +50,7 @@ func (s *Server) newPort() *allowance.Port {
 // bounded returns a listener that refuses connections above the bounds.
 func (s *Server) bounded(l net.Listener) net.Listener {
 	return s.port.Listener(newLimitedListener(l, s.log, func(c net.Conn) {
-		s.metrics.turnedAway(refusedConnections)
+		s.metrics.refusedFor(refusedConnections)
 		s.port.Refuse(c)
 	}), l)
 }
@@ -73,7 +73,7 @@ func (s *Server) withinAllowance(next http.Handler) http.Handler {
 			return
 		}
 		if err := conn.Pay(r.Context(), allowance.RequestPrice); err != nil {
-			s.metrics.turnedAway(refusedProcessor)
+			s.metrics.refusedFor(refusedProcessor)
 			w.Header().Set("Connection", "close")
 			s.problem(w, http.StatusTooManyRequests, "clients without an identity have used what they may use of a processor; try again later")
 			return

@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/metric"
 )
 
-// metrics are the package's own.
+// metrics are the metrics of the HTTP API.
 type metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -53,7 +53,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			"Duration of requests, without streams. A kubelet's probe times out after 1 s; more than 0.1 means that the machine is overloaded.",
 			"endpoint", endpoints(), 0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 1, 5),
 		streams: in.Gauge("lockstep_httpapi_streams",
-			"Open streams of /status?watch. The maximum is "+strconv.Itoa(maxStreams)+"; others are rejected."),
+			"Open streams of /status?watch. The maximum is "+strconv.Itoa(maxStreams)+"; others are refused."),
 		tooMany: in.Counter("lockstep_httpapi_refused_streams_total",
 			"Streams of /status?watch that were refused with 503: too many were open. Find out which client opens so many."),
 		panics: in.Counter("lockstep_httpapi_panics_total",
@@ -102,4 +102,4 @@ func (m *metrics) known(endpoint string) string {
 
 func (m *metrics) reloaded(result string) { m.reloads.WithLabelValues(result).Inc() }
 
-func (m *metrics) turnedAway(reason string) { m.refused.WithLabelValues(reason).Inc() }
+func (m *metrics) refusedFor(reason string) { m.refused.WithLabelValues(reason).Inc() }

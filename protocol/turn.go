@@ -70,8 +70,8 @@ func JudgeTurn(f TurnFacts, id NodeID) TurnAnswer {
 	return answer
 }
 
-// ExplainWait says why a node in the queue waits, to those who do not know how long it has not served: its own
-// sidecar sees that. It names what holds the node until TurnPatience is over, and what does afterwards.
+// ExplainWait returns the answer for a node in the queue, for a caller that does not know how long that node has
+// not served. It adds the answer after TurnPatience.
 func ExplainWait(f TurnFacts, id NodeID) TurnAnswer {
 	f.Out = 0
 	answer := JudgeTurn(f, id)
@@ -81,7 +81,7 @@ func ExplainWait(f TurnFacts, id NodeID) TurnAnswer {
 	}
 	f.Out = TurnPatience
 	later := JudgeTurn(f, id)
-	answer.Message += fmt.Sprintf("; when node %q has not served for a minute itself, it waits for that no longer", id)
+	answer.Message += fmt.Sprintf("; once node %q has been out of service for %s itself, it no longer waits for that", id, TurnPatience)
 	if later.Verdict != TurnGranted {
 		answer.Message += ", but: " + later.Message
 	}

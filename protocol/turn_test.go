@@ -76,7 +76,7 @@ func TestJudgeTurn(t *testing.T) {
 func TestExplainWait(t *testing.T) {
 	serves, out, dead := controller("a", "1.0.0").ready(), controller("a", "1.0.0"), controller("b", "1.0.0").dead()
 	voters := []Voter{{Name: "a", Healthy: true}, {Name: "b"}}
-	const patient = `node "b" is dead; when node "a" has not served for a minute itself, it waits for that no longer`
+	const patient = `node "b" is dead; once node "a" has been out of service for 1m0s itself, it no longer waits for that`
 	for name, tc := range map[string]struct {
 		facts TurnFacts
 		want  string
@@ -94,7 +94,7 @@ func TestExplainWait(t *testing.T) {
 	}
 }
 
-// An only node would wait for its turn without end, so the answer says that.
+// The only node would wait for its turn without end, so the answer says that.
 func TestJudgeTurn_only(t *testing.T) {
 	a, b := controller("a", "1.0.0").ready(), controller("b", "1.0.0").ready()
 	const hint = "is the only controller; do its work without a turn"

@@ -208,7 +208,7 @@ func count[N int | int64](n N, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// are is the verb for so many.
+// are returns the verb for n things: "is" or "are".
 func are[N int | int64](n N) string {
 	if n == 1 {
 		return "is"

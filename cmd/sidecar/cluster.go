@@ -133,9 +133,12 @@ func (p program) printMembers(views []quorum.View, rotates *quorum.Rotation, for
 	}
 	sorting.By(members, func(a, b memberReport) int { return cmp.Compare(a.Node, b.Node) })
 	if form == "nftables" {
-		rules, err := closedPorts(members)
+		rules, err := nftablesRules(members)
+		if err != nil {
+			return err
+		}
 		fmt.Fprint(p.stdout, rules)
-		return err
+		return nil
 	}
 	rows := [][]string{{"ID", "NODE", "ADDRESS", "ROLE", "LEADER", "HEALTH", "DB SIZE", "QUOTA", "LAG"}}
 	for _, m := range members {

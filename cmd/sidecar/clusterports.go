@@ -9,10 +9,11 @@ import (
 	"strings"
 )
 
-// closedPorts returns rules of nftables that leave the ports of etcd open for the members alone
-// (docs/clusters.md#ports). Users paste them as root, and each member writes its own record: a text that is
-// no address never gets into them.
-func closedPorts(members []memberReport) (string, error) {
+// nftablesRules returns rules of nftables that leave the ports of etcd open for the members alone
+// (docs/clusters.md#ports). Users load them as root, and each member writes its own record: a text that is
+// no address never gets into them. The first line of the table creates it, so that the second one can delete it:
+// nft adds the rules of a file to those of a chain that exists.
+func nftablesRules(members []memberReport) (string, error) {
 	var ports []uint64
 	families := map[string][]netip.Addr{}
 	for _, m := range members {
@@ -28,7 +29,7 @@ func closedPorts(members []memberReport) (string, error) {
 		for _, text := range []string{m.ClientURL, m.PeerURL} {
 			u, err := url.Parse(text)
 			if err != nil {
-				return "", fmt.Errorf("the member %s of node %q: %w", m.ID, m.Node, err)
+				return "", fmt.Errorf("member %s of node %q: %w", m.ID, m.Node, err)
 			}
 			if port, err := strconv.ParseUint(u.Port(), 10, 16); err == nil { // a learner that never ran has none
 				ports = append(ports, port)
@@ -39,6 +40,8 @@ func closedPorts(members []memberReport) (string, error) {
 	dport := fmt.Sprintf("tcp dport { %s }", nftSet(slices.Compact(ports)))
 	out := []string{
 		"# Closes the ports of etcd to all but the members. Add the nodes without a member, and the nodes that are to join.",
+		"# Loading this file again replaces the table.",
+		"table inet lockstep", "delete table inet lockstep",
 		"table inet lockstep {", "  chain input {", "    type filter hook input priority filter; policy accept;", `    iifname "lo" accept`,
 	}
 	for _, family := range []string{"ip", "ip6"} {

@@ -89,7 +89,7 @@ func newSection(title string) flagSection {
 
 func nodeFlags(o *lockstep.Options) flagSection {
 	s := newSection("Node")
-	s.flags.StringVar(&o.NodeID, "node-id", o.NodeID, "`ID` of this node, which no other one has, a DNS subdomain. If empty, the host name.")
+	s.flags.StringVar(&o.NodeID, "node-id", o.NodeID, "`ID` of this node, a DNS subdomain. Two sidecars must never have the same ID. If empty, the host name.")
 	s.flags.StringVar(&o.AdvertiseURL, "advertise-url", o.AdvertiseURL, "`URL` at which other machines reach this sidecar, for /status. Over plain HTTP, requests may have its host name. If empty, derived from --listen.")
 	s.flags.StringVar(&o.Services, "services", o.Services, "The `directory` with a file for each service that this node runs for its roles (sidecar service validate checks it). If empty, something else starts and stops the kube-apiserver.")
 	return s
@@ -115,7 +115,7 @@ func externalFlags(e *lockstep.External) *pflag.FlagSet {
 func clusterFlags(o *runFlags) flagSection {
 	s := newSection("Embedded etcd")
 	s.flags.Var(&o.etcd, "etcd", "The `kind` of etcd. external: at --etcd-servers. embedded: the sidecars run its members themselves.")
-	s.flags.StringVar(&o.DataDir, "data-dir", o.DataDir, "The `directory` of this node's etcd member, with its certificates, and with --services of the node's roles. It is made if it is missing.")
+	s.flags.StringVar(&o.DataDir, "data-dir", o.DataDir, "The `directory` of this node's etcd member, its certificates and, with --services, the node's last roles. It is made if it is missing.")
 	s.flags.StringVar(&o.NodeAddress, "node-address", o.NodeAddress, "`IP` address at which other nodes reach this one, for --etcd=embedded and --services. If empty, the one that --data-dir was made with; at first, that of the default route.")
 	s.flags.AddFlagSet(embeddedFlags(&o.embedded))
 	return s

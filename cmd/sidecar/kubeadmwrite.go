@@ -321,7 +321,7 @@ func (p program) printNext(f kubeadmFlags, pod kubeadm.Pod, n nextSteps) {
 	default:
 		upgrade := []string{kubeadm.ApplyCommand(f.dir) + "    # the same Kubernetes; for another one see docs/kubeadm.md, Upgrade"}
 		if pod.Sidecar() != nil { // type it on all nodes at once: one serves less at any moment
-			upgrade = []string{". " + filepath.Join(f.dir, kubeadm.EnvFile), "sidecar turn -- " + upgrade[0] + "; an only node has no turn"}
+			upgrade = []string{". " + filepath.Join(f.dir, kubeadm.EnvFile), "sidecar turn -- " + upgrade[0] + "; a cluster of one node needs no turn"}
 		}
 		p.printBlock("type next:", own, []string{apply + "    # once for the cluster, before the first node"}, upgrade, last)
 	}

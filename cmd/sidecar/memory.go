@@ -17,14 +17,15 @@ const (
 	// idleGCPercent is how much the heap grows before it is collected, unless GOGC is set. An idle
 	// sidecar allocates little.
 	idleGCPercent = 40
-	// memoryPause is the time between two looks at the memory that the heap does not use, and unusedMemory
+	// memoryPause is the time between two checks of the memory that the heap does not use, and unusedMemory
 	// how much of it is returned to the system. The runtime alone keeps as much as the heap once needed.
 	memoryPause  = 20 * time.Second
 	unusedMemory = 2 << 20
-	// busyPause: collections that follow each other faster take a part of a processor that busyRoom is worth, by which the
-	// heap then grows before the next one. With idleGCPercent, they were a seventh of the time of a busy health check.
+	// busyPause: if two collections are closer together, the sidecar is busy, and the heap may grow by busyRoom (bytes)
+	// before the next one. With idleGCPercent, collections took a seventh of the time of a busy health check.
 	busyPause = 200 * time.Millisecond
 	busyRoom  = 10 << 20
+	// calmPause after the last collection, the sidecar counts as idle again; returnMemory checks that every memoryPause.
 	calmPause = time.Second
 )
 
@@ -50,7 +51,7 @@ type collections struct {
 	percent int // in force; 0: as it was at the start
 }
 
-// watch observes each collection.
+// watch calls observe after the next collection: the runtime then cleans up an object that nothing uses.
 func (c *collections) watch() {
 	runtime.AddCleanup(new([64]byte), func(c *collections) {
 		c.observe(time.Now())
@@ -58,7 +59,7 @@ func (c *collections) watch() {
 	}, c)
 }
 
-// observe learns that the heap was collected.
+// observe lets the heap grow by busyRoom once two collections are less than busyPause apart, until calm.
 func (c *collections) observe(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,6 +67,7 @@ func (c *collections) observe(now time.Time) {
 	if c.busy { // the room is the same, whatever the heap is now
 		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 		metrics.Read(live)
+		// the live heap counts as at least 1 MiB
 		c.setPercent(max(idleGCPercent, int(busyRoom*100/max(1<<20, float64(live[0].Value.Uint64())))))
 	}
 	c.last = now
@@ -94,13 +96,13 @@ func (c *collections) calm(now time.Time) bool {
 // returnMemory returns memory that the heap does not use to the system, until ctx ends.
 func (c *collections) returnMemory(ctx context.Context) {
 	unused := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}}
-	look := time.NewTicker(memoryPause)
-	defer look.Stop()
+	ticker := time.NewTicker(memoryPause)
+	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-look.C:
+		case <-ticker.C:
 		}
 		if metrics.Read(unused); c.calm(time.Now()) || unused[0].Value.Uint64() > unusedMemory {
 			debug.FreeOSMemory()

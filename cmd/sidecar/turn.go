@@ -78,7 +78,7 @@ func (p program) turnCommand() *cobra.Command {
 		Long: `Run a command on this node in its turn: one node after another. The command waits until
 all other nodes serve and none of them has a turn. Then this node leaves the service, and
 after --drain COMMAND runs. When it has succeeded and the node serves again, the next node
-gets its turn. If it fails, the node keeps the turn, and the others go on serving. An only
+gets its turn. If it fails, the node keeps the turn, and the others go on serving. The only
 node gets no turn.
 
 Started again with the same command line, it continues its turn: after it was killed, or

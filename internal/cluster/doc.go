@@ -3,7 +3,7 @@
 // is four ideas, one on top of the other:
 //
 //	Manager         the state below, and what others may follow
-//	  flow          a way into the cluster: a list of steps, then it is done
+//	  flow          the steps into the cluster, then it is done
 //	    create.go, join.go, restart.go, return.go
 //	  node          after that, the life of the node in its cluster
 //	    observer    asks the members how they are
@@ -24,16 +24,16 @@
 //	role.ControlPlane --> Manager --> node --> change --> resident --> disk
 //	                                                  \-> outside (the other members, and etcd)
 //
-// Each step of a way and of a change can be run again, so a sidecar that was killed anywhere starts
+// Each step of a flow and of a change can be run again, so a sidecar that was killed anywhere starts
 // with the first step again. A step that fails because of the network, or because a majority is
-// missing, is repeated, and the status shows its problem. Any other error of a way ends in Failed:
+// missing, is repeated, and the status shows its problem. Any other error of a flow ends in Failed:
 //
 //	New --> ConnectingExternal --+
 //	    \-> CreatingCluster -----+--> Running
 //	    \-> JoiningCluster ------+--> Failed
 //	    \-> RestartingMember ----+
 //
-// state.go has the table of these transitions. The Manager's Run blocks: it takes the way, then
+// state.go has the table of these transitions. The Manager's Run blocks: it runs the flow, then
 // keeps the node and its member running until its context ends. More is in the packages below:
 //
 //	datadir   the data directory: layout, lock, marker, checks

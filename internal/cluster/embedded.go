@@ -7,7 +7,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 )
 
-// runEmbedded takes the way that the data directory needs, then keeps the workers and the
+// runEmbedded runs the flow that the data directory needs, then keeps the workers and the
 // member of this node running until ctx ends.
 func (m *Manager) runEmbedded(ctx context.Context) error {
 	cfg := *m.cfg.Embedded
@@ -46,7 +46,7 @@ func (m *Manager) keepRunning(ctx context.Context, p parts) error {
 	return err
 }
 
-// choose returns the way for the directory as it is. It does not lock the directory: the first step does,
+// choose returns the flow for the directory as it is. It does not lock the directory: the first step does,
 // and checks it. So one that cannot be read counts as one that exists.
 func choose(cfg *Embedded) (State, string, []step) {
 	marker, err := datadir.Layout(cfg.DataDir).ReadMarker()

@@ -12,8 +12,8 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/member"
 )
 
-// memberRun is the etcd member of this node while it is kept running: from a step of
-// a flow until the Manager stops.
+// memberRun is the running etcd member of this node, from process.start until endMember, or until its supervisor
+// gives up.
 type memberRun struct {
 	supervisor *member.Supervisor
 	stop       context.CancelFunc

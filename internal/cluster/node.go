@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
-// node is this node while it is in its cluster: from the end of its way there until its sidecar stops,
+// node is this node while it is in its cluster: from the end of its flow until its sidecar stops,
 // or the cluster removes its member.
 type node struct {
 	parts
@@ -40,7 +40,8 @@ func newNode(p parts, observed *event.Value[[]Observed], show func(string), unti
 }
 
 // live runs the workers of a node in its cluster, besides the process of its member, until ctx
-// ends or the cluster removes the member. joins is for a node whose member may vote.
+// ends or the cluster removes the member. `joins` answers joins, while the member may vote; keeper promotes and
+// removes learners; rotate takes part in replacements of the CA.
 func (n *node) live(ctx context.Context, joins, keeper, rotate func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return n.whileMember(ctx, joins) })
@@ -94,7 +95,7 @@ func answersJoins(phase membership.Phase) bool {
 	return phase == membership.Working || phase == membership.Leaving
 }
 
-// whileMember runs a worker as long as this node answers joins, each time again.
+// whileMember runs work while this node answers joins, and again each time that it does so again.
 func (n *node) whileMember(ctx context.Context, work func(context.Context) error) error {
 	for {
 		if err := event.Until(ctx, n.shared.value, func(m Membership) bool { return answersJoins(m.Phase) }); err != nil {
@@ -133,21 +134,22 @@ func (n *node) awaitRemoval(ctx context.Context) error {
 			continue
 		case <-done:
 		}
-		if err := n.removed(run); err != nil {
+		if err := n.endedRun(run); err != nil {
 			return err
 		}
-		if !event.Wait(ctx, changed) { // its step goes on
+		// a step of the change handles this end: wait for the next run
+		if !event.Wait(ctx, changed) {
 			return ctx.Err()
 		}
 	}
 }
 
-// removed returns an error if the run of a working member has ended.
-func (n *node) removed(run *memberRun) error {
+// endedRun returns why the run of a working member ended; nil: a step ended it, or a newer run has replaced it.
+func (n *node) endedRun(run *memberRun) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.marker.Phase != datadir.Member || n.current() != run {
-		return nil // also if it was started again
+		return nil
 	}
 	return n.memberEnded(run)
 }

@@ -41,7 +41,7 @@ func TestNode_steps(t *testing.T) {
 
 // A member that the cluster removed ends the node, but not while a step removes it, nor after it was
 // started again.
-func TestNode_removed(t *testing.T) {
+func TestNode_endedRun(t *testing.T) {
 	run := &memberRun{err: member.ErrRemoved}
 	for name, tc := range map[string]struct {
 		phase datadir.Phase
@@ -59,7 +59,7 @@ func TestNode_removed(t *testing.T) {
 			r.run.Set(&memberRun{})
 		}
 		n := &node{parts: parts{process: process{resident: r}}}
-		if err := n.removed(run); (err != nil) != tc.ends || (d.marker.Phase == datadir.Removed) != tc.ends {
+		if err := n.endedRun(run); (err != nil) != tc.ends || (d.marker.Phase == datadir.Removed) != tc.ends {
 			t.Errorf("%s: got %v, and the marker is %+v", name, err, d.marker)
 		}
 	}

@@ -24,17 +24,17 @@ type process struct {
 	log    *slog.Logger // without a worker
 	// show sets the problem in the status.
 	show func(problem string)
-	// state and measures publish those of the member.
+	// state and measures publish the state and the measures of the member.
 	state    *event.Value[member.State]
 	measures *event.Value[membership.Measures]
 }
 
-// startOld starts a member with a log: etcd ignores the cluster in its Spec then.
+// startOld starts a member that has a log. etcd then ignores InitialCluster.
 func (p *process) startOld(ctx context.Context) error {
 	return p.start(ctx, member.Spec{InitialCluster: initialCluster(p.marker, nil), Existing: true})
 }
 
-// startJoined starts a member that was added to these.
+// startJoined starts a member that the members in joining have added.
 func (p *process) startJoined(ctx context.Context, joining []etcd.Member) error {
 	return p.start(ctx, member.Spec{InitialCluster: initialCluster(p.marker, joining), Existing: true, Patience: patience})
 }
@@ -70,7 +70,7 @@ func (p *process) start(ctx context.Context, spec member.Spec) error {
 	return nil
 }
 
-// forward publishes the state of the member until the member ends.
+// forward publishes the state and the measures of the member until its supervisor ends.
 func (p *process) forward(run *memberRun) {
 	for {
 		now, changed := run.supervisor.State().Load()
@@ -104,11 +104,12 @@ func (p *process) awaitBegun(ctx context.Context) error {
 	return p.awaitReady(ctx, p.didNotBegin)
 }
 
+// didNotBegin returns a transient error if etcd ended before it wrote a log.
 func (p *process) didNotBegin(now member.State) error {
 	if now.LastExit == "" || p.disk.EtcdBegun() {
 		return nil
 	}
-	return transient(fmt.Errorf("the etcd member did not begin, and the members are asked for again: %s", strings.TrimSpace(now.LastExit)))
+	return transient(fmt.Errorf("the etcd member ended before it wrote its log, asking the cluster for its members again: %s", strings.TrimSpace(now.LastExit)))
 }
 
 // awaitReady waits until the member is ready, or until giveUp returns an error.

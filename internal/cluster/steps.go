@@ -10,14 +10,14 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
-// step is one part of a way. It can be run again: after an error that is transient,
+// step is one part of a flow. It can be run again: after an error that is transient,
 // and after the process was killed anywhere in it.
 type step struct {
 	name string // of /status and the log, and for the tests that kill at a step
 	run  func(context.Context, *flow) error
 }
 
-// flow is a way into the cluster while it is taken: the state that its steps share.
+// flow is the way of this node into its cluster: the state that its steps share.
 type flow struct {
 	parts
 	// held publishes that the directory is locked, and belongs to a node in a cluster.

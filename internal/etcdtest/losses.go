@@ -46,7 +46,7 @@ func (s *Server) DelayWrite(key string) (received <-chan struct{}, execute func(
 	})
 }
 
-// late returns the late write that a request is, once.
+// late returns the delayed write if the request is the one that DelayWrite waits for, and forgets it; else nil.
 func (l *losses) late(request any) *lateWrite {
 	txn, isTxn := request.(*etcdserverpb.TxnRequest)
 	l.mu.Lock()

@@ -1,6 +1,5 @@
-// Package metric makes the metrics of other packages. Each metric has a help that says what to do with it. The
-// series of the labels that are known are there from the beginning, since alerts are written on them. It owns no metric,
-// and starts no goroutine.
+// Package metric makes the metrics of other packages. Each metric has a help text that says what to do about it. The
+// series of known labels exist from the start, since alerts use them. It owns no metric, and starts no goroutine.
 package metric
 
 import (

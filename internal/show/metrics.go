@@ -46,7 +46,7 @@ func (s *Show) Register(reg prometheus.Registerer, client *etcd.Client) {
 		func() float64 { return float64(len(protocol.Mismatched(s.Fleet.Get()))) })
 	s.registerDifferences(in)
 	in.GaugeFunc("lockstep_reconcile_bundle_rejected",
-		"1 while the bundle in --bundle is rejected: it is invalid, or has another release. The last valid one stays in use. See node.bundleProblem in /status.",
+		"1 while the bundle in --bundle is not in use: it is invalid, or has another name, release or constraints. The last valid one stays in use. See node.bundleProblem in /status.",
 		func() float64 { return metric.Bool(s.bundleProblem() != "") })
 	in.GaugeFunc("lockstep_status_gate_override_end_timestamp_seconds",
 		"When the override of this node's gate ends; 0: there is none. See docs/operations.md#break-glass.",
@@ -69,7 +69,7 @@ func (s *Show) registerContact(in metric.Set, client *etcd.Client) {
 		"When etcd last answered; 0: never. While etcd answers, it is at most about half of --lease-ttl ago.",
 		func() float64 { return metric.Timestamp(s.Contact.Get().Last) })
 	in.GaugeFunc("lockstep_etcd_lease_left_seconds",
-		"How long this sidecar's leases in etcd are certain to live; 0: one has ended, or there is none. They are renewed when about half is left: if it falls much lower, renewals fail, and at 0 a leader stops to lead; check etcd.",
+		"How long this sidecar's leases in etcd are certain to live; 0: one has ended, or there is none. They are renewed when about half is left: if it falls much lower, renewals fail, and at 0 a leader stops leading; check etcd.",
 		func() float64 { left, _ := client.ShortestLease(); return left.Seconds() })
 }
 

@@ -74,7 +74,7 @@ func (c *Current) loaded(b *Bundle, err error) {
 	switch now := c.Problem(); {
 	case now == before:
 	case now != "":
-		c.log.Error("bundle rejected, the last valid bundle stays in use", "err", err)
+		c.log.Error("bundle not in use, the last valid bundle stays in use", "err", err)
 	default:
 		c.log.Info("bundle is valid again")
 	}
@@ -88,27 +88,27 @@ func (b *Bundle) on(node protocol.Local) protocol.Local {
 	return local
 }
 
-// otherError explains why a valid bundle is not in use.
-type otherError struct {
+// notInUseError explains why a valid bundle is not in use.
+type notInUseError struct {
 	text string
 	// waits: it is for the next start of the sidecar. A restarted sidecar would also run with a bundle of
 	// another name, but not replace the objects.
 	waits bool
 }
 
-func (e *otherError) Error() string { return e.text }
+func (e *notInUseError) Error() string { return e.text }
 
 // sameRelease returns an error if a running sidecar cannot change to b: the release and the
 // constraints in its record never change while it runs (docs/bundles.md).
 func sameRelease(local protocol.Local, b *Bundle) error {
 	switch {
 	case b.Name != local.Bundle:
-		return &otherError{text: fmt.Sprintf("bundle.yaml has the name %s, but this sidecar runs the bundle %s: the name says whose the objects are; "+
+		return &notInUseError{text: fmt.Sprintf("bundle.yaml has the name %s, but this sidecar runs the bundle %s: the name says whose the objects are; "+
 			"restore the directory, or if %s is meant to replace %s, restart the sidecar, and type: sidecar bundle replace --from %s --to %s", b.Name, local.Bundle, b.Name, local.Bundle, local.Bundle, b.Name)}
 	case b.Version != local.Version:
-		return &otherError{fmt.Sprintf("bundle.yaml has release %s, but this sidecar runs as %s: restart it to upgrade", b.Version, local.Version), true}
+		return &notInUseError{fmt.Sprintf("bundle.yaml has release %s, but this sidecar runs as %s: restart it to upgrade", b.Version, local.Version), true}
 	case b.Constraints != local.Constraints:
-		return &otherError{fmt.Sprintf("bundle.yaml has other constraints (minReconcilerRelease %s, minApiserverRelease %s) than this sidecar runs with (%s, %s): constraints belong to a release; restart the sidecar to change them",
+		return &notInUseError{fmt.Sprintf("bundle.yaml has other constraints (minReconcilerRelease %s, minApiserverRelease %s) than this sidecar runs with (%s, %s): constraints belong to a release; restart the sidecar to change them",
 			b.Constraints.MinReconciler, b.Constraints.MinAPIServer, local.Constraints.MinReconciler, local.Constraints.MinAPIServer), true}
 	}
 	return nil
@@ -117,7 +117,7 @@ func sameRelease(local protocol.Local, b *Bundle) error {
 // FaultWarning warns about a bundle that is not in use. A valid bundle that waits for the next start
 // is part of an upgrade, so its reason does not hold the upgrade.
 func FaultWarning(err error) protocol.Warning {
-	other, valid := errors.AsType[*otherError](err)
+	other, valid := errors.AsType[*notInUseError](err)
 	switch {
 	case valid && other.waits:
 		return protocol.Warning{Reason: protocol.BundleWaits, Message: "its bundle directory has another bundle than this sidecar runs: " + err.Error()}

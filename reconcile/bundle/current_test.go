@@ -13,7 +13,7 @@ import (
 // A bundle of another release is the next upgrade: it needs a restart, and holds nothing up.
 // For one that is invalid, the opposite is true.
 func TestFaultWarning(t *testing.T) {
-	waits, rejected := FaultWarning(&otherError{"of release 1.1.0: restart it to upgrade", true}), FaultWarning(errors.New("a.yaml:1: no kind"))
+	waits, rejected := FaultWarning(&notInUseError{"of release 1.1.0: restart it to upgrade", true}), FaultWarning(errors.New("a.yaml:1: no kind"))
 	if waits.Reason != protocol.BundleWaits || strings.Contains(waits.Message, "a restart would fail") {
 		t.Errorf("got %+v", waits)
 	}

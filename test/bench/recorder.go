@@ -20,11 +20,11 @@ const (
 	recorderPairs = 5
 )
 
-// rss is a sidecar that does not lead, and its resident memory.
-type rss struct {
+// idleSidecar is a sidecar of this comparison.
+type idleSidecar struct {
 	*cluster.Sidecar
-	records bool
-	memory  float64
+	records bool    // with the flight recorder
+	memory  float64 // resident, in bytes
 }
 
 // benchRecorder compares the resident memory of idle sidecars with the flight recorder and without.
@@ -49,9 +49,9 @@ func benchRecorder(ctx context.Context, b *bench) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, other.Close(), api.Stop()) }()
-	var all []*rss
+	var all []*idleSidecar
 	for i := range 1 + 2*recorderPairs { // the first leads
-		one := &rss{records: i%2 == 0}
+		one := &idleSidecar{records: i%2 == 0}
 		var env []string
 		if !one.records {
 			env = []string{"LOCKSTEP_UNRECORDED=1"}
@@ -71,7 +71,7 @@ func benchRecorder(ctx context.Context, b *bench) (err error) {
 	return b.compareRecorders(ctx, all[1:])
 }
 
-func (b *bench) compareRecorders(ctx context.Context, all []*rss) error {
+func (b *bench) compareRecorders(ctx context.Context, all []*idleSidecar) error {
 	memory, steps := map[bool][]float64{}, map[bool]int{}
 	for _, one := range all {
 		_, text, err := one.Get(ctx, "/metrics")
