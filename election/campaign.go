@@ -243,6 +243,9 @@ func (e *Election) campaign(ctx context.Context, s *etcd.Session) error {
 	l := e.newLeadership(s, key, epoch)
 	l.rewinds = rewinds
 	defer l.leaveQueue(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if first, err := e.awaitFirst(ctx, s, epoch); err != nil || !first {
 		return err
 	}
@@ -261,10 +264,13 @@ func (l *leadership) leaveQueue(ctx context.Context) {
 }
 
 // enqueue creates the candidate's key and returns its create revision. The key
-// cannot exist: each campaign deletes it, or ends the lease.
+// cannot exist: each campaign deletes it, or ends the lease. A stop does not interrupt the write:
+// without its answer, the presence would end with the lease, before the services of this node.
 func (e *Election) enqueue(ctx context.Context, s *etcd.Session, key string) (int64, error) {
 	local := e.cfg.Local.Get()
-	resp, err := e.cfg.Client.Txn(ctx,
+	answered, cancel := s.Linger(ctx)
+	defer cancel()
+	resp, err := e.cfg.Client.Txn(answered,
 		[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)},
 		[]clientv3.Op{clientv3.OpPut(key, string(local.ID), clientv3.WithLease(s.Lease()))}, nil)
 	switch {

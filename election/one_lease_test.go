@@ -171,6 +171,51 @@ func TestElection_entersWithoutAnswer(t *testing.T) {
 	})
 }
 
+// A sidecar stops while it enters the election. It keeps its presence: its services are not stopped yet.
+func TestElection_stopsWhileItEnters(t *testing.T) {
+	w := newWorld(t)
+	proxy := etcdtest.NewProxy(t, w.server.Addr())
+	client, err := etcd.NewClient(etcd.Config{Endpoints: []string{"http://" + proxy.Addr()}, Prefix: prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	e := New(Config{Client: client, Local: event.New(localOf(t, "a", "1.0.0", "0.0.0")), Log: slog.New(slog.DiscardHandler)})
+	candidates := func() int64 {
+		resp, err := w.raw.Get(t.Context(), keys.Leaders(), clientv3.WithPrefix(), clientv3.WithCountOnly())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.Count
+	}
+	err = client.WithSession(t.Context(), time.Minute, func(held context.Context, owner *etcd.Session) error {
+		if err := client.Check(held); err != nil { // the connection is there, so the entry arrives
+			return err
+		}
+		proxy.Cut(etcdtest.BlackholeResponses)
+		running, stop := context.WithCancel(held)
+		defer stop()
+		left := make(chan error, 1)
+		go func() { left <- owner.Share(running, e.campaign) }()
+		until(t, "its key", func() bool { return candidates() == 1 })
+		stop()
+		proxy.Restore()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		if held.Err() != nil {
+			t.Errorf("the session ended: %v", context.Cause(held))
+		}
+		if candidates() != 0 {
+			t.Error("it is still a candidate")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // An entry that was never sent cannot leave a key: the session goes on.
 func TestElection_entryNotSent(t *testing.T) {
 	w := newWorld(t)

@@ -166,6 +166,20 @@ func (s *Session) Delete(ctx context.Context, key string, created int64) {
 	}
 }
 
+// Linger returns a context for a write that must not end without its answer when a sidecar stops: it ends
+// with ctx, but later by the time that a clean-up may take.
+func (s *Session) Linger(ctx context.Context) (context.Context, context.CancelFunc) {
+	lingers, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-lingers.Done():
+		case <-time.After(s.client.cleanUpTime()):
+			cancel()
+		}
+	})
+	return lingers, func() { stop(); cancel() }
+}
+
 // NotExecuted reports whether an error of a request shows that etcd did not execute it, and will not.
 func NotExecuted(err error) bool {
 	if _, unsent := errors.AsType[*unsentError](err); unsent {
