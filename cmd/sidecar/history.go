@@ -33,10 +33,10 @@ func (p program) historyCommand() *cobra.Command {
 upgraded, and what failed. The sidecars keep it in etcd, also for nodes whose disks are
 lost. The newest is last.
 
-Above the list is one lane for each node: █ in service, ░ out of service, L where it
-began to lead, T where its turn of planned work began, and ═ in the first lane while an
-upgrade or a rollback was under way. ▒ is partly out of service: an entry that joins several
-outages has no more than the newest 12 of their times.`,
+Above the list is one lane for each node, whatever --kind lists: █ in service, ░ out of
+service, L where it began to lead, T where its turn of planned work began, and ═ in the
+first lane while an upgrade or a rollback was under way. ▒ is partly out of service: an
+entry that joins several outages has no more than the newest 12 of their times.`,
 		Args:    noArgs,
 		PreRunE: func(*cobra.Command, []string) error { _, err := f.filter(p.now()); return err }, // before etcd is asked
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
@@ -78,7 +78,7 @@ func (f historyFlags) ofKinds(entries []history.Entry) []history.Entry {
 	if len(wanted) == 0 {
 		return entries
 	}
-	return slices.DeleteFunc(entries, func(e history.Entry) bool { return !slices.Contains(wanted, string(e.Kind)) })
+	return slices.DeleteFunc(slices.Clone(entries), func(e history.Entry) bool { return !slices.Contains(wanted, string(e.Kind)) })
 }
 
 func (p program) printHistory(ctx context.Context, client etcdClient, f historyFlags, output choice) error {
@@ -94,7 +94,8 @@ func (p program) printHistory(ctx context.Context, client etcdClient, f historyF
 	if err := checkKnown(ctx, client, filter.Node, all); err != nil {
 		return err
 	}
-	entries := f.ofKinds(filter.Filtered(all))
+	drawn := filter.Filtered(all)
+	entries := f.ofKinds(drawn)
 	if output.value == "json" {
 		return p.printJSON(httpapi.NewEntries(entries))
 	}
@@ -108,17 +109,23 @@ func (p program) printHistory(ctx context.Context, client etcdClient, f historyF
 			nodes = append(nodes, r.ID)
 		}
 	}
-	table{w: p.stdout, now: now, screen: p.screen()}.history(entries, nodes, filter.Since)
+	table{w: p.stdout, now: now, screen: p.screen()}.history(drawn, entries, nodes, filter.Since)
 	return nil
 }
 
-// history prints the picture and the list.
-func (t table) history(entries []history.Entry, nodes []protocol.NodeID, since time.Time) {
+// history prints the picture of the entries to draw, over the time of the entries to list, and the list. A node
+// that was out of service is drawn so, whichever kinds people list.
+func (t table) history(drawn, entries []history.Entry, nodes []protocol.NodeID, since time.Time) {
 	if len(entries) == 0 {
 		fmt.Fprintln(t.w, "nothing happened in that time")
 		return
 	}
-	t.lanes(entries, nodes, since)
+	from := entries[0].Time
+	if from.Before(since) {
+		from = since
+	}
+	drawn = slices.DeleteFunc(slices.Clone(drawn), func(e history.Entry) bool { return !e.Open() && e.Until.Before(from) })
+	t.lanes(drawn, nodes, from)
 	fmt.Fprintln(t.w)
 	t.rows(historyRows(entries))
 }
@@ -126,12 +133,8 @@ func (t table) history(entries []history.Entry, nodes []protocol.NodeID, since t
 // laneWidth is how many cells a lane takes where the width is not known, and at most.
 const laneWidth = 72
 
-// lanes prints the picture above the list. It begins with the first entry.
-func (t table) lanes(entries []history.Entry, nodes []protocol.NodeID, since time.Time) {
-	from := entries[0].Time
-	if from.Before(since) {
-		from = since
-	}
+// lanes prints the picture above the list. It begins with the first entry of the list.
+func (t table) lanes(entries []history.Entry, nodes []protocol.NodeID, from time.Time) {
 	longest := len("fleet")
 	for _, e := range entries {
 		longest = max(longest, len(e.Node))

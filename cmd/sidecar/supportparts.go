@@ -151,7 +151,7 @@ func (s supportSources) historyText(ctx context.Context) ([]byte, error) {
 		for _, r := range registered.Records {
 			nodes = append(nodes, r.ID)
 		}
-		table{w: &out, now: s.p.now()}.history(entries, nodes, time.Time{})
+		table{w: &out, now: s.p.now()}.history(entries, entries, nodes, time.Time{})
 		return nil, nil
 	})
 	return []byte(out.String()), err
