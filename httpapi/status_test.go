@@ -103,7 +103,7 @@ func TestNewStatus(t *testing.T) {
 					"--etcd-servers=http://10.0.0.1:2379; an upgrade stops another voter, and etcd would accept no writes meanwhile"},
 			},
 			UpgradeNotes: []string{
-				"etcd and every kube-apiserver on it stop meanwhile; add two voters: sidecar cluster token create --node ID --etcd-servers=http://10.0.0.1:2379",
+				"etcd, and each kube-apiserver that uses it, stop during the upgrade; add two voters: sidecar cluster token create --node ID --etcd-servers=http://10.0.0.1:2379",
 			},
 			Warnings: []report.Warning{
 				{Reason: "RemovalsHeld", Message: "the bundle is empty", Since: report.At(when)},

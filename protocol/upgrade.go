@@ -208,7 +208,7 @@ func closedGates(v StatusView, f Fleet) []UpgradeObstacle {
 			continue
 		}
 		out = append(out, UpgradeObstacle{Reason: GateClosed, Node: r.ID, Message: fmt.Sprintf(
-			"its gate is closed (%s), and an upgrade closes another one: see GATE in the sidecar status of that node", p.Reason)})
+			"its gate is closed (%s), and the upgrade would close a second gate: see GATE in the sidecar status of that node", p.Reason)})
 	}
 	return out
 }

@@ -36,7 +36,7 @@ func upgradeNotes(f Fleet, voters []Voter) []string {
 		if n == 1 {
 			what = "add two voters"
 		}
-		out = append(out, fmt.Sprintf("etcd and every kube-apiserver on it stop meanwhile; %s: %s", what, moreVoters(f, voters)))
+		out = append(out, fmt.Sprintf("etcd, and each kube-apiserver that uses it, stop during the upgrade; %s: %s", what, moreVoters(f, voters)))
 	}
 	var only []NodeID
 	for _, r := range f.Records {

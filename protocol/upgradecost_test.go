@@ -41,7 +41,7 @@ func TestVoterObstacles(t *testing.T) {
 
 // The size of a fleet is no obstacle, and there is a note about it.
 func TestUpgradeNotes(t *testing.T) {
-	const stop = "etcd and every kube-apiserver on it stop meanwhile; "
+	const stop = "etcd, and each kube-apiserver that uses it, stop during the upgrade; "
 	a, b, c := controller("a", "1.1.0").leading().member(), controller("b", "1.1.0").serving().member(), controller("c", "1.1.0").serving()
 	for _, tc := range []struct {
 		name    string

@@ -55,7 +55,7 @@ Unfinished : all live nodes have the bundle, and the objects are still not at it
 upgrade a: [b] then [a b], DONE 1.1.0 min 0.0.0, a leads
 upgrade c: [a b] then [a b c], DONE 1.1.0 min 0.0.0, a leads
 upgrade b: [a c] then [a b c], DONE 1.1.0 min 0.0.0, a leads
-GateClosed c: its gate is closed (Starting), and an upgrade closes another one: see GATE in the sidecar status of that node
+GateClosed c: its gate is closed (Starting), and the upgrade would close a second gate: see GATE in the sidecar status of that node
 `},
 		{"all that are alive have it", Input{Fleet: with(rollingFleet("1.1.0", "1.1.0", "1.0.0"), 2, dead), Status: doneAt("1.1.0", "0.0.0"), Bundle: bundleOf("1.1.0", "0.0.0", "0.0.0")}, `
 NodeDead c: its record has release 1.0.0, so the rollout cannot complete: it is not alive; start it again, or if it has stopped for good: sidecar node remove c --confirm-stopped

@@ -373,7 +373,7 @@ func (s *situations) twoVoters() {
 	alone := []*Node{s.a, s.b}
 	s.healed(alone...)
 	for _, n := range alone {
-		s.says(n, "UPGRADE|may start|etcd and every kube-apiserver on it stop meanwhile; add a third voter: sidecar cluster token create --node ID --data-dir="+n.Dir)
+		s.says(n, "UPGRADE|may start|etcd, and each kube-apiserver that uses it, stop during the upgrade; add a third voter: sidecar cluster token create --node ID --data-dir="+n.Dir)
 	}
 	out := s.types(s.b, "sidecar cluster token create")
 	args, err := cluster.JoinFlags(out)
