@@ -120,6 +120,16 @@ func RollbackRisk(f Fleet, to Release) string {
 	return ""
 }
 
+// RollbackStops says what a rollback to a release stops where no registered controller runs it. Empty: nothing.
+func RollbackStops(f Fleet, to Release) string {
+	for _, r := range f.Records {
+		if r.Problem == "" && r.Node.Roles.Controller && r.Node.Version.Release == to {
+			return ""
+		}
+	}
+	return fmt.Sprintf("until a node of release %s starts, no node leads and nothing is repaired", to)
+}
+
 // RollbackNotes describe the consequences of a rollback for the nodes that block it.
 func RollbackNotes(f Fleet, to Release) []string {
 	unfit := RollbackBlockers(f, to)

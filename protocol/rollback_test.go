@@ -98,6 +98,14 @@ func TestRollbackEnding(t *testing.T) {
 	}
 }
 
+func TestRollbackStops(t *testing.T) {
+	f := rolledBack().Fleet // n is of 1.0.0
+	wantText(t, RollbackStops(f, rel("1.0.0")), "")
+	wantText(t, RollbackStops(f, rel("0.9.0")), "until a node of release 0.9.0 starts, no node leads and nothing is repaired")
+	f.Records[0].Node.Roles.Controller = false
+	wantText(t, RollbackStops(f, rel("1.0.0")), "no node leads")
+}
+
 func TestRollbackRefusal(t *testing.T) {
 	in := rolledBack()
 	in.Fleet.Rollback = Rollback{}

@@ -94,6 +94,9 @@ func (p program) beginRollback(ctx context.Context, client etcdClient, f rollbac
 	if err != nil {
 		return err
 	}
+	if stops := protocol.RollbackStops(fleet, to); stops != "" && output.value == "text" {
+		fmt.Fprintln(p.stdout, stops)
+	}
 	return p.printRollback(client, status, fleet, output)
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +48,11 @@ func TestRollback(t *testing.T) {
 	c.want(exitFailed, "no node of a newer release fits the objects of release 1.0.0 (cp-1 needs 1.1.0 or newer, cp-2 needs 1.1.0 or newer)",
 		"rollback", "begin", "--to", "1.0.0")
 	c.want(exitOK, "from the stop of the last one until then no node serves", "rollback", "begin", "--to", "1.0.0", "--force")
+	const stops = "until a node of release 1.0.0 starts, no node leads and nothing is repaired\na rollback to 1.0.0 by "
+	c.want(exitOK, stops, "rollback", "begin", "--to", "1.0.0", "--force") // again
+	if _, out, _ := c.run("rollback", "begin", "--to", "1.0.0", "--force", "-o", "json"); !strings.HasPrefix(out, "{") {
+		t.Errorf("with -o json: got %s", out)
+	}
 	c.want(exitOK, "has ended", "rollback", "end")
 
 	runs("cp-2", release(1, 0, 0))
