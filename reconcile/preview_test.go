@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -9,8 +10,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lockstep-dev/lockstep/reconcile"
 	"github.com/lockstep-dev/lockstep/report"
@@ -157,6 +160,83 @@ func TestPreviewOfWhatComesInOrder(t *testing.T) {
 	for name, part := range map[string]string{"first": "its kind comes with the bundle", "in-it": "its namespace comes with the bundle", "unknown": "does not know the kind"} {
 		if o := find(t, p, name); !strings.Contains(o.Message, part) {
 			t.Errorf("%s: got %q, want %q in it", name, o.Message, part)
+		}
+	}
+}
+
+// kettles makes the manifests of a CRD and of objects in a group of their own.
+type kettles struct{ group string }
+
+// crd is a CRD with the properties of the spec of its objects.
+func (k kettles) crd(kind, labels, properties string) string {
+	plural := strings.ToLower(kind) + "s"
+	return fmt.Sprintf("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: %[2]s.%[1]s, labels: {%[4]s}}\n"+
+		"spec: {group: %[1]s, scope: Namespaced, names: {plural: %[2]s, kind: %[3]s}, versions: [{name: v1, served: true, storage: true, "+
+		"schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {%[5]s}}}}}}]}\n", k.group, plural, kind, labels, properties)
+}
+
+func (k kettles) object(kind, name, spec string) string {
+	return fmt.Sprintf("apiVersion: %s/v1\nkind: %s\nmetadata: {name: %s, namespace: NS}\nspec: {%s}\n", k.group, kind, name, spec)
+}
+
+// guard is a policy that refuses a Kettle with more than 5 liters and the name guarded.
+func (k kettles) guard() string {
+	return "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: NS-guard}\n" +
+		"spec: {matchConstraints: {resourceRules: [{apiGroups: [" + k.group + "], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [kettles]}]}, " +
+		"validations: [{expression: \"object.metadata.name != 'guarded' || object.spec.liters <= 5\"}]}\n---\n" +
+		"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {name: NS-guard}\nspec: {policyName: NS-guard, validationActions: [Deny]}\n"
+}
+
+// A schema of the release before refuses objects that the leader can write once it has written
+// their CRD.
+func TestPreviewOfAChangedCRD(t *testing.T) {
+	r := newRig(t)
+	k := kettles{r.ns + ".example.com"}
+	const narrow = `liters: {type: integer, maximum: 10}, color: {type: string, default: red}, old: {type: string}`
+	const wide = `liters: {type: integer, maximum: 20}, color: {type: string, default: red}, old: {type: string}, lid: {type: boolean}`
+	pots := k.crd("Pot", "", narrow)
+	r.use("1.0.0", k.crd("Kettle", "", narrow), pots, k.guard(), k.object("Kettle", "big", "liters: 3, old: x"),
+		k.object("Kettle", "full", "liters: 3"), k.object("Kettle", "guarded", "liters: 3"), k.object("Pot", "pot", "liters: 3"))
+	r.mustComplete()
+	served := schema.GroupVersionResource{Group: k.group, Version: "v1", Resource: "kettles"}
+	await(t, "the policy to be in force", func() error {
+		_, err := r.api.Resource(served).Namespace(r.ns).Patch(t.Context(), "guarded", types.MergePatchType, []byte(`{"spec":{"liters":6}}`),
+			metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil {
+			return errors.New("it refuses nothing")
+		}
+		return nil
+	})
+
+	use := func(release, definition string, more ...string) {
+		r.use(release, append(more, definition, pots, k.guard(), k.object("Kettle", "big", "liters: 3, lid: true"), k.object("Kettle", "full", "liters: 15"),
+			k.object("Kettle", "new", "lid: true"))...)
+	}
+	rest := []string{"unchanged ValidatingAdmissionPolicy " + r.ns + "-guard", "unchanged ValidatingAdmissionPolicyBinding " + r.ns + "-guard"}
+	refused := []string{k.object("Kettle", "guarded", "liters: 6"), k.object("Pot", "pot", "liters: 3, lid: true")}
+	use("1.1.0", k.crd("Kettle", "a: b", narrow), refused...) // the schema stays
+	wantActions(t, r.preview(), append([]string{"changed CustomResourceDefinition kettles." + k.group, "unchanged CustomResourceDefinition pots." + k.group,
+		"failed Kettle big", "failed Kettle full", "failed Kettle guarded", "failed Kettle new", "failed Pot pot"}, rest...)...)
+	use("1.1.0", k.crd("Kettle", "", wide), refused...)
+	p := r.preview()
+	wantActions(t, p, append([]string{"changed CustomResourceDefinition kettles." + k.group, "unchanged CustomResourceDefinition pots." + k.group,
+		"changed Kettle big", "changed Kettle full", "failed Kettle guarded", "created Kettle new", "failed Pot pot"}, rest...)...)
+	for _, name := range []string{"big", "full", "new"} {
+		if o := find(t, p, name); o.Message != "its CRD changes with the bundle, so that the server could not check it yet" {
+			t.Errorf("%s: got %q", name, o.Message)
+		}
+	}
+
+	use("1.1.0", k.crd("Kettle", "", wide), k.object("Kettle", "guarded", "liters: 3"), k.object("Pot", "pot", "liters: 3"))
+	await(t, "the server to know the new schema", func() error {
+		if out, err := r.pass(); err != nil || !out.Complete {
+			return fmt.Errorf("got %w and %+v", err, r.report())
+		}
+		return nil
+	})
+	for _, name := range []string{"big", "full"} {
+		if diff := cmp.Diff(bare(r.get(served, r.ns, name)), find(t, p, name).Wanted); diff != "" {
+			t.Errorf("%s as it became (-want +got):\n%s", name, diff)
 		}
 	}
 }

@@ -47,6 +47,35 @@ func TestClassify(t *testing.T) {
 	}
 }
 
+func TestBySchema(t *testing.T) {
+	kind := schema.GroupKind{Group: "x.test", Kind: "Thing"}
+	status := func(code int32, message string) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code, Message: message, Reason: metav1.StatusReasonInvalid}}
+	}
+	invalid := apierrors.NewInvalid(kind, "x", nil)
+	for name, tt := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"none":             {nil, false},
+		"invalid":          {fmt.Errorf("x: %w", invalid), true},
+		"of a rehearsal":   {&rejectedRecreateError{err: invalid}, true},
+		"created":          {apierrors.NewBadRequest(`strict decoding error: unknown field "spec.lid"`), true},
+		"applied":          {apierrors.NewInternalError(errors.New("x")), false},
+		"applied, unknown": {status(http.StatusInternalServerError, "failed to create typed patch object (n/x; x.test/v1, Kind=Thing): .spec.lid: field not declared in schema"), true},
+		"a bad request":    {apierrors.NewBadRequest("no"), false},
+		"forbidden":        {apierrors.NewForbidden(schema.GroupResource{}, "x", nil), false},
+		"a policy":         {status(http.StatusUnprocessableEntity, "ValidatingAdmissionPolicy 'x' with binding 'y' denied request: no"), false},
+		"a webhook":        {status(http.StatusUnprocessableEntity, `admission webhook "x.test" denied the request: no`), false},
+		"a webhook fails":  {apierrors.NewInternalError(errors.New("failed calling webhook: field not declared in schema")), false},
+		"no answer":        {&kube.TransportError{Err: errors.New("reset")}, false},
+	} {
+		if got := BySchema(tt.err); got != tt.want {
+			t.Errorf("%s: got %t, want %t", name, got, tt.want)
+		}
+	}
+}
+
 func TestDescribe(t *testing.T) {
 	err := errors.New("Secret \"x\" is invalid: data: Invalid value: \"hunter2\"")
 	if got := Describe(applyset.Key{GroupKind: schema.GroupKind{Kind: "Secret"}, Name: "x"}, err); strings.Contains(got, "hunter2") {

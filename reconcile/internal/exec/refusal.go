@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -29,6 +30,24 @@ func Recreates(w plan.Wanted, refusal error) bool {
 // byAdmission reports whether a policy or a webhook refused, not the API itself.
 func byAdmission(err error) bool {
 	return strings.Contains(err.Error(), "denied request") || strings.Contains(err.Error(), "denied the request")
+}
+
+// BySchema reports whether the schema of the kind refused an object, so that another schema may
+// accept it.
+func BySchema(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || byAdmission(err) {
+		return false
+	}
+	switch message := status.Status().Message; status.Status().Code {
+	case http.StatusUnprocessableEntity:
+		return status.Status().Reason == metav1.StatusReasonInvalid
+	case http.StatusBadRequest: // of a creation
+		return strings.Contains(message, "unknown field")
+	case http.StatusInternalServerError: // of an apply
+		return strings.HasPrefix(message, "failed to create typed patch object")
+	}
+	return false
 }
 
 // Rehearse asks whether the API server would create body if no object used its name. Without

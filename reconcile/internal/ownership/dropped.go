@@ -15,9 +15,37 @@ import (
 // returned, as it would be had TakeOver come first: a copy without the fields that
 // we set at creation, no longer want, and alone own.
 func WithoutDropped(after, want, live *kube.Object) *kube.Object {
-	entry, exists := ownEntry(live, metav1.ManagedFieldsOperationUpdate)
-	created := decode(entry)
-	if !exists || created == nil {
+	return withoutDropped(metav1.ManagedFieldsOperationUpdate, after, want, live)
+}
+
+// Rest returns a copy of live without the fields that we set, no longer want, and alone own.
+func Rest(want, live *kube.Object) *kube.Object {
+	out := withoutDropped(metav1.ManagedFieldsOperationApply, live.DeepCopy(), want, live)
+	return withoutDropped(metav1.ManagedFieldsOperationUpdate, out, want, live)
+}
+
+// Overlay returns a copy of have with the values of want. Lists are those of want.
+func Overlay(want, have *kube.Object) *kube.Object {
+	return &kube.Object{Object: overlay(want.DeepCopy().Object, have.DeepCopy().Object)}
+}
+
+// overlay sets the values of want in have, which it changes.
+func overlay(want, have map[string]any) map[string]any {
+	for name, value := range want {
+		w, isMap := value.(map[string]any)
+		if h, both := have[name].(map[string]any); isMap && both {
+			value = overlay(w, h)
+		}
+		have[name] = value
+	}
+	return have
+}
+
+// withoutDropped is WithoutDropped for the fields that we set by op.
+func withoutDropped(op metav1.ManagedFieldsOperationType, after, want, live *kube.Object) *kube.Object {
+	entry, exists := ownEntry(live, op)
+	ours := decode(entry)
+	if !exists || ours == nil {
 		return after
 	}
 	others := map[string]any{}
@@ -27,7 +55,7 @@ func WithoutDropped(after, want, live *kube.Object) *kube.Object {
 		}
 	}
 	out := after.DeepCopy()
-	if rest, isMap := drop(created.tree, others, want.Object, out.Object).(map[string]any); isMap {
+	if rest, isMap := drop(ours.tree, others, want.Object, out.Object).(map[string]any); isMap {
 		out.Object = rest
 	}
 	return out

@@ -95,7 +95,7 @@ func (v Observation) Pending(objects []Wanted, failed map[applyset.Key]string) [
 	defined := map[schema.GroupKind]bool{}
 	for _, w := range objects {
 		if _, bad := failed[w.Key]; !bad {
-			defined[w.defines()] = true
+			defined[w.Defines()] = true
 		}
 	}
 	var out []schema.GroupVersionKind

@@ -120,8 +120,8 @@ func (w Wanted) hasForm(live *kube.Object) bool {
 	return complete && annotations[bundle.AnnotationForm] == w.Form
 }
 
-// defines returns the kind that a CRD defines; the zero kind for other objects.
-func (w Wanted) defines() schema.GroupKind {
+// Defines returns the kind that a CRD defines; the zero kind for other objects.
+func (w Wanted) Defines() schema.GroupKind {
 	if !isCRD(w.Key.GroupKind) {
 		return schema.GroupKind{}
 	}

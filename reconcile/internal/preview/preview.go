@@ -83,16 +83,34 @@ func (p previewer) objects(ctx context.Context) ([]report.Previewed, error) {
 	sorting.By(sorted, func(a, b plan.Wanted) int { return int(a.Wave - b.Wave) })
 	pending := p.observed.Pending(p.Wanted, nil)
 	out := make([]report.Previewed, len(sorted))
+	refused := make([]*plan.Change, len(sorted)) // by a schema
 	err := exec.Each(ctx, p.Gatherer.Concurrency, len(sorted), func(ctx context.Context, i int) (err error) {
 		w := sorted[i]
 		if c, differs := changes[w.Key]; differs {
-			out[i], err = p.object(ctx, c)
+			out[i], refused[i], err = p.object(ctx, c)
 		} else {
 			out[i] = p.unwritten(w, todo.Problems[w.Key], pending)
 		}
 		return err
 	})
+	redefined := redefinedKinds(sorted, out)
+	for i, c := range refused {
+		if c != nil && redefined[c.Wanted.Key.GroupKind] {
+			out[i] = p.uncheckedChange(ctx, *c)
+		}
+	}
 	return out, err
+}
+
+// redefinedKinds returns the kinds whose CRDs change. out is the preview of each wanted object.
+func redefinedKinds(wanted []plan.Wanted, out []report.Previewed) map[schema.GroupKind]bool {
+	kinds := map[schema.GroupKind]bool{}
+	for i, w := range wanted {
+		if !reflect.DeepEqual(out[i].Live["spec"], out[i].Wanted["spec"]) {
+			kinds[w.Defines()] = true
+		}
+	}
+	return kinds
 }
 
 // unwritten previews an object that cannot be written now, or need not be.
@@ -106,8 +124,9 @@ func (p previewer) unwritten(w plan.Wanted, problem string, pending []schema.Gro
 	return previewed(w, report.ActionFail, problem)
 }
 
-// object previews one object that differs, or may differ.
-func (p previewer) object(ctx context.Context, c plan.Change) (out report.Previewed, err error) {
+// object previews one object that differs, or may differ. It returns the change, too, if a
+// schema refused it.
+func (p previewer) object(ctx context.Context, c plan.Change) (out report.Previewed, refused *plan.Change, err error) {
 	err = exec.Attempts{
 		Try: func(ctx context.Context) (err error) {
 			out, err = p.dryRun(ctx, c)
@@ -129,11 +148,13 @@ func (p previewer) object(ctx context.Context, c plan.Change) (out report.Previe
 	}.Run(ctx)
 	switch {
 	case err == nil:
-		return out, nil
+		return out, nil, nil
 	case exec.EndsPass(err):
-		return out, fmt.Errorf("%s: %w", c.Wanted.Key, err)
+		return out, nil, fmt.Errorf("%s: %w", c.Wanted.Key, err)
+	case exec.BySchema(err):
+		refused = &c
 	}
-	return previewed(c.Wanted, report.ActionFail, exec.Failure(c.Wanted, err)), nil
+	return previewed(c.Wanted, report.ActionFail, exec.Failure(c.Wanted, err)), refused, nil
 }
 
 // dryRun asks the API server once for the result of a change.
@@ -188,6 +209,25 @@ func (p previewer) hasNamespace(namespace string) bool {
 // unchecked is an object that is created after something that it needs.
 func (p previewer) unchecked(w plan.Wanted, reason string) report.Previewed {
 	return withForms(previewed(w, report.ActionCreate, reason), kube.Resource{}, nil, w.Object)
+}
+
+// uncheckedChange is an object that is written after a change of its CRD. The server gives the
+// defaults of the present one for the fields that the bundle dropped.
+func (p previewer) uncheckedChange(ctx context.Context, c plan.Change) report.Previewed {
+	const reason = "its CRD changes with the bundle, so that the server could not check it yet"
+	if c.Live == nil {
+		return p.unchecked(c.Wanted, reason)
+	}
+	body := c.Wanted.StampedOver(c.Live, c.Stamp, c.Resource)
+	rest := ownership.Rest(body, c.Live)
+	c.Stamp.Put(rest, c.Wanted.Form)
+	completed, err := p.send(ctx, func(ctx context.Context) (*kube.Object, error) {
+		return p.Client.Update(ctx, c.Resource, rest)
+	})
+	if err == nil {
+		rest = completed
+	}
+	return withForms(previewed(c.Wanted, report.ActionChange, reason), c.Resource, c.Live, ownership.Overlay(body, rest))
 }
 
 // temporaryName replaces the name of an object that is recreated: while the
