@@ -116,6 +116,18 @@ func waitMany(ctx context.Context, changes []<-chan struct{}) bool {
 	return ctx.Err() == nil
 }
 
+// WithEnd returns a context that also ends when end closes. The function ends it, and returns when the
+// goroutine of it has ended; it must be called.
+func WithEnd(ctx context.Context, end <-chan struct{}) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var waits sync.WaitGroup
+	waits.Go(func() {
+		Wait(ctx, end)
+		cancel()
+	})
+	return ctx, func() { cancel(); waits.Wait() }
+}
+
 // Until returns nil when the value meets a condition, or ctx's error when ctx ends first. It starts
 // no goroutine.
 func Until[T any](ctx context.Context, v *Value[T], met func(T) bool) error {

@@ -155,3 +155,27 @@ func TestUntil(t *testing.T) {
 		}
 	})
 }
+
+func TestWithEnd(t *testing.T) {
+	for name, ends := range map[string]func(cancel, end, done func()){
+		"the parent":   func(cancel, _, _ func()) { cancel() },
+		"the channel":  func(_, end, _ func()) { end() },
+		"the function": func(_, _, done func()) { done() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { // it fails if a goroutine stays
+				parent, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				end := make(chan struct{})
+				ctx, done := WithEnd(parent, end)
+				synctest.Wait()
+				if ctx.Err() != nil {
+					t.Fatal("it has ended at once")
+				}
+				ends(cancel, func() { close(end) }, done)
+				<-ctx.Done()
+				done()
+			})
+		})
+	}
+}

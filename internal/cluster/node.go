@@ -67,18 +67,8 @@ func (n *node) step(ctx context.Context, do func(context.Context, *change) error
 	if n.change == nil {
 		return ErrNotRunning
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ended := make(chan struct{})
-	defer func() { cancel(); <-ended }()
-	go func() { // ends with the step
-		defer close(ended)
-		select {
-		case <-n.until:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	ctx, end := event.WithEnd(ctx, n.until)
+	defer end()
 	return do(ctx, n.change)
 }
 

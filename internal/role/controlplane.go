@@ -95,16 +95,8 @@ func closed(c <-chan struct{}) bool {
 
 // step takes the next step. A change of the roles ends it early.
 func (c *ControlPlane) step(ctx context.Context, local Local, rolesChanged <-chan struct{}) (membership.Step, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ended := make(chan struct{})
-	defer func() { cancel(); <-ended }()
-	go func() { // ends with the step
-		defer close(ended)
-		if event.Wait(ctx, rolesChanged) {
-			cancel()
-		}
-	}()
+	ctx, end := event.WithEnd(ctx, rolesChanged)
+	defer end()
 	facts, unknown := c.cfg.Member.MemberFacts(ctx)
 	facts.Known, facts.Wanted = local.Known(), local.Roles.Consensus
 	step := membership.NextStep(facts)

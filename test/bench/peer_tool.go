@@ -188,6 +188,20 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
+// prepared returns the address of the API server, a client for it, and one patch for each object in dir.
+func prepared(kubeconfig, dir string) (string, *http.Client, []patch, error) {
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	patches, err := readyPatches(cfg.Host, dir)
+	return cfg.Host, client, patches, err
+}
+
 // runBare is the peer "bare": one server-side apply patch for each object, some at
 // the same time, and nothing else; with -create one POST of JSON. All requests are prepared
 // before the clock starts, and the answers are ignored. No tool that applies can do less.
@@ -200,15 +214,7 @@ func runBare(ctx context.Context, args []string) error {
 	if err := set.Parse(args); err != nil {
 		return err
 	}
-	cfg, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
-	if err != nil {
-		return err
-	}
-	client, err := rest.HTTPClientFor(cfg)
-	if err != nil {
-		return err
-	}
-	patches, err := readyPatches(cfg.Host, *dir)
+	_, client, patches, err := prepared(*kubeconfig, *dir)
 	if err != nil {
 		return err
 	}
@@ -244,19 +250,11 @@ func runLists(ctx context.Context, args []string) error {
 	if err := set.Parse(args); err != nil {
 		return err
 	}
-	cfg, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	host, client, patches, err := prepared(*kubeconfig, *dir)
 	if err != nil {
 		return err
 	}
-	client, err := rest.HTTPClientFor(cfg)
-	if err != nil {
-		return err
-	}
-	patches, err := readyPatches(cfg.Host, *dir)
-	if err != nil {
-		return err
-	}
-	if err := (patch{method: http.MethodGet, url: strings.TrimSuffix(cfg.Host, "/") + "/version"}).send(ctx, client); err != nil {
+	if err := (patch{method: http.MethodGet, url: strings.TrimSuffix(host, "/") + "/version"}).send(ctx, client); err != nil {
 		return err
 	}
 	lists := map[string]patch{}
