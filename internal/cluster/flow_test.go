@@ -37,6 +37,12 @@ const limit = time.Minute
 // when the test ends. shown gets the reason of each wait.
 func newFlow(t *testing.T, shown func(string)) *flow {
 	t.Helper()
+	return newPatientFlow(t, shown, 0)
+}
+
+// newPatientFlow does the same, with a client that waits this long for each answer of etcd; 0: as long as usual.
+func newPatientFlow(t *testing.T, shown func(string), request time.Duration) *flow {
+	t.Helper()
 	e := Embedded{DataDir: filepath.Join(t.TempDir(), "data"), Node: "a", Address: "127.0.0.1", Command: []string{os.Args[0], childCommand}}
 	for _, port := range []*int{&e.PeerPort, &e.ClientPort, &e.JoinPort} {
 		addr, err := etcdtest.FreeAddr()
@@ -47,7 +53,9 @@ func newFlow(t *testing.T, shown func(string)) *flow {
 			t.Fatal(err)
 		}
 	}
-	client, err := etcd.NewClient(e.EtcdConfig("/lockstep/"))
+	cfg := e.EtcdConfig("/lockstep/")
+	cfg.RequestTimeout = request
+	client, err := etcd.NewClient(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
