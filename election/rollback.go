@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -112,18 +113,14 @@ const rollbackCheck = time.Minute
 func (e *Election) endRollbacks(ctx context.Context) {
 	for ctx.Err() == nil {
 		members, changed := e.cfg.Fleet.Load()
-		var again <-chan time.Time
+		var again time.Duration
 		if r := members.Rollback; r.On() {
 			if err := e.endRollback(ctx); err != nil && !errors.Is(err, etcd.ErrChanged) && ctx.Err() == nil {
 				e.cfg.Log.Warn("cannot see whether the rollback has ended, trying again", "err", err)
 			}
-			again = time.After(min(max(time.Until(r.Until), time.Second), rollbackCheck))
+			again = min(max(time.Until(r.Until), time.Second), rollbackCheck)
 		}
-		select {
-		case <-ctx.Done():
-		case <-changed:
-		case <-again:
-		}
+		event.WaitFor(ctx, again, changed)
 	}
 }
 

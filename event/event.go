@@ -75,9 +75,12 @@ func (v *Value[T]) wake() {
 	v.changed = nil
 }
 
-// WaitFor waits until one of the changes happens, but at most for limit. It reports false if ctx has
-// ended.
+// WaitFor waits until one of the changes happens, but at most for limit; 0: without a limit. It reports
+// false if ctx has ended.
 func WaitFor(ctx context.Context, limit time.Duration, changes ...<-chan struct{}) bool {
+	if limit == 0 {
+		return Wait(ctx, changes...)
+	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	Wait(limited, changes...)

@@ -179,3 +179,31 @@ func TestWithEnd(t *testing.T) {
 		})
 	}
 }
+
+// WaitFor returns after a change, after its limit, or when ctx ends; a limit of 0 is none.
+func TestWaitFor(t *testing.T) {
+	for name, tc := range map[string]struct {
+		limit, change, end, want time.Duration
+		alive                    bool
+	}{
+		"a change":                   {limit: time.Minute, change: time.Second, end: time.Hour, want: time.Second, alive: true},
+		"the limit":                  {limit: time.Minute, change: time.Hour, end: time.Hour, want: time.Minute, alive: true},
+		"a limit that is over":       {limit: -1, change: time.Second, end: time.Hour, alive: true},
+		"the end before the limit":   {limit: time.Minute, change: time.Hour, end: time.Second, want: time.Second},
+		"no limit, a change":         {change: time.Second, end: time.Hour, want: time.Second, alive: true},
+		"no limit, and the end only": {change: 2 * time.Hour, end: time.Hour, want: time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), tc.end)
+				defer cancel()
+				v, began := New(0), time.Now()
+				_, changed := v.Load()
+				defer time.AfterFunc(tc.change, func() { v.Set(1) }).Stop()
+				if alive, took := WaitFor(ctx, tc.limit, changed), time.Since(began); alive != tc.alive || took != tc.want {
+					t.Errorf("got %t after %s, want %t after %s", alive, took, tc.alive, tc.want)
+				}
+			})
+		})
+	}
+}

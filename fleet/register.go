@@ -149,13 +149,8 @@ func (r *Registrar) register(ctx context.Context) error {
 			failures++
 			r.cfg.Log.Log(ctx, severity(failures), "not registered, trying again", "err", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !event.WaitFor(ctx, pauses.Next(), presenceChanged, servicesChanged, apiserverChanged) {
 			return ctx.Err()
-		case <-presenceChanged:
-		case <-servicesChanged:
-		case <-apiserverChanged:
-		case <-time.After(pauses.Next()):
 		}
 	}
 }

@@ -103,27 +103,10 @@ func (p *Publisher) Run(ctx context.Context) error {
 		fleet, fleetChanged := p.cfg.Fleet.Load()
 		_, storeChanged := p.cfg.Store.Load()
 		seen, seenChanged := p.seen.Load()
-		again, stop := timer(p.round(ctx, fleet, seen))
-		select {
-		case <-ctx.Done():
-			stop()
+		if again := p.round(ctx, fleet, seen); !event.WaitFor(ctx, again, fleetChanged, storeChanged, seenChanged) {
 			return ctx.Err()
-		case <-fleetChanged:
-		case <-storeChanged:
-		case <-seenChanged:
-		case <-again:
 		}
-		stop()
 	}
-}
-
-// timer fires after d; 0: never.
-func timer(d time.Duration) (<-chan time.Time, func()) {
-	if d <= 0 {
-		return nil, func() {}
-	}
-	t := time.NewTimer(d)
-	return t.C, func() { t.Stop() }
 }
 
 // round decides from what was observed, which costs nothing, and writes if that is due.

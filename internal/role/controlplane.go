@@ -60,14 +60,14 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		var again <-chan time.Time
+		var again time.Duration
 		switch {
 		case closed(rolesChanged):
 			continue
 		case err != nil:
 			c.cfg.Log.Debug("step not taken, trying again", "step", step.String(), "err", err)
 			c.cfg.Member.Trouble(step.String() + ": " + err.Error())
-			again = time.After(pauses.Next())
+			again = pauses.Next()
 		case step != membership.AsIs:
 			pauses.Reset()
 			continue
@@ -75,11 +75,8 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 			pauses.Reset()
 			c.cfg.Member.Trouble("")
 		}
-		select {
-		case <-ctx.Done():
+		if !event.WaitFor(ctx, again, rolesChanged) {
 			return ctx.Err()
-		case <-rolesChanged:
-		case <-again:
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (f *follower) run(ctx context.Context) error {
 	for {
 		local, rolesChanged := f.roles.Load()
 		stopping, stoppingChanged := f.stopping.Load()
-		var again <-chan time.Time
+		var again time.Duration
 		switch {
 		case stopping && !started: // an earlier sidecar's services stay
 			set(f.stopped, true)
@@ -41,18 +41,14 @@ func (f *follower) run(ctx context.Context) error {
 		case stopping || local.Known():
 			if err := f.services.Stop(ctx); err != nil {
 				f.log.Error("services not stopped, trying again", "role", f.role, "err", err)
-				again = time.After(retryPause)
+				again = retryPause
 				break
 			}
 			started = false
 			set(f.stopped, stopping)
 		}
-		select {
-		case <-ctx.Done():
+		if !event.WaitFor(ctx, again, rolesChanged, stoppingChanged) {
 			return ctx.Err()
-		case <-rolesChanged:
-		case <-stoppingChanged:
-		case <-again:
 		}
 	}
 }

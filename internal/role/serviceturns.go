@@ -45,18 +45,12 @@ func (s *Server) keepTurns(ctx context.Context) error {
 		} else {
 			turns.StepOfServices(ctx, action, t)
 		}
-		var again <-chan time.Time
+		var again time.Duration
 		if holds || pending != "" {
-			again = time.After(turnPause)
+			again = turnPause
 		}
-		select {
-		case <-ctx.Done():
+		if !event.WaitFor(ctx, again, fleetChanged, pendingChanged, stateChanged, publishedChanged) {
 			return ctx.Err()
-		case <-fleetChanged:
-		case <-pendingChanged:
-		case <-stateChanged:
-		case <-publishedChanged:
-		case <-again:
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
@@ -72,16 +73,8 @@ func (n *Node) awaitOut(ctx context.Context, has protocol.Turn) error {
 		if out && left <= 0 {
 			return nil
 		}
-		var over <-chan time.Time
-		if left > 0 {
-			over = time.After(left)
-		}
-		select {
-		case <-ctx.Done():
+		if !event.WaitFor(ctx, max(0, left), fleetChanged, publishedChanged) {
 			return ctx.Err()
-		case <-fleetChanged:
-		case <-publishedChanged:
-		case <-over:
 		}
 	}
 }

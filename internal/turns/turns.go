@@ -50,7 +50,7 @@ func (n *Node) KeepCommands(ctx context.Context) error {
 	for {
 		now, fleetChanged := n.cfg.Fleet.Load()
 		_, votersChanged := n.cfg.Voters()
-		var again <-chan time.Time
+		var again time.Duration
 		t, found := now.Turns.Of(n.cfg.Node)
 		reported := t.Kind == protocol.TurnOfAgent && t.Work == protocol.TurnWorkDone
 		silent := quiet.observe(now.Turns, n.cfg.Node)
@@ -58,16 +58,12 @@ func (n *Node) KeepCommands(ctx context.Context) error {
 		case !found:
 		case reported || t.Rebooted(n.cfg.BootID):
 			n.report(ctx, n.advance(ctx, t), "reboot")
-			again = time.After(retry)
+			again = retry
 		case n.judgeCommand(ctx, t, now.Turns, silent):
-			again = time.After(retry)
+			again = retry
 		}
-		select {
-		case <-ctx.Done():
+		if !event.WaitFor(ctx, again, fleetChanged, votersChanged) {
 			return ctx.Err()
-		case <-fleetChanged:
-		case <-votersChanged:
-		case <-again:
 		}
 	}
 }
