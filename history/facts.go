@@ -56,6 +56,9 @@ type Happening struct {
 	// two leaders give the entry the same ID; 0: there is none.
 	Fleet bool
 	Mark  int64
+	// Since is when it began, if that is known better than by this observation: no node leads at the begin of a
+	// rollback, and the sidecar that leads next starts later.
+	Since time.Time
 }
 
 // about identifies the subject of a happening: two happenings with the same one share an entry, which grows.
@@ -165,7 +168,9 @@ func kindOf(r protocol.Reason) Kind {
 // objects and the registered nodes are not all of one release.
 func underWay(f Facts) []Happening {
 	if r := f.Fleet.Rollback; r.On() {
-		return []Happening{{Kind: Rollback, Subject: r.To.String(), Reason: Begun, Message: r.String(), Fleet: true, Mark: r.Revision}}
+		return []Happening{{
+			Kind: Rollback, Subject: r.To.String(), Reason: Begun, Message: r.String(), Fleet: true, Mark: r.Revision, Since: r.Since,
+		}}
 	}
 	if f.Status.Kind != protocol.StatusPresent {
 		return nil

@@ -102,7 +102,7 @@ func (l *Ledger) Observe(at time.Time, now Facts) {
 	}
 	for _, h := range lasting {
 		if open := l.openOf(h); open == nil {
-			l.begin(at, h)
+			l.begin(h.begunAt(at), h)
 		}
 	}
 	l.tally(at, now, begins)
@@ -126,6 +126,14 @@ func (h Happening) grows(e *Held) bool {
 		return e.Kind == Upgrade
 	}
 	return h.about() == e.about()
+}
+
+// begunAt is when it began, if it was observed at a time. A clock that is ahead sets no begin in the future.
+func (h Happening) begunAt(at time.Time) time.Time {
+	if h.Since.IsZero() || h.Since.After(at) {
+		return at
+	}
+	return h.Since
 }
 
 func (l *Ledger) openOf(h Happening) *Held {

@@ -183,3 +183,20 @@ func TestLedger_laterNode(t *testing.T) {
 		t.Errorf("got the waits %v", got[0].Waits)
 	}
 }
+
+// TestLedger_rollbackBegin: no node leads at the begin of a rollback. The sidecar that leads next started later, and its entry
+// still begins when people typed it; a clock that is ahead sets no begin in the future.
+func TestLedger_rollbackBegin(t *testing.T) {
+	for since, want := range map[float64]float64{5: 5, 30: 11} {
+		l, s := NewLedger("a", after(10)), &store{}
+		see := func(at float64, r protocol.Rollback) {
+			l.Observe(after(at), with(func(f *Facts) { f.Fleet.Rollback = r }))
+		}
+		see(11, protocol.Rollback{To: r1, Revision: 15, Since: after(since)})
+		see(20, protocol.Rollback{})
+		s.write(l)
+		if got := s.entries(Rollback); len(got) != 1 || !got[0].Time.Equal(after(want)) || !got[0].Until.Equal(after(20)) {
+			t.Errorf("begun at %v: got %+v, want it from %s", since, got, after(want))
+		}
+	}
+}
