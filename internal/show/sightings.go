@@ -78,14 +78,12 @@ func (s sightings) warningsSince() map[httpapi.NodeWarning]time.Time {
 	return out
 }
 
-// shown returns the sightings of the nodes that are still alive, or still not alive, as they were
-// last seen.
-func (s sightings) shown(f protocol.Fleet) map[protocol.NodeID]httpapi.Sighting {
+// shown returns the sightings of the nodes of a fleet that may be newer than these: a state that has changed since
+// has no older age.
+func (s sightings) shown(f protocol.Fleet, now time.Time) map[protocol.NodeID]httpapi.Sighting {
 	out := make(map[protocol.NodeID]httpapi.Sighting, len(f.Records))
-	for _, r := range f.Records {
-		if was, known := s.nodes[r.ID]; known && was.alive == r.Alive {
-			out[r.ID] = was.since
-		}
+	for id, is := range s.update(f, now).nodes {
+		out[id] = is.since
 	}
 	return out
 }

@@ -29,23 +29,28 @@ func TestSightings(t *testing.T) {
 	down.Presence.APIServerDown = true
 	down.Presence.Warnings = []protocol.Warning{old, {Reason: protocol.APIServerNotReady, Message: "new", Since: at(-3600)}}
 	s = s.update(of(&down), at(10))
-	if got := s.shown(of(&down))["b"]; !got.Alive.Equal(at(0)) || !got.Serves.Equal(at(10)) {
+	if got := s.shown(of(&down), at(10))["b"]; !got.Alive.Equal(at(0)) || !got.Serves.Equal(at(10)) {
 		t.Errorf("its kube-apiserver is down: got %+v", got)
 	}
 	key := httpapi.NodeWarning{Node: "b", Reason: protocol.APIServerNotReady, Message: "new"}
 	if got := s.warningsSince(); len(got) != 1 || !got[key].Equal(at(10)) {
 		t.Errorf("got %v", got)
 	}
+	other := down
+	other.Presence.Ready, other.Presence.Reason = false, protocol.Cordoned
+	if got := s.shown(of(&other), at(15))["b"]; !got.Alive.Equal(at(0)) || !got.Serves.Equal(at(15)) {
+		t.Errorf("another reason, with the age of the former: got %+v", got)
+	}
 	gone := *alive
 	gone.Alive = false
 	s = s.update(of(&gone), at(20))
-	if got := s.shown(of(&gone))["b"]; !got.Alive.Equal(at(20)) || len(s.warningsSince()) != 0 {
+	if got := s.shown(of(&gone), at(20))["b"]; !got.Alive.Equal(at(20)) || len(s.warningsSince()) != 0 {
 		t.Errorf("gone: got %+v, %v", got, s.warningsSince())
 	}
 	if got := s.aliveSince(gone, at(99)); !got.Equal(at(20)) {
 		t.Errorf("got %s", got)
 	}
-	if got := s.shown(of(alive)); len(got) != 0 {
-		t.Errorf("another observation: got %v", got)
+	if got := s.shown(of(alive), at(99))["b"]; !got.Alive.Equal(at(99)) || !got.Serves.Equal(at(99)) {
+		t.Errorf("a later observation, with the age of the former: got %+v", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"reflect"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
@@ -138,7 +139,7 @@ func (s *Show) now() httpapi.Snapshot {
 		StatusUpdatedAt: observed.UpdatedAt,
 		Replacement:     observed.Replacement,
 		Fleet:           fleet,
-		Sightings:       s.seen.Get().shown(fleet),
+		Sightings:       s.seen.Get().shown(fleet, time.Now()),
 		WarningsSince:   s.seen.Get().warningsSince(),
 		Election:        election,
 		Reconcile:       reconcile,
