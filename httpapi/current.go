@@ -7,12 +7,12 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// current returns the snapshot with parts that agree. What this sidecar knows of this node's gate and
+// current returns the snapshot with parts that agree. What this sidecar knows of this node's gate, of its leadership and of
 // this node's kube-apiserver is newer than its presence in the fleet, and the fleet is newer than the warnings
 // about it.
 // Otherwise /status would contradict itself for a moment after each change.
 func (s Snapshot) current() Snapshot {
-	s.Warnings = s.knownNodes()
+	s.Warnings = s.currentWarnings()
 	i := slices.IndexFunc(s.Fleet.Records, func(r *protocol.Record) bool { return r.ID == s.Local.ID })
 	v := s.Gate.Verdict
 	if i < 0 || v.Reason == "" || v.Reason == protocol.DuplicateNodeID { // not decided yet, or the presence is another sidecar's
@@ -20,7 +20,11 @@ func (s Snapshot) current() Snapshot {
 	}
 	own, old := *s.Fleet.Records[i], s.Fleet.Records[i].Presence
 	own.Presence.Ready, own.Presence.Reason, own.Presence.APIServerDown = v.Ready, v.Reason, s.APIServer.Enabled && !s.APIServer.Ready
-	if now := own.Presence; !own.Alive || now.Ready == old.Ready && now.Reason == old.Reason && now.APIServerDown == old.APIServerDown {
+	if s.Election.State == protocol.Leading {
+		own.Presence.Election = protocol.Leading
+	}
+	if now := own.Presence; !own.Alive || now.Ready == old.Ready && now.Reason == old.Reason && now.APIServerDown == old.APIServerDown &&
+		now.Election == old.Election {
 		return s
 	}
 	s.Fleet.Records = slices.Clone(s.Fleet.Records)
@@ -35,10 +39,13 @@ func (s Snapshot) current() Snapshot {
 	return s
 }
 
-// knownNodes returns the warnings without those about a record that was deleted meanwhile.
-func (s Snapshot) knownNodes() []protocol.Warning {
+// currentWarnings returns the warnings without those about a record that was deleted meanwhile, and without NoLeader
+// since this node leads.
+func (s Snapshot) currentWarnings() []protocol.Warning {
 	gone := func(w protocol.Warning) bool {
 		switch w.Reason {
+		case protocol.NoLeader:
+			return s.Election.State == protocol.Leading
 		case protocol.RecordCorrupt, protocol.NodeDead, protocol.NoGate, protocol.Cordoned, protocol.GateClosed, protocol.APIServerNotReady:
 			_, found := s.Fleet.Record(protocol.NodeID(w.Subject))
 			return w.Subject != "" && !found

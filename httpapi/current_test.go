@@ -1,9 +1,11 @@
 package httpapi
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // A gate that has just opened is not closed in FLEET and for UPGRADE, although the presence is older. A sidecar
@@ -59,5 +61,23 @@ func TestNewStatus_removedNode(t *testing.T) {
 	}
 	if s.Fleet.Revision = 0; len(NewStatus(s).Warnings) != 3 {
 		t.Error("a fleet that was not read yet says that nodes were deleted")
+	}
+}
+
+// A node that has just begun to lead does not say of itself that no node leads, although its presence does not say so yet.
+func TestNewStatus_ownLeadership(t *testing.T) {
+	own := &protocol.Record{ID: "c", Alive: true, Node: protocol.Node{ID: "c", Roles: protocol.Roles{Controller: true}}}
+	own.Presence = protocol.Presence{Ready: true, Reason: protocol.Ready, Election: protocol.Campaigning}
+	s := Snapshot{Local: protocol.Local{ID: "c"}, Fleet: protocol.Fleet{Revision: 1, Records: []*protocol.Record{own}}}
+	s.Gate = Gate{Verdict: protocol.Verdict{Ready: true, Reason: protocol.Ready}, Since: epochTime}
+	s.Etcd.Connected = true
+	s.Warnings = []protocol.Warning{{Reason: protocol.NoLeader, Message: "no node leads"}}
+	for election, leads := range map[protocol.ElectionState]bool{protocol.Campaigning: false, protocol.Leading: true} {
+		s.Election.State = election
+		got := NewStatus(s)
+		none := slices.ContainsFunc(got.UpgradeObstacles, func(o report.Obstacle) bool { return o.Reason == string(protocol.NoLeader) })
+		if none == leads || (len(got.Warnings) == 0) != leads || got.Fleet.Nodes[0].Election != string(election) {
+			t.Errorf("%s: got obstacles %+v, warnings %+v, %s in the fleet", election, got.UpgradeObstacles, got.Warnings, got.Fleet.Nodes[0].Election)
+		}
 	}
 }
