@@ -228,7 +228,7 @@ func (k *Kubernetes) publish(f nodeservices.Facts, step nodeservices.Step, runni
 // unknown explains why this sidecar does not know yet whether its services must run.
 func (k *Kubernetes) unknown() string {
 	if k.cfg.Roles.Get().Known() {
-		return "it is not known yet whether another sidecar has this node ID"
+		return "the services of this node start in a moment: this sidecar first checks that no other one has its node ID"
 	}
 	return "the roles of this node are not known yet: etcd has not answered, and none are on disk"
 }

@@ -501,7 +501,7 @@ func TestKubernetes_waitsForThePresence(t *testing.T) {
 			r.start()
 			r.give(true)
 			r.want()
-			if got := r.worker.Withheld().Get(); !strings.Contains(got, "whether another sidecar has this node ID") {
+			if got := r.worker.Withheld().Get(); !strings.Contains(got, "checks that no other one has its node ID") {
 				t.Errorf("the gate does not have what it waits for: %q", got)
 			}
 			if answers {
