@@ -98,6 +98,9 @@ func failedChecks(body string) string {
 	return strings.Join(out, "; ")
 }
 
+// starting matches the checks that fail while a kube-apiserver starts: each passes soon.
+var starting = regexp.MustCompile(`(\[-\](poststarthook/|informer-sync)[^;)]*(; )?)+`)
+
 var elapsed = regexp.MustCompile(`\b[0-9.]+(ns|µs|ms|s|m|h)\b|\b[0-9]+m[0-9.]+s\b`)
 
 // waitCauses prints why a gate is closed, when that changes.
@@ -107,14 +110,16 @@ type waitCauses struct {
 }
 
 func (w *waitCauses) print(cause string) {
-	if withoutTimes(cause) != withoutTimes(w.last) {
+	if lasting(cause) != lasting(w.last) {
 		fmt.Fprintf(w.out, "waiting: %s\n", cause)
 	}
 	w.last = cause
 }
 
-// withoutTimes removes durations from a message: one that only grows older is the same.
-func withoutTimes(message string) string { return elapsed.ReplaceAllString(message, "") }
+// lasting returns a message without what changes while its cause lasts: durations, and checks of a kube-apiserver that starts.
+func lasting(message string) string {
+	return starting.ReplaceAllString(elapsed.ReplaceAllString(message, ""), "[-]")
+}
 
 // waitReady waits for the verdict, not for /readyz: with --apiserver-readyz, that
 // waits for a kube-apiserver which may be waiting for this command.

@@ -24,3 +24,17 @@ func TestWaitCauses(t *testing.T) {
 		t.Errorf("got the last cause %q", w.last)
 	}
 }
+
+// A kube-apiserver that starts passes its checks one after another: that is one cause. A check that fails later is another one.
+func TestWaitCauses_starting(t *testing.T) {
+	var out strings.Builder
+	w := waitCauses{out: &out}
+	const why = `ServicesNotReady: service "kube-apiserver" is not ready (Running): HTTP status 500: `
+	const first = why + "[-]poststarthook/rbac/bootstrap-roles failed: reason withheld; [-]informer-sync failed: 2 informers"
+	for _, cause := range []string{first, why + "[-]informer-sync failed: 1 informer", why + "[-]poststarthook/priority failed: reason withheld", why + "[-]etcd failed: timeout"} {
+		w.print(cause)
+	}
+	if want := "waiting: " + first + "\nwaiting: " + why + "[-]etcd failed: timeout\n"; out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
