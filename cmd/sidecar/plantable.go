@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/report"
 )
 
-// planTable prints a plan for people. The last line is the answer.
+// planTable prints a plan for people. The answer is last, with the steps of a rollback.
 type planTable struct{ table }
 
 func (t planTable) write(r planReport) {
@@ -23,14 +23,17 @@ func (t planTable) write(r planReport) {
 	if len(r.Steps) > 0 {
 		fmt.Fprintln(t.w)
 		t.rows(stepRows(r))
-		fmt.Fprintln(t.w)
-		t.rows(eventRows(r))
+		if events := eventRows(r); len(events) > 0 {
+			fmt.Fprintln(t.w)
+			t.rows(events)
+		}
 	}
 	t.objectsOf(r)
 	t.section("OBSTACLES", obstacleRows(r.Obstacles))
 	t.section("NOTES", noteRows(r))
 	fmt.Fprintln(t.w)
 	t.rows([][]string{{conclusion(r)}})
+	t.rows(rollbackRows(r))
 }
 
 func nowText(m momentReport) string {
@@ -202,13 +205,35 @@ func noteRows(r planReport) [][]string {
 	return rows
 }
 
-// oneByOne describes how nodes change, and the command for all of them at once.
-func oneByOne(r planReport) string {
-	if len(r.Now.Nodes) == 1 { // it gets no turn
-		return " the only node, and start it with this bundle."
+// goesBack reports whether a clean plan is a rollback.
+func goesBack(r planReport) bool {
+	return r.begin != "" || slices.ContainsFunc(r.Steps, stepReport.goesBack)
+}
+
+// rollbackRows are the steps of a clean rollback, for people to type and to do.
+func rollbackRows(r planReport) [][]string {
+	var todo []string
+	switch {
+	case !r.Clean || len(r.Steps) == 0 || r.Steps[0].Kind == "start" || !goesBack(r):
+		return nil
+	case r.begin != "":
+		todo = append(todo, "type: "+r.begin)
 	}
-	return " one node at a time, start it with this bundle, and wait until it is ready before the next. To do that on all nodes at once, type on each one: " +
-		r.turn + ", where COMMAND stops and starts it."
+	if len(r.Now.Nodes) == 1 { // it gets no turn
+		todo = append(todo, "stop the only node, and start it with this bundle")
+	} else {
+		todo = append(todo, "on one node at a time: stop it, start it with this bundle, and wait until it is ready",
+			"or on all nodes at once, where COMMAND stops and starts one: "+r.turn)
+	}
+	var rows [][]string
+	for i, text := range todo {
+		number := strconv.Itoa(i + 1)
+		if i > 0 && strings.HasPrefix(text, "or ") {
+			number = ""
+		}
+		rows = append(rows, []string{number, text})
+	}
+	return rows
 }
 
 func conclusion(r planReport) string {
@@ -221,10 +246,8 @@ func conclusion(r planReport) string {
 		return "Nothing to do: all nodes run this bundle."
 	case r.Steps[0].Kind == "start":
 		return "A new cluster: the first node creates the objects, and is ready when they exist."
-	case r.begin != "":
-		return "The rollback is clean. Type " + r.begin + " first. Then stop" + oneByOne(r)
-	case slices.ContainsFunc(r.Steps, stepReport.goesBack):
-		return "The rollback is clean. Stop" + oneByOne(r)
+	case goesBack(r):
+		return "The rollback is clean. What to do:"
 	case slices.ContainsFunc(r.Steps, func(s stepReport) bool { return s.Kind == "upgrade" }):
 		return "The rollout is clean. Upgrade one node at a time, and wait until it is ready before the next."
 	}

@@ -81,23 +81,39 @@ func TestPlanTable(t *testing.T) {
 	}
 }
 
-// The plan of a rollback names the command that begins it: without that, the same steps are an outage.
-func TestConclusion_rollback(t *testing.T) {
+// The plan of a rollback names the command that begins it, in a line of its own: without that, the same steps are an outage.
+func TestRollbackRows(t *testing.T) {
 	r := planReport{Clean: true, Steps: []stepReport{{Kind: "upgrade"}}, begin: "sidecar rollback begin --to 1.0.0 --etcd-servers=E", turn: "sidecar turn --etcd-servers=E -- COMMAND"}
-	if got, want := conclusion(r), "The rollback is clean. Type sidecar rollback begin --to 1.0.0 --etcd-servers=E first. "; !strings.HasPrefix(got, want) || !strings.Contains(got, "type on each one: "+r.turn) {
-		t.Errorf("got %q, want %q", got, want)
+	first := []string{"1", "type: " + r.begin}
+	each := "on one node at a time: stop it, start it with this bundle, and wait until it is ready"
+	turns := []string{"", "or on all nodes at once, where COMMAND stops and starts one: " + r.turn}
+	if diff := cmp.Diff([][]string{first, {"2", each}, turns}, rollbackRows(r)); diff != "" || conclusion(r) != "The rollback is clean. What to do:" {
+		t.Errorf("got %q, (-want +got)\n%s", conclusion(r), diff)
 	}
 	r.Now.Nodes = []gateReport{{}}
-	if got, want := conclusion(r), " first. Then stop the only node, and start it with this bundle."; !strings.HasSuffix(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+	if diff := cmp.Diff([][]string{first, {"2", "stop the only node, and start it with this bundle"}}, rollbackRows(r)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
-	r.Now.Nodes = nil
-	r.begin = ""
-	if got, want := conclusion(r), "The rollout is clean. "; !strings.HasPrefix(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+	r.Now.Nodes, r.begin = nil, ""
+	if got, want := conclusion(r), "The rollout is clean. "; !strings.HasPrefix(got, want) || rollbackRows(r) != nil {
+		t.Errorf("got %q and %v, want %q", got, rollbackRows(r), want)
 	}
 	r.Steps = []stepReport{{Kind: "upgrade", Node: "cp-1", From: "1.2.0", To: "1.1.0"}}
-	if got, want := conclusion(r), "The rollback is clean. Stop one node at a time, start it with this bundle, "; !strings.HasPrefix(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+	if diff := cmp.Diff([][]string{{"1", each}, turns}, rollbackRows(r)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if r.Clean = false; rollbackRows(r) != nil {
+		t.Errorf("got %v for a plan that is not clean", rollbackRows(r))
+	}
+}
+
+// A step without events leaves one blank line before the next part, not two.
+func TestPlanTable_blankLines(t *testing.T) {
+	for _, events := range [][]string{nil, {"cp-1 leads"}} {
+		var out bytes.Buffer
+		planTable{table{w: &out}}.write(planReport{Clean: true, Steps: []stepReport{{Kind: "upgrade", Node: "cp-1", Events: events}}})
+		if strings.Contains(out.String(), "\n\n\n") {
+			t.Errorf("got two blank lines:\n%s", &out)
+		}
 	}
 }
