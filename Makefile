@@ -10,7 +10,8 @@ SHELL := /bin/bash
 # Go and the sidecar find in their environment; they check it themselves.
 GIVEN := $(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $v)),$v))
 UNREAD := $(strip $(foreach v,$(filter-out GO% CGO_% LOCKSTEP_% MAKE% CC,$(GIVEN)),$(if $(shell grep -F '$$($v)' $(firstword $(MAKEFILE_LIST))),,$v)))
-$(if $(UNREAD),$(error $(UNREAD): no target has such a variable; make help lists them, and what other programs read belongs before make))
+MEANT = $(shell sed -n 's/.*\#\# //p' $(firstword $(MAKEFILE_LIST)) | grep -oE '[A-Z_]{4,}' | awk -v given="$(firstword $(UNREAD))" -f build/nearest.awk)
+$(if $(UNREAD),$(error $(UNREAD): no target has such a variable$(MEANT); make help lists them, and what other programs read belongs before make))
 
 export GOTOOLCHAIN ?= local
 BIN := $(CURDIR)/bin

@@ -10,9 +10,11 @@ import (
 // A misspelled variable of make ends it, where make alone would go on without. -n: nothing is made.
 func TestMakeVariables(t *testing.T) {
 	for args, want := range map[string]string{
-		"run BUNDEL=dir":                      "BUNDEL: no target has such a variable",
-		"run bundle=dir":                      "bundle: no target has such a variable",
-		"soak DURATON=1m":                     "DURATON: no target has such a variable",
+		"run BUNDEL=dir":                      "BUNDEL: no target has such a variable (did you mean BUNDLE?); make help",
+		"run bundle=dir":                      "bundle: no target has such a variable (did you mean BUNDLE?); make help",
+		"run ETCDSERVER=e":                    "ETCDSERVER: no target has such a variable (did you mean ETCD_SERVERS?); make help",
+		"soak DURATON=1m":                     "DURATON: no target has such a variable (did you mean DURATION?); make help",
+		"run WHATEVER=1":                      "WHATEVER: no target has such a variable; make help",
 		"soak CLUSTER=embeded":                "CLUSTER=embeded: must be embedded or roles",
 		"demo BUNDLE=dir":                     "BUNDLE: the demo has bundles of its own",
 		"help BUNDLE=dir":                     "",
