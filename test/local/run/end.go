@@ -18,7 +18,10 @@ func cleanUp(c *cluster.Cluster, n node, cfg cluster.Config, p *printer, err err
 	if err != nil && c != nil {
 		return fmt.Errorf("%w\n%s", err, kept(n, cfg))
 	}
-	return errors.Join(err, os.RemoveAll(cfg.Dir))
+	if err = errors.Join(err, os.RemoveAll(cfg.Dir)); err == nil && c != nil {
+		p.stopped(n, cfg.Dir)
+	}
+	return err
 }
 
 // kept says what stays after a failure, and how the node starts again.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,6 +29,32 @@ func TestCleanUp_failed(t *testing.T) {
 		}
 		if err := os.WriteFile(n.own.settings, nil, 0o600); err != nil { // fails if the directory was removed
 			t.Fatal(err)
+		}
+	}
+}
+
+// After Ctrl-C, the last lines say that all has ended, what stays, and what removes that.
+func TestCleanUp_stopped(t *testing.T) {
+	for want, n := range map[string]node{
+		" is removed: nothing is left\n":                       {},
+		"its etcd in /data, with which the next run goes on\n": {dataDir: "/data"},
+		"\n    bin/sidecar node remove host --confirm-stopped --etcd-servers=http://e,http://f\n": {
+			etcdServers: []string{"http://e", "http://f"}, cfg: cluster.SidecarConfig{NodeID: "host"},
+		},
+	} {
+		dir := t.TempDir()
+		c, err := cluster.Attach(cluster.Config{Assets: dir, Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		p := newPrinter(&out, "bin")
+		p.local = n.etcdServers == nil && n.dataDir == ""
+		if err := cleanUp(c, n, cluster.Config{Dir: dir}, p, nil); err != nil || !strings.HasSuffix(out.String(), want) {
+			t.Errorf("got %v and %s, want %s", err, out.String(), want)
+		}
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("got %v, want a directory that is removed", err)
 		}
 	}
 }

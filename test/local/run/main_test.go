@@ -59,8 +59,8 @@ func TestRun(t *testing.T) {
 }
 
 // TestRun_command types what the launcher prints. One command is the node: its kube-apiserver
-// stops and starts with its role. A token, and the command that comes with it, after the line
-// for the node that joins, let two nodes join with kube-apiservers of their own. They start with
+// stops and starts with its role. The line for a node that joins, its token, and the command that
+// comes with that let two nodes join with kube-apiservers of their own. They start with
 // the bundle to which the first node was upgraded.
 func TestRun_command(t *testing.T) {
 	s := settings{assets: cluster.Assets(t, "kube-apiserver", "sidecar")}
@@ -182,7 +182,7 @@ func (l *launched) join(t *testing.T, s settings) (joined []*exec.Cmd) {
 	t.Helper()
 	creates := regexp.MustCompile(`(\S+ cluster token create .*)`).FindAllString(l.text, -1)
 	for i, line := range regexp.MustCompile(`(?m)^ *(\. \S+\.env)$`).FindAllStringSubmatch(l.text, -1) {
-		token := l.typed(t, s, creates[i])
+		token := l.typed(t, s, line[1]+"\n"+creates[i])
 		printed := regexp.MustCompile(`(?m)^  LOCKSTEP_TOKEN=(\S+) (sidecar run .*)$`).FindStringSubmatch(token)
 		if printed == nil {
 			t.Fatalf("no command in:\n%s", token)

@@ -81,6 +81,19 @@ func (p *printer) stopping() {
 	p.print("\n  stopping %s\n", what)
 }
 
+// stopped says that all has ended, what stays, and how it is removed.
+func (p *printer) stopped(n node, dir string) {
+	switch {
+	case p.local:
+		p.print("  everything has stopped, and %s is removed: nothing is left\n", dir)
+	case n.dataDir != "":
+		p.print("  the sidecar has stopped; the objects stay in the cluster, and its etcd in %s, with which the next run goes on\n", n.dataDir)
+	default:
+		p.print("  the sidecar has stopped; the objects stay in the cluster, and so does the node %s until you type:\n    %s node remove %s --confirm-stopped --etcd-servers=%s\n",
+			n.cfg.NodeID, p.sidecar(), n.cfg.NodeID, strings.Join(n.etcdServers, ","))
+	}
+}
+
 // stoppingFor is said before the node starts again with another bundle.
 func (p *printer) stoppingFor(b chosen) {
 	p.print("\n  stopping this node, to start it again with %s %s, %d objects: %s\n\n", b.Name, b.Version, len(b.Objects), b.dir)
@@ -109,7 +122,7 @@ func (p *printer) ready(n node, first bool) {
 		return
 	}
 	if kinds := p.bundle.resources(); kinds != "" {
-		p.try("list the objects of the bundle, except Namespaces; delete or edit one of them, and Lockstep restores it at once",
+		p.try("the objects of the bundle: delete or edit one, and Lockstep restores it at once; Namespaces are not among them, since no controller here ends their deletion",
 			"export KUBECONFIG="+n.kubeconfig,
 			"kubectl get -A -l applyset.kubernetes.io/part-of "+kinds)
 	}
@@ -131,8 +144,8 @@ func (p *printer) tryCommand(n node) {
 	p.try("give it back: its kube-apiserver starts, then its gate opens",
 		sidecar+" node set-roles local --add kubernetes_controller"+flag)
 	for _, more := range n.more {
-		p.try("let node "+more.id+" join: this prints a command", sidecar+" cluster token create --node "+more.id+flag)
-		p.try("type that command in another terminal, after this one", ". "+more.settings)
+		p.try("let node "+more.id+" join, in a terminal of its own: these two lines, and then the command that the second one prints",
+			". "+more.settings, sidecar+" cluster token create --node "+more.id+flag)
 	}
 	p.try("run a service of your own: put a file in this directory, which is read again at each change (docs/roles.md)", "ls "+n.services)
 	p.try("the settings of this node as variables: with them, sidecar and kubectl need no flags",
