@@ -16,14 +16,18 @@ import (
 // placed lists the nodes without a role, as the plan wants it.
 type placed struct{ members, controllers []int }
 
-// nextPlace makes a step a change of roles, or now and then a move to another release.
+// movesEvery is how often a step moves the nodes to another release.
+const movesEvery = 3
+
+// nextPlace makes a step a change of roles, or a move to another release: two upgrades, and then a
+// rollback, so that ten minutes of any seed have several.
 func (p *plan) nextPlace(s step) step {
 	s.settle = p.rng.IntN(3) > 0
-	kind := p.rng.IntN(9)
-	if kind == 0 {
+	if p.steps++; p.steps%movesEvery == 0 {
 		s.pause = 0
-		return p.nextMove(s)
+		return p.nextMove(s, p.steps%(3*movesEvery) > 0)
 	}
+	kind := 1 + p.rng.IntN(8)
 	s.action, s.role = place, protocol.RoleConsensus
 	lacking, most := &p.roles.members, 2
 	if kind > 5 {

@@ -19,6 +19,7 @@ type plan struct {
 	only    []string // names of faults; nil: all
 	shape   shape
 	roles   placed // if roles are moved
+	steps   int    // of such a plan
 }
 
 func newPlan(seed, lane uint64, s shape) *plan {
@@ -117,18 +118,17 @@ func (p *plan) nextStep() step {
 		s.action = rejoin
 		return s
 	}
-	return p.nextMove(s)
+	return p.nextMove(s, p.rng.IntN(3) > 0)
 }
 
-// nextMove makes a step a move to another release.
-func (p *plan) nextMove(s step) step {
-	up := p.rng.IntN(3) > 0
+// nextMove makes a step a move to another release: an upgrade, if up is true and there is one.
+func (p *plan) nextMove(s step, up bool) step {
 	if p.release == 0 || up && p.release < newest() {
 		s.to++
 	} else {
 		s.to--
 	}
-	s.asked = s.to < s.from && p.rng.IntN(3) > 0
+	s.asked = s.to < s.from && (p.rng.IntN(3) > 0 || p.shape.moves)
 	s.short, s.force, s.forgets = p.rng.IntN(4) == 0, p.rng.IntN(2) == 0, p.rng.IntN(4) == 0
 	if p.rng.IntN(4) == 0 {
 		s.upto = 1 + p.rng.IntN(p.shape.nodes-1)

@@ -53,6 +53,30 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestPlan_moving: with any seed, about ten minutes have two rollbacks that are asked for, and three
+// changes of the service.
+func TestPlan_moving(t *testing.T) {
+	for s := range uint64(100) {
+		asked, changes, people := 0, 0, newPlan(s, 0, moving)
+		for range 27 {
+			if people.nextStep().asked {
+				asked++
+			}
+		}
+		for i := range uint64(lanes) {
+			weather := newPlan(s, 1+i, moving)
+			for range 60 {
+				if weather.nextFault().kind == changeServices {
+					changes++
+				}
+			}
+		}
+		if asked < 2 || changes < 3 {
+			t.Errorf("seed %d: got %d rollbacks that are asked for, and %d changes of the service, want 2 and 3", s, asked, changes)
+		}
+	}
+}
+
 // TestReleases checks that the loader accepts the soak's bundles, and that each
 // release can be rolled out (docs/protocol.md#releases-that-can-roll).
 func TestReleases(t *testing.T) {

@@ -213,6 +213,8 @@ func (r *recorder) decode(ev *clientv3.Event) (judge.Event, bool) {
 		return judge.Event{Foreign: foreign, Status: &view}, true
 	case key == r.keys.Rollback():
 		return judge.Event{Rollback: decodeRollback(ev.Kv, gone)}, true
+	case strings.HasPrefix(key, r.keys.TurnsHeld()):
+		return judge.Event{Turn: &judge.Turn{Node: strings.TrimPrefix(key, r.keys.TurnsHeld()), Gone: gone}}, true
 	case strings.HasPrefix(key, r.keys.Nodes()):
 		record := r.decodeRecord(ev.Kv, gone)
 		return judge.Event{Foreign: foreign || gone && r.removing[record.Node], Record: record}, true

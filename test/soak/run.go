@@ -254,6 +254,7 @@ func (r Result) Report() string {
 	fmt.Fprintf(&b, "%d of the status by %d leaders, %d restrictions, ", c.Statuses, c.Leaders, c.Restrictions)
 	fmt.Fprintf(&b, "%d object writes by sidecars (%d late), %d by the soak, %d changes of content\n",
 		c.ObjectWrites, c.LateWrites, c.Affected, c.Contents)
+	fmt.Fprintf(&b, "%d restarts of services that changed, %d of them in a turn\n", c.Restarts, c.InTurn)
 	for _, kind := range slices.Sorted(maps.Keys(r.Done)) {
 		fmt.Fprintf(&b, "  %4d %s\n", r.Done[kind], kind)
 	}

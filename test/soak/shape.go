@@ -53,6 +53,6 @@ var movingWeights = func() [nFaults]int {
 		out[kind] = 0
 	}
 	out[killSidecar], out[freezeSidecar], out[cutNodes], out[losePower], out[killService] = 8, 6, 12, 3, 4
-	out[changeServices] = 3
+	out[changeServices] = 6
 	return out
 }()

@@ -87,6 +87,9 @@ func soak(t *testing.T, c *cluster.Cluster, network *netns.Network, of shape) {
 	}
 	if of.moves {
 		wantMoves(t, result)
+		if lasts >= eventful {
+			wantRollbacks(t, result)
+		}
 	}
 	if n := result.attacks(); *besieged && network != nil && n == 0 {
 		t.Errorf("seed %d: no attack of strangers came to anything", s)
@@ -103,6 +106,19 @@ func wantMoves(t *testing.T, r Result) {
 	if len(h.Takes) == 0 || len(h.Services) == 0 || len(h.Seats) == 0 || len(h.Acks) == 0 || len(h.Sights) == 0 || r.Done["settled: roles"] == 0 {
 		t.Errorf("got %d roles taken, %d moments of services, %d lists of members, %d writes, %d sights, %d times at rest: too little for a judgement",
 			len(h.Takes), len(h.Services), len(h.Seats), len(h.Acks), len(h.Sights), r.Done["settled: roles"])
+	}
+}
+
+// eventful is how long a run with moved roles takes until each seed has had rollbacks and changed services.
+const eventful = 10 * time.Minute
+
+// wantRollbacks requires that people rolled back, and that services that had changed were started again in turn.
+func wantRollbacks(t *testing.T, r Result) {
+	t.Helper()
+	changes := r.Done["fault: "+changeServices.String()]
+	if r.Done["rollback begun"] < 2 || *only == "" && (changes < 3 || r.Counts.InTurn < 3) {
+		t.Errorf("got %d rollbacks, %d changes of the service, and %d restarts in a turn, want at least 2, 3 and 3",
+			r.Done["rollback begun"], changes, r.Counts.InTurn)
 	}
 }
 

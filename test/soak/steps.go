@@ -78,7 +78,12 @@ func (w *world) askBack(ctx context.Context, s step) {
 	if s.force {
 		args = append(args, "--force")
 	}
-	if err := w.command(ctx, args...); err != nil {
+	err := w.command(ctx, args...)
+	if err != nil && w.shape.moves && !s.force { // they have read why, and insist
+		w.logf("%v", err)
+		err = w.command(ctx, append(args, "--force")...)
+	}
+	if err != nil {
 		w.logf("%v", err)
 		return
 	}

@@ -128,6 +128,7 @@ type Event struct {
 	Object    *Object
 	Mark      *Mark
 	Rollback  *Rollback
+	Turn      *Turn
 	Write     *string // the key of a write of the soak
 }
 
@@ -224,6 +225,7 @@ type Counts struct {
 	Contents            int // changes of the content
 	Verdicts            int // pairs of answers between which the status could have closed a gate
 	NotPlaced, Affected int // probes without a reading before them; changes of objects by the soak
+	Restarts, InTurn    int // services that were started again with another file, and how many of them in a turn
 }
 
 // Add adds the counts of another history.
@@ -232,6 +234,7 @@ func (c *Counts) Add(o Counts) {
 		{&c.Probes, &o.Probes}, {&c.Ready, &o.Ready}, {&c.Revisions, &o.Revisions}, {&c.Statuses, &o.Statuses}, {&c.Leaders, &o.Leaders},
 		{&c.Restrictions, &o.Restrictions}, {&c.ObjectWrites, &o.ObjectWrites}, {&c.LateWrites, &o.LateWrites}, {&c.Contents, &o.Contents},
 		{&c.Verdicts, &o.Verdicts}, {&c.NotPlaced, &o.NotPlaced}, {&c.Affected, &o.Affected},
+		{&c.Restarts, &o.Restarts}, {&c.InTurn, &o.InTurn},
 	} {
 		*n.sum += *n.more
 	}
@@ -332,6 +335,10 @@ func (e *Event) what() string {
 		return "rollback: ended"
 	case e.Rollback != nil:
 		return "rollback to " + e.Rollback.To.String()
+	case e.Turn != nil && e.Turn.Gone:
+		return "turn of " + e.Turn.Node + ": ended"
+	case e.Turn != nil:
+		return "turn of " + e.Turn.Node
 	case e.Write != nil:
 		return "write of " + *e.Write
 	}

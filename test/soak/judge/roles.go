@@ -42,7 +42,8 @@ type ServiceMoment struct {
 	Node         string
 	What         Moment
 	At           time.Duration
-	PID, Sidecar int // processes: its own, and the sidecar that started it
+	PID, Sidecar int    // processes: its own, and the sidecar that started it
+	Generation   string // of its file
 }
 
 // Seats is the list of the members at some instant between Sent and Got.
@@ -110,6 +111,7 @@ func (j *judging) roles() {
 	j.oneCluster()
 	j.kept()
 	j.asRecorded()
+	j.judgeTurns()
 }
 
 // servicesFirst: an answer "ready" comes after the service of this sidecar was ready, and

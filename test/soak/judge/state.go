@@ -26,6 +26,7 @@ type judging struct {
 	epoch      int64            // highest that wrote a status
 	lost       map[string]int64 // by node without the controller role: since which revision
 	writes     map[string]int64 // by key: the revision of each write of the soak
+	turns      []string         // the nodes with one
 	safeguards                  // only for the safeguards
 
 	moments    []moment // after each event
@@ -62,6 +63,7 @@ type moment struct {
 	revision int64
 	conflict map[protocol.Release]conflict // by a node's release
 	records  map[string]Record             // shared with other moments: never changed
+	turns    []string                      // the nodes with one; never changed, either
 }
 
 // conflict is the content that does not fit nodes of a release.
@@ -162,6 +164,8 @@ func (j *judging) event(e *Event) {
 		j.applyMark(e)
 	case e.Rollback != nil:
 		j.applyRollback(e)
+	case e.Turn != nil:
+		j.noteTurn(e)
 	}
 	j.after(e)
 	j.moment(e)
@@ -278,7 +282,7 @@ func (j *judging) brought(o *object) []Bundle {
 // moment stores the state after an event. An event that no answer depends on
 // shares the conflicts of the previous one.
 func (j *judging) moment(e *Event) {
-	m := moment{revision: e.Revision, records: j.records}
+	m := moment{revision: e.Revision, records: j.records, turns: j.turns}
 	if n := len(j.moments); n > 0 && e.Object == nil && e.Status == nil {
 		m.conflict = j.moments[n-1].conflict
 	} else {
