@@ -29,7 +29,7 @@ const (
 	powerName  = "power"
 )
 
-// machineProgram runs this program if it is one of a machine.
+// machineProgram runs this program if it is one of a machine, or its unit.
 func machineProgram(args []string) (code int, is bool) {
 	var err error
 	switch {
@@ -39,6 +39,8 @@ func machineProgram(args []string) (code int, is bool) {
 		code, err = startMachine(args[2], args[3:])
 	case len(args) > 3 && args[1] == initWord:
 		code, err = runMachine(args[2], args[3:])
+	case len(args) > 2 && args[1] == apiWord:
+		err = serveAPI(args[2])
 	default:
 		return 0, false
 	}
