@@ -22,6 +22,8 @@ const (
 	aroundAfter  = time.Minute
 	// causesBefore is for how long before an outage Explain looks for causes.
 	causesBefore = 30 * time.Second
+	// slowBefore is for how long before etcd failed Explain looks for slow disks.
+	slowBefore = 10 * time.Minute
 )
 
 // Explain joins what happened on a node and in the fleet around a time.
@@ -32,10 +34,8 @@ func Explain(all []Entry, node protocol.NodeID, at time.Time) Explanation {
 	if closed != nil && closed.From.Add(-causesBefore).Before(at) {
 		during.from = closed.From.Add(-causesBefore)
 	}
+	out.Causes = causesOf(all, node, during)
 	for _, e := range all {
-		if during.has(e) && trouble(e) && (e.Node == node || ofEtcd(e)) {
-			out.Causes = append(out.Causes, e)
-		}
 		switch {
 		case e.Time.After(at.Add(aroundAfter)) || !e.Open() && e.Until.Before(at.Add(-aroundBefore)):
 		case e.Concerns(node):
@@ -48,9 +48,45 @@ func Explain(all []Entry, node protocol.NodeID, at time.Time) Explanation {
 	case !slices.ContainsFunc(all, func(e Entry) bool { return e.Node == node }):
 		out.Verdict = "the history has nothing about this node"
 	case closed == nil:
-		out.Verdict = "it was in service, as far as the history has it" + between(all, node, at)
+		out.Verdict = "it was in service, as far as the history has it" + between(all, node, at) + servicesDown(out.Causes)
 	default:
 		out.Verdict = closed.verdict(at)
+	}
+	return out
+}
+
+// causesOf returns the trouble of a node within a time. A disk that was slow minutes before etcd failed may be the cause of
+// that, although the warning ended.
+func causesOf(all []Entry, node protocol.NodeID, during asked) (out []Entry) {
+	slow := during
+	for _, e := range all {
+		if e.Node == node && during.has(e) && etcdFails(e) && e.Time.Add(-slowBefore).Before(slow.from) {
+			slow.from = e.Time.Add(-slowBefore)
+		}
+	}
+	for _, e := range all {
+		within := during
+		if e.Reason == protocol.DiskSlow {
+			within = slow
+		}
+		if within.has(e) && trouble(e) && (e.Node == node || ofEtcd(e)) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// etcdFails reports whether a node reports that etcd, or its member, does not serve.
+func etcdFails(e Entry) bool {
+	return e.Kind == Etcd || e.Kind == Warning && e.Reason == protocol.MemberDown
+}
+
+// servicesDown names what did not run on a node whose gate was open.
+func servicesDown(found []Entry) (out string) {
+	for _, e := range found {
+		if e.Kind == Service {
+			out += "; but not its service " + e.Subject + ": " + e.Sentence()
+		}
 	}
 	return out
 }

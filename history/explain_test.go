@@ -51,6 +51,10 @@ func TestExplain_inService(t *testing.T) {
 			t.Errorf("at %s: got %q, %v", test.at, got.Verdict, got.Causes)
 		}
 	}
+	crash.Subject = "api"
+	if got, want := Explain([]Entry{crash}, "cp-2", t0).Verdict, "it was in service, as far as the history has it; but not its service api: signal: killed"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 	if got, want := Cause(crash, "cp-2"), "at 2026-01-01T14:02:03Z: Restarted: signal: killed"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -79,6 +83,28 @@ func TestExplain_before(t *testing.T) {
 	}
 	if !slices.Equal(causes, want) || !strings.Contains(got.Verdict, "ServicesNotReady") {
 		t.Errorf("got %q, %q, want %q", got.Verdict, causes, want)
+	}
+}
+
+// TestExplain_member: a disk that was slow minutes before a member of etcd failed is a possible cause, one that was slow an
+// hour before is not.
+func TestExplain_member(t *testing.T) {
+	at := func(second int) time.Time { return t0.Add(time.Duration(second) * time.Second) }
+	slow := []Entry{
+		{Kind: Warning, Node: "cp-2", Time: at(-4000), Until: at(-3000), Reason: protocol.DiskSlow, Message: "an hour before"},
+		{Kind: Warning, Node: "cp-2", Time: at(-900), Until: at(-400), Reason: protocol.DiskSlow, Message: "its disk is slow"},
+	}
+	for _, fails := range []Entry{
+		{Kind: Warning, Node: "cp-2", Time: at(-10), Until: at(60), Reason: protocol.MemberDown},
+		{Kind: Etcd, Node: "cp-2", Time: at(-10), Until: at(60), Reason: Unreachable},
+	} {
+		got := Explain(append(slices.Clip(slow), fails), "cp-2", t0).Causes
+		if len(got) != 2 || got[0].Message != "its disk is slow" || got[1].Reason != fails.Reason {
+			t.Errorf("got %v", got)
+		}
+	}
+	if got := Explain(slow, "cp-2", t0).Causes; len(got) != 0 {
+		t.Errorf("etcd serves: got %v", got)
 	}
 }
 

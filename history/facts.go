@@ -104,16 +104,13 @@ func Lasting(f Facts) []Happening {
 	return append(out, underWay(f)...)
 }
 
-// maxWhat bounds the command of a turn in a message: who typed it, and how it ended, follow.
-const maxWhat = MaxMessage / 2
-
 // turnOf returns the happening of a node that takes a turn. Work that fails is another entry.
 func turnOf(t protocol.Turn) Happening {
 	out := Happening{Kind: Turn, Node: t.Node, Reason: protocol.TurnUnderWay, Message: "planned work", Fleet: true, Mark: t.Revision}
 	if t.Work.HasFailed() {
 		out.Reason, out.Message = protocol.TurnFailed, "planned work, which failed"
 	}
-	if what := clipTo(t.What(), maxWhat); what != "" {
+	if what := t.What(); what != "" { // whole: its end may be the part that failed
 		out.Message += ": " + what
 	}
 	if t.By != "" {

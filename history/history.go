@@ -114,7 +114,10 @@ func (e Entry) Sentence() string {
 }
 
 // Note is the message with the objects named so far. An Event keeps the note that it was created with.
-func (e Entry) Note() string { return e.Message + e.named() }
+func (e Entry) Note() string { return clipTo(e.Message+e.named(), maxNote) }
+
+// maxNote is how much kube-apiservers accept.
+const maxNote = 1024
 
 // inAll says for how long a thing that ended and began again lasted.
 func (e Entry) inAll() string {
@@ -160,14 +163,24 @@ func short(d time.Duration) string {
 	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
 }
 
-// MaxMessage and MaxNodes bound an entry, so that 1,000 entries take less than 1 MB.
+// MaxMessage and MaxNodes bound an entry, so that 1,000 entries take less than 1 MB. A turn, which is rare, has its
+// whole command, who typed it, and how it ended.
 const (
-	MaxMessage = 400
-	MaxNodes   = 8
+	MaxMessage     = 400
+	MaxTurnMessage = protocol.MaxWarningMessage + MaxMessage
+	MaxNodes       = 8
 )
 
 // clip cuts a message, at a character.
 func clip(text string) string { return clipTo(text, MaxMessage) }
+
+// clipped is the message of a happening in its entry.
+func (h Happening) clipped() string {
+	if h.Kind == Turn {
+		return clipTo(h.Message, MaxTurnMessage)
+	}
+	return clip(h.Message)
+}
 
 func clipTo(text string, limit int) string {
 	if len(text) <= limit {

@@ -130,7 +130,7 @@ func TestLasting(t *testing.T) {
 		}), "turn b TurnFailed planned work, which failed: kubeadm upgrade node, by root@b: it was killed by signal 9 (killed)"},
 		{"a turn whose long command failed", with(func(f *Facts) {
 			f.Fleet.Turns.Held = []protocol.Turn{{Node: "b", Command: strings.Repeat("x", 500), Work: protocol.TurnWorkFailed, Problem: "it ended with exit code 5"}}
-		}), "turn b TurnFailed planned work, which failed: " + strings.Repeat("x", 197) + "…: it ended with exit code 5"},
+		}), "turn b TurnFailed planned work, which failed: " + strings.Repeat("x", 500) + ": it ended with exit code 5"},
 		{"a cordon", with(func(f *Facts) { f.Fleet.Records[1].Node.Cordon.Since = t0 }), "cordon b Cordoned"},
 		{"a blocker", with(func(f *Facts) { f.Blockers = []protocol.Blocker{{Node: "b", Reason: protocol.ReleaseTooOld}} }), "blocked b ReleaseTooOld"},
 		{"an upgrade", with(func(f *Facts) { f.Fleet.Records[1] = record("b", r11, 30) }), "upgrade  Begun"},
@@ -372,6 +372,25 @@ func TestLedger_bounded(t *testing.T) {
 			t.Errorf("message of %d bytes", len(h.Message))
 		}
 	}
+}
+
+// TestLedger_wholeCommand: an entry has all of a turn's command, and how it ended. An Event has room for less.
+func TestLedger_wholeCommand(t *testing.T) {
+	l := NewLedger("a", t0)
+	l.Observe(t0, steady())
+	command := strings.Repeat("x", protocol.MaxWarningMessage)
+	l.Observe(t0.Add(time.Second), with(func(f *Facts) {
+		f.Fleet.Turns.Held = []protocol.Turn{{Node: "b", Command: command, By: "root@b", Work: protocol.TurnWorkFailed, Problem: "exit code 5", Revision: 50}}
+	}))
+	for _, h := range l.held {
+		if h.Kind == Turn {
+			if !strings.Contains(h.Message, command+", by root@b: exit code 5") || len(h.Note()) != maxNote {
+				t.Errorf("got %q with a note of %d bytes", h.Message, len(h.Note()))
+			}
+			return
+		}
+	}
+	t.Error("there is no entry of the turn")
 }
 
 func TestDrop(t *testing.T) {

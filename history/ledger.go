@@ -154,7 +154,7 @@ func (l *Ledger) last(ok func(*Held) bool) *Held {
 func (l *Ledger) begin(at time.Time, h Happening) {
 	if again := l.recent(at, h); again != nil && h.Kind != Upgrade && h.Kind != Rollback && h.Kind != Sidecar {
 		again.beginAgain(at)
-		again.Message, again.dirty = clip(h.Message), true // of a turn, how its work failed this time
+		again.Message, again.dirty = h.clipped(), true // of a turn, how its work failed this time
 		return
 	}
 	l.add(at, h)
@@ -164,7 +164,7 @@ func (l *Ledger) begin(at time.Time, h Happening) {
 func (l *Ledger) note(at time.Time, h Happening) {
 	if again := l.recent(at, h); again != nil && !h.Fleet {
 		again.Count += max(1, h.Count)
-		again.Until, again.Message, again.dirty = at, clip(h.Message), true
+		again.Until, again.Message, again.dirty = at, h.clipped(), true
 		again.name(h)
 		return
 	}
@@ -193,7 +193,7 @@ func (l *Ledger) add(at time.Time, h Happening) *Held {
 	}
 	added := &Held{fleet: h.Fleet, dirty: true, Entry: Entry{
 		ID: id, Time: at, Kind: h.Kind, Node: h.Node, Subject: h.Subject, Reason: h.Reason,
-		Message: clip(h.Message), Count: max(1, h.Count),
+		Message: h.clipped(), Count: max(1, h.Count),
 	}}
 	if at0 := slices.IndexFunc(l.held, func(o *Held) bool { return o.ID == id }); at0 >= 0 {
 		added.Revision = l.held[at0].Revision

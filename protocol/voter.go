@@ -32,6 +32,8 @@ type VoterFacts struct {
 	Alive bool
 	// Reported is that sidecar's report of its member; empty: none.
 	Reported string
+	// SlowDisk: that sidecar warns of a slow disk, or did a moment ago.
+	SlowDisk bool
 	// Gone is for how long its node was without a presence, as the node that asks saw
 	// it.
 	Gone time.Duration
@@ -42,6 +44,9 @@ type VoterFacts struct {
 // RemoveAfter is how long a node must be without a presence before people read how to
 // remove its member: longer than a machine needs to start again.
 const RemoveAfter = 5 * time.Minute
+
+// SlowBefore ends the description of a member that cannot be used, whose disk was slow.
+const SlowBefore = "; its disk was slow before (DiskSlow), which may be the cause: find out what else uses it"
 
 // withoutSpare ends the description of a voter's problem if the others are only just a
 // majority.
@@ -57,7 +62,9 @@ func VoterTrouble(f VoterFacts) string {
 	}
 	switch {
 	case f.Alive && f.Reported != "":
-		return fmt.Sprintf("its sidecar runs, its etcd member (%s) does not serve: %s", f.Address, f.Reported) + last
+		return fmt.Sprintf("its sidecar runs, its etcd member (%s) does not serve: %s", f.Address, f.Reported) + last // the report names a slow disk
+	case f.Alive && f.SlowDisk: // it cannot report a member that hangs
+		return fmt.Sprintf("its sidecar runs, its etcd member (%s): %s", f.Address, problem) + SlowBefore + last
 	case f.Alive:
 		return fmt.Sprintf("its etcd member (%s): %s; its sidecar is alive and reports nothing of that: check the network to that address, and sidecar status on that node",
 			f.Address, problem) + last
@@ -120,6 +127,11 @@ func ReportedMember(r Record) string {
 		}
 	}
 	return ""
+}
+
+// HasSlowDisk reports whether a sidecar that is alive warns of the disk of its etcd member.
+func HasSlowDisk(r Record) bool {
+	return r.Alive && slices.ContainsFunc(r.Presence.Warnings, func(w Warning) bool { return w.Reason == DiskSlow })
 }
 
 // MemberCannotBeUsed begins the warning of a sidecar about its own etcd member.

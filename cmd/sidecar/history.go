@@ -109,25 +109,29 @@ func (p program) printHistory(ctx context.Context, client etcdClient, f historyF
 			nodes = append(nodes, r.ID)
 		}
 	}
-	table{w: p.stdout, now: now, screen: p.screen()}.history(drawn, entries, nodes, filter.Since)
+	table{w: p.stdout, now: now, screen: p.screen()}.history(drawn, historyRows(entries), nodes, firstOf(entries, filter.Since))
 	return nil
 }
 
-// history prints the picture of the entries to draw, over the time of the entries to list, and the list. A node
+// firstOf is when the picture begins: with the first entry of the list.
+func firstOf(entries []history.Entry, since time.Time) time.Time {
+	if len(entries) == 0 || entries[0].Time.Before(since) {
+		return since
+	}
+	return entries[0].Time
+}
+
+// history prints the picture of the entries to draw from a time on, and the list, which begins with its header. A node
 // that was out of service is drawn so, whichever kinds people list.
-func (t table) history(drawn, entries []history.Entry, nodes []protocol.NodeID, since time.Time) {
-	if len(entries) == 0 {
+func (t table) history(drawn []history.Entry, list [][]string, nodes []protocol.NodeID, from time.Time) {
+	if len(list) < 2 {
 		fmt.Fprintln(t.w, "nothing happened in that time")
 		return
-	}
-	from := entries[0].Time
-	if from.Before(since) {
-		from = since
 	}
 	drawn = slices.DeleteFunc(slices.Clone(drawn), func(e history.Entry) bool { return !e.Open() && e.Until.Before(from) })
 	t.lanes(drawn, nodes, from)
 	fmt.Fprintln(t.w)
-	t.rows(historyRows(entries))
+	t.rows(list)
 }
 
 // laneWidth is how many cells a lane takes where the width is not known, and at most.
@@ -156,8 +160,10 @@ func (t table) lanes(entries []history.Entry, nodes []protocol.NodeID, from time
 // clock is a time of the table.
 func clock(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05Z") }
 
+func historyHead() []string { return []string{"TIME", "FOR", "KIND", "NODE", "REASON", "MESSAGE"} }
+
 func historyRows(entries []history.Entry) [][]string {
-	rows := [][]string{{"TIME", "FOR", "KIND", "NODE", "REASON", "MESSAGE"}}
+	rows := [][]string{historyHead()}
 	for _, e := range entries {
 		rows = append(rows, []string{
 			clock(e.Time), lasted(e), string(e.Kind), cmp.Or(string(e.Node), "-"), cmp.Or(string(e.Reason), "-"), aboutSubject(e),

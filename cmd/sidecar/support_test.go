@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -42,6 +45,40 @@ func TestSupport(t *testing.T) {
 	} {
 		if code, _, errs := call(t, program{}, append([]string{"support"}, args...)...); code != exitUsage || !strings.Contains(errs, want) {
 			t.Errorf("%v: exit code %d: %s", args, code, errs)
+		}
+	}
+}
+
+// While etcd does not answer, the history is what the sidecar remembers, also the one that people read.
+func TestSupport_remembered(t *testing.T) {
+	sidecar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, map[string]string{
+			"/history": `[{"time":"2026-01-01T14:02:00Z","until":"2026-01-01T14:02:20Z","kind":"gate","node":"cp-2","reason":"Cordoned",` +
+				`"message":"work (20 times, 1s in all)","count":20,"spans":[{"time":"2026-01-01T14:02:19Z","until":"2026-01-01T14:02:20Z"}]},` +
+				`{"time":"2026-01-01T14:02:01Z","until":null,"kind":"etcd","node":"cp-1","reason":"Unreachable","message":"no answer","count":1,"spans":[]}]`,
+			"/status": `{"fleet":{"nodes":[{"id":"cp-3"}]}}`,
+		}[r.URL.Path])
+	}))
+	t.Cleanup(sidecar.Close)
+	code, out, errs := call(t, program{}, "support", "-o", "-", "--server="+sidecar.URL, "--etcd-servers=http://127.0.0.1:1")
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	in, err := gzip.NewReader(strings.NewReader(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"etcd does not answer: this is what the sidecar remembers", "cp-3   █",
+		"2026-01-01T14:02:00Z  > 1s     gate  cp-2  Cordoned     work (20 times, 1s in all)\n",
+		"2026-01-01T14:02:01Z  goes on  etcd  cp-1  Unreachable  no answer\n",
+	} {
+		if !bytes.Contains(content, []byte(want)) {
+			t.Errorf("the archive has no %q:\n%s", want, errs)
 		}
 	}
 }

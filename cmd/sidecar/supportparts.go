@@ -17,13 +17,10 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
-	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
-	"github.com/lockstep-dev/lockstep/internal/journal"
 	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 	"github.com/lockstep-dev/lockstep/internal/support"
-	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // etcdLimit is for one part that asks etcd.
@@ -117,44 +114,6 @@ func (s supportSources) withEtcd(ctx context.Context, read func(context.Context,
 		return nil, err
 	}
 	return asJSON(out)
-}
-
-// history asks etcd, and if that does not answer, the sidecar, which remembers some.
-func (s supportSources) history(ctx context.Context) ([]byte, error) {
-	out, err := s.withEtcd(ctx, func(ctx context.Context, client *etcd.Client) (any, error) {
-		entries, err := journal.List(ctx, client)
-		return httpapi.NewEntries(entries), err
-	})
-	if err == nil {
-		return out, nil
-	}
-	remembered, fails := s.shown("/history", "application/json")(ctx)
-	if fails != nil {
-		return nil, errors.Join(err, fails)
-	}
-	return remembered, nil
-}
-
-// historyText asks etcd.
-func (s supportSources) historyText(ctx context.Context) ([]byte, error) {
-	var out strings.Builder
-	_, err := s.withEtcd(ctx, func(ctx context.Context, client *etcd.Client) (any, error) {
-		entries, err := journal.List(ctx, client)
-		if err != nil {
-			return nil, err
-		}
-		registered, err := fleet.List(ctx, client)
-		if err != nil {
-			return nil, err
-		}
-		var nodes []protocol.NodeID
-		for _, r := range registered.Records {
-			nodes = append(nodes, r.ID)
-		}
-		table{w: &out, now: s.p.now()}.history(entries, entries, nodes, time.Time{})
-		return nil, nil
-	})
-	return []byte(out.String()), err
 }
 
 // keyReport is a key in store.json.

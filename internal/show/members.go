@@ -68,7 +68,7 @@ func (f memberFacts) troubles(now time.Time) map[string]string {
 			Name: cmp.Or(m.Node, m.ID), Address: m.Address, Problem: m.Problem, Spare: spare, Gone: now.Sub(m.Since.Time),
 		}
 		if record, found := f.fleet.Record(protocol.NodeID(m.Node)); found {
-			facts.Alive, facts.Reported = record.Alive, protocol.ReportedMember(record)
+			facts.Alive, facts.Reported, facts.SlowDisk = record.Alive, protocol.ReportedMember(record), protocol.HasSlowDisk(record)
 			facts.Gone = now.Sub(f.seen.aliveSince(record, now))
 		}
 		if m.Node == string(f.own) && f.problem != "" {

@@ -122,6 +122,10 @@ func TestMemberWarnings_sidecars(t *testing.T) {
 	if got := trouble(alive, time.Hour); !strings.Contains(got, "its sidecar runs") || !strings.Contains(got, "no space left on device") || strings.Contains(got, remove) {
 		t.Errorf("alive: got %q", got)
 	}
+	slow := &protocol.Record{ID: "b", Alive: true, Presence: protocol.Presence{Warnings: []protocol.Warning{{Reason: protocol.DiskSlow}}}}
+	if got := trouble(slow, time.Second); !strings.Contains(got, "it does not answer; its disk was slow before (DiskSlow)") {
+		t.Errorf("of a slow disk: got %q", got)
+	}
 	if got := trouble(gone, time.Second); !strings.Contains(got, "is not alive either") || strings.Contains(got, remove) {
 		t.Errorf("not alive: got %q", got)
 	}

@@ -119,6 +119,15 @@ func (s *Show) warningsNow(was warned, now time.Time) warned {
 	return out
 }
 
+// slowBefore adds to the problem of this node's member that its disk was slow.
+func (s *Show) slowBefore() string {
+	slow := func(w protocol.Warning) bool { return w.Reason == protocol.DiskSlow }
+	if slices.ContainsFunc(s.Cluster.Health().Get().Reported, slow) {
+		return protocol.SlowBefore
+	}
+	return ""
+}
+
 // keepTimes sets each missing time: from the same problem in before, or else to now.
 func keepTimes(warnings, before []protocol.Warning, now time.Time) {
 	for i, w := range warnings {
@@ -159,7 +168,7 @@ func (s *Show) ownWarnings(runs []nodeservices.Run) []protocol.Warning {
 		out = append(out, protocol.Warning{Reason: protocol.DuplicateNodeID, Message: rival.String(), Since: rival.At})
 	}
 	if problem := s.memberProblem(); problem != "" {
-		out = append(out, protocol.Warning{Reason: protocol.MemberDown, Message: protocol.MemberCannotBeUsed + problem})
+		out = append(out, protocol.Warning{Reason: protocol.MemberDown, Message: protocol.MemberCannotBeUsed + problem + s.slowBefore()})
 	}
 	if err := s.BundleFault.Get(); err != nil {
 		out = append(out, bundle.FaultWarning(err))
