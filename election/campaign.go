@@ -180,9 +180,7 @@ func (e *Election) observe(l etcd.Listing) {
 	if len(l.KVs) > 0 {
 		leader = Leader{Node: protocol.NodeID(l.KVs[0].Value), Epoch: l.KVs[0].CreateRevision}
 	}
-	if leader != e.leader.Get() {
-		e.leader.Set(leader)
-	}
+	event.SetIfNew(e.leader, leader)
 }
 
 // inOrder sorts candidates.

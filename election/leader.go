@@ -235,15 +235,8 @@ func (l *leadership) problem(text string) {
 // changes returns the channels that wake the leader. It is called before the
 // facts are gathered, so that no later change is missed.
 func (l *leadership) changes() []<-chan struct{} {
-	return []<-chan struct{}{
-		changeOf(l.e.cfg.Fleet), changeOf(l.e.cfg.Store.Observed()), changeOf(l.e.cfg.StoreKey), changeOf(l.e.cfg.Local),
-		changeOf(l.e.leader), changeOf(l.e.cfg.Client.Rewound()),
-	}
-}
-
-func changeOf[T any](v *event.Value[T]) <-chan struct{} {
-	_, changed := v.Load()
-	return changed
+	c := l.e.cfg
+	return event.Changes(c.Fleet, c.Store.Observed(), c.StoreKey, c.Local, l.e.leader, c.Client.Rewound())
 }
 
 // await returns at a change, at the end of the job, or when time alone can change

@@ -66,6 +66,30 @@ func Update[T any](v *Value[T], f func(T) T) {
 	v.wake()
 }
 
+// SetIfNew sets the value only if it differs: followers that set another value in turn would never rest
+// otherwise. No other goroutine may set v.
+func SetIfNew[T comparable](v *Value[T], val T) {
+	if v.Get() != val {
+		v.Set(val)
+	}
+}
+
+// Changed returns the channel that Load returns.
+func (v *Value[T]) Changed() <-chan struct{} {
+	_, changed := v.Load()
+	return changed
+}
+
+// Changes returns the channels of several values, for Wait. A follower that gets the values afterwards
+// misses nothing, as with Load.
+func Changes(values ...interface{ Changed() <-chan struct{} }) []<-chan struct{} {
+	changes := make([]<-chan struct{}, 0, len(values))
+	for _, v := range values {
+		changes = append(changes, v.Changed())
+	}
+	return changes
+}
+
 // wake needs mu.
 func (v *Value[T]) wake() {
 	if v.changed == nil {

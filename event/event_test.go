@@ -207,3 +207,32 @@ func TestWaitFor(t *testing.T) {
 		})
 	}
 }
+
+func TestSetIfNew(t *testing.T) {
+	v := New(1)
+	_, changed := v.Load()
+	SetIfNew(v, 1)
+	if !open(changed) {
+		t.Error("the same value woke the followers")
+	}
+	if SetIfNew(v, 2); open(changed) || v.Get() != 2 {
+		t.Errorf("another value: got %d, and the followers sleep: %t", v.Get(), open(changed))
+	}
+}
+
+func TestChanges(t *testing.T) {
+	number, text := New(1), New("a")
+	changes := Changes(number, text)
+	if text.Set("b"); len(changes) != 2 || !open(changes[0]) || open(changes[1]) {
+		t.Errorf("got %d channels, want that of the text closed, and that of the number open", len(changes))
+	}
+}
+
+func open(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return false
+	default:
+		return true
+	}
+}

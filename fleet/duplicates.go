@@ -65,9 +65,7 @@ func (p *Presence) followNotice(ctx context.Context) {
 				now = Rival{Where: p.whereabouts(other), At: verdictSince(kv.Value)}
 			}
 		}
-		if now != p.rival.Get() {
-			p.rival.Set(now)
-		}
+		event.SetIfNew(p.rival, now)
 	})
 }
 

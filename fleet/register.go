@@ -133,9 +133,7 @@ func (r *Registrar) register(ctx context.Context) error {
 	pauses := registerPauses()
 	failures := 0
 	for {
-		_, presenceChanged := r.cfg.Presence.Load()
-		_, servicesChanged := r.cfg.Services.Load()
-		_, apiserverChanged := r.cfg.APIServer.Load()
+		woken := event.Changes(r.cfg.Presence, r.cfg.Services, r.cfg.APIServer)
 		err := r.tryRegister(ctx)
 		switch {
 		case err == nil:
@@ -149,7 +147,7 @@ func (r *Registrar) register(ctx context.Context) error {
 			failures++
 			r.cfg.Log.Log(ctx, severity(failures), "not registered, trying again", "err", err)
 		}
-		if !event.WaitFor(ctx, pauses.Next(), presenceChanged, servicesChanged, apiserverChanged) {
+		if !event.WaitFor(ctx, pauses.Next(), woken...) {
 			return ctx.Err()
 		}
 	}

@@ -101,9 +101,7 @@ func (g *Gate) Verdict() *event.Value[Verdict] { return g.verdict }
 // Show acknowledges that clients see a verdict from now on. The code that renders /readyz calls it,
 // after the change.
 func (g *Gate) Show(v Verdict) {
-	if v != g.shown.Get() {
-		g.shown.Set(v)
-	}
+	event.SetIfNew(g.shown, v)
 }
 
 // Shown follows the verdict that clients see. The services of a node stop by this one: while /readyz

@@ -57,12 +57,10 @@ func (f *Follower) State() *event.Value[httpapi.APIServer] { return f.state }
 func (f *Follower) Shown() *event.Value[httpapi.APIServer] { return f.shown }
 
 // AnswersChanged returns a channel that is closed when Down and Now may change because of a turn.
-func (f *Follower) AnswersChanged() <-chan struct{} { return changed(f.answers.Load()) }
+func (f *Follower) AnswersChanged() <-chan struct{} { return f.answers.Changed() }
 
 // Version follows the version; empty: not known yet.
 func (f *Follower) Version() *event.Value[string] { return f.version }
 
 // Other follows why the version keeps this node from registering; empty: it does not.
 func (f *Follower) Other() *event.Value[string] { return f.other }
-
-func changed[T any](_ T, c <-chan struct{}) <-chan struct{} { return c }

@@ -20,12 +20,8 @@ func (f *Follower) show(problem string, now time.Time) {
 	if is.Ready != was.Ready || is.Since.IsZero() {
 		is.Since = now
 	}
-	if is != was {
-		f.state.Set(is)
-	}
-	if shown := f.damper.next(is, now); shown != f.shown.Get() {
-		f.shown.Set(shown)
-	}
+	event.SetIfNew(f.state, is)
+	event.SetIfNew(f.shown, f.damper.next(is, now))
 }
 
 // turnAnswers counts the turns of this node that its presence showed, and the turns after which the

@@ -35,7 +35,7 @@ func (f *Follower) RunVersion(ctx context.Context) error {
 	}
 	pauses := backoff.Backoff{First: time.Second, Max: versionInterval}
 	for {
-		changes := []<-chan struct{}{changed(f.state.Load()), f.cfg.ServicesChanged(), changed(f.cfg.Kubeconfig.Config().Load())}
+		changes := append(event.Changes(f.state, f.cfg.Kubeconfig.Config()), f.cfg.ServicesChanged())
 		version, err := readVersion(ctx, f.cfg.Kubeconfig.Transport())
 		pause := pauses.Next()
 		if err == nil {
@@ -71,17 +71,14 @@ func (f *Follower) Problem() string {
 // kube-apiserver changes (docs/protocol-nodes.md#apiserver-version). It returns when ctx ends.
 func (f *Follower) RunOther(ctx context.Context) error {
 	for {
-		_, localChanged := f.cfg.Local.Load()
-		_, versionChanged := f.version.Load()
+		changes := event.Changes(f.cfg.Local, f.version)
 		problem := f.Problem()
-		if problem != f.other.Get() {
-			f.other.Set(problem)
-		}
+		event.SetIfNew(f.other, problem)
 		if problem == "" {
 			<-ctx.Done()
 			return ctx.Err()
 		}
-		if !event.Wait(ctx, localChanged, versionChanged) {
+		if !event.Wait(ctx, changes...) {
 			return ctx.Err()
 		}
 	}

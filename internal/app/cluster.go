@@ -31,12 +31,11 @@ func (p *parts) keepSnapshots(ctx context.Context) error {
 		p.log.Warn("others can replace the snapshots, and with them what a restore brings back", "problem", problem)
 	}
 	for {
-		_, membersChanged := p.cluster.Members().Load()
-		_, phaseChanged := p.cluster.Membership().Load()
+		changes := event.Changes(p.cluster.Members(), p.cluster.Membership())
 		if p.cluster.HasVoter() {
 			return p.schedule.Run(ctx)
 		}
-		if !event.Wait(ctx, membersChanged, phaseChanged) {
+		if !event.Wait(ctx, changes...) {
 			return ctx.Err()
 		}
 	}

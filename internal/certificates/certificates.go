@@ -109,18 +109,12 @@ func fromFile(flag func(Config) string) func(Config) (string, []byte, error) {
 // Run reads all certificates every interval and after changes, until ctx
 // ends.
 func (w *Watch) Run(ctx context.Context) error {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
 	for {
 		_, kubeconfigChanged := w.cfg.Kubeconfig.Config().Load()
 		_, joinedChanged := w.cfg.Joined()
 		w.read(time.Now())
-		select {
-		case <-ctx.Done():
+		if !event.WaitFor(ctx, interval, kubeconfigChanged, joinedChanged) { // a node that creates its cluster gets a certificate
 			return ctx.Err()
-		case <-kubeconfigChanged:
-		case <-joinedChanged: // a node that creates its cluster gets a certificate
-		case <-tick.C:
 		}
 	}
 }

@@ -75,9 +75,7 @@ func (p *process) forward(run *memberRun) {
 	for {
 		now, changed := run.supervisor.State().Load()
 		measures, measured := run.supervisor.Measures().Load()
-		if now != p.state.Get() {
-			p.state.Set(now)
-		}
+		event.SetIfNew(p.state, now)
 		p.measures.Set(measures)
 		select {
 		case <-changed:

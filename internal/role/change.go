@@ -36,7 +36,7 @@ func (s *Server) keepLoaded(ctx context.Context) error {
 		case nodeservices.RestartNow:
 			next, names = found, nil
 			// Before the services stop: the cordon may end just now.
-			set(s.changing, s.changing.Get() || facts.Serving && facts.Closed > 0)
+			event.SetIfNew(s.changing, s.changing.Get() || facts.Serving && facts.Closed > 0)
 		case nodeservices.RestartNever:
 			next = s.loaded.Get()
 		case nodeservices.RestartDrains, nodeservices.RestartInTurn:
@@ -45,7 +45,7 @@ func (s *Server) keepLoaded(ctx context.Context) error {
 		if !slices.EqualFunc(next, s.loaded.Get(), identical) {
 			s.loaded.Set(next)
 		}
-		set(s.pending, waiting(names))
+		event.SetIfNew(s.pending, waiting(names))
 		if s.changing.Get() && s.changed() {
 			s.changing.Set(false)
 		}

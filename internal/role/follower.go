@@ -34,7 +34,7 @@ func (f *follower) run(ctx context.Context) error {
 		var again time.Duration
 		switch {
 		case stopping && !started: // an earlier sidecar's services stay
-			set(f.stopped, true)
+			event.SetIfNew(f.stopped, true)
 		case !stopping && local.Known() && has(local.Roles, f.role):
 			started = true
 			f.services.Start()
@@ -45,7 +45,7 @@ func (f *follower) run(ctx context.Context) error {
 				break
 			}
 			started = false
-			set(f.stopped, stopping)
+			event.SetIfNew(f.stopped, stopping)
 		}
 		if !event.WaitFor(ctx, again, rolesChanged, stoppingChanged) {
 			return ctx.Err()

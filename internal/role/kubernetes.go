@@ -200,28 +200,28 @@ func (k *Kubernetes) publish(f nodeservices.Facts, step nodeservices.Step, runni
 	told.Closed = 0 // it would change all the time
 	// Services about to stop are not ready; the next round observes it.
 	told.Ready = told.Ready && step != nodeservices.StopServices
-	set(k.facts, told)
-	set(k.idle, step == nodeservices.Idle && k.stopping.Get())
+	event.SetIfNew(k.facts, told)
+	event.SetIfNew(k.idle, step == nodeservices.Idle && k.stopping.Get())
 	if running.None {
-		set(k.withheld, "")
+		event.SetIfNew(k.withheld, "")
 		return
 	}
 	switch step {
 	case nodeservices.Serve:
-		set(k.withheld, "")
+		event.SetIfNew(k.withheld, "")
 	case nodeservices.StartServices, nodeservices.AwaitServices:
 		// A service that fails later closes no gate, but a gate that is closed waits for its change.
 		if k.withheld.Get() != "" || f.GateClosed && k.cfg.Changing.Get() {
-			set(k.withheld, "the services of this node are not ready yet: "+running.Awaiting)
+			event.SetIfNew(k.withheld, "the services of this node are not ready yet: "+running.Awaiting)
 		}
 	case nodeservices.AwaitRoles:
 		if k.withheld.Get() != "" {
-			set(k.withheld, k.unknown())
+			event.SetIfNew(k.withheld, k.unknown())
 		}
 	case nodeservices.Idle:
-		set(k.withheld, fmt.Sprintf("the services of this node do not run (%s)", k.why(f)))
+		event.SetIfNew(k.withheld, fmt.Sprintf("the services of this node do not run (%s)", k.why(f)))
 	default:
-		set(k.withheld, fmt.Sprintf("the services of this node stop (%s)", k.why(f)))
+		event.SetIfNew(k.withheld, fmt.Sprintf("the services of this node stop (%s)", k.why(f)))
 	}
 }
 
@@ -241,12 +241,4 @@ func (k *Kubernetes) why(f nodeservices.Facts) string {
 		return "an earlier sidecar started them, for release " + k.cfg.Disk.StartedFor()
 	}
 	return "it does not have the role " + protocol.RoleController
-}
-
-// set replaces a value only if it differs. Otherwise a follower that sets another value in turn
-// would never rest.
-func set[T comparable](v *event.Value[T], to T) {
-	if v.Get() != to {
-		v.Set(to)
-	}
 }

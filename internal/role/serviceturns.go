@@ -28,7 +28,7 @@ func (s *Server) keepTurns(ctx context.Context) error {
 		t, found := now.Turns.Of(node)
 		holds := found && t.Kind == protocol.TurnOfServices
 		out.observe(holds && isOut)
-		set(s.turn, turn{has: out.turn(holds), alone: turns.Alone(now)})
+		event.SetIfNew(s.turn, turn{has: out.turn(holds), alone: turns.Alone(now)})
 		own := observe(now)
 		action := nodeservices.NextTurnAction(nodeservices.TurnFacts{
 			Held: holds, Other: found && !holds, Work: t.Work, Cordoned: own.Node.Cordon.On(),

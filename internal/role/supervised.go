@@ -78,13 +78,10 @@ func (s *Supervised) Run(ctx context.Context) error {
 	result := make(chan error, 1) // the one result of the supervisor
 	go func() { result <- s.supervisor.Run(ctx) }()
 	for {
-		_, loaded := s.cfg.Loaded.Load()
-		_, variables := s.cfg.Variables.Load()
-		_, state := s.supervisor.State().Load()
-		_, asked := s.asked.Load()
+		changes := event.Changes(s.cfg.Loaded, s.cfg.Variables, s.supervisor.State(), s.asked)
 		s.refresh(func() {})
 		s.stopDue(ctx)
-		if !s.await(ctx, loaded, variables, state, asked) {
+		if !s.await(ctx, changes...) {
 			return <-result
 		}
 	}
@@ -115,7 +112,7 @@ func (s *Supervised) refresh(change func()) int {
 	}
 	now := s.supervisor.State().Get()
 	for _, r := range s.roles {
-		set(r.state, r.observe(now, variables))
+		event.SetIfNew(r.state, r.observe(now, variables))
 	}
 	return s.reload
 }

@@ -21,7 +21,7 @@ func (s *Show) endpointsChanged() <-chan struct{} {
 	if s.Endpoints == nil {
 		return nil
 	}
-	return changed(s.Endpoints.Load())
+	return s.Endpoints.Changed()
 }
 
 // endpointsNow returns the state of the Service, as the publisher reports it.

@@ -21,33 +21,26 @@ import (
 // ctx ends.
 func (s *Show) KeepPresence(ctx context.Context) error {
 	for {
-		verdict, verdictChanged := s.Verdict.Load()
-		state, stateChanged := s.Election.Load()
-		withheld, withheldChanged := s.Withheld.Load()
-		other, otherChanged := s.APIServer.Other().Load()
-		problems, problemsChanged := s.warned.Load()
-		_, apiserverChanged := s.APIServer.Shown().Load()
-		answersChanged := s.APIServer.AnswersChanged()
-		version, versionChanged := s.APIServer.Version().Load()
-		services, servicesChanged := s.Services.Load()
-		objects, objectsChanged := s.Reconcile.Load()
-		compared, clocksChanged := s.Clocks.Load()
+		changes := append(event.Changes(
+			s.Verdict, s.Election, s.Withheld, s.APIServer.Other(), s.warned, s.APIServer.Shown(), s.APIServer.Version(),
+			s.Services, s.Reconcile, s.Clocks,
+		), s.APIServer.AnswersChanged())
+		verdict, election := s.Verdict.Get(), s.Election.Get().Election
 		s.APIServer.NoteTurn(verdict.Verdict)
 		now := fleet.Shown{
 			Verdict: protocol.Verdict{Ready: verdict.Ready, Reason: verdict.Reason},
-			Since:   verdict.Since, Warnings: problems.reported,
-			Election: electionShown(state.Election, verdict.Reason, cmp.Or(withheld, other)),
-			Endpoint: s.endpointNow(), APIServerDown: s.APIServer.Down(), APIServer: version, Services: service.Digest(services),
-			Beats: compared.Steps,
+			Since:   verdict.Since, Warnings: s.warned.Get().reported,
+			Election: electionShown(election, verdict.Reason, cmp.Or(s.Withheld.Get(), s.APIServer.Other().Get())),
+			Endpoint: s.endpointNow(), APIServerDown: s.APIServer.Down(), APIServer: s.APIServer.Version().Get(),
+			Services: service.Digest(s.Services.Get()), Beats: s.Clocks.Get().Steps,
 		}
-		if state.Election == protocol.Leading {
-			now.Failing = objects.Failing
+		if election == protocol.Leading {
+			now.Failing = s.Reconcile.Get().Failing
 		}
 		if !now.Equal(s.cfg.Presence.Get()) {
 			s.cfg.Presence.Set(now)
 		}
-		if !event.Wait(ctx, verdictChanged, stateChanged, withheldChanged, otherChanged, problemsChanged, apiserverChanged, versionChanged,
-			servicesChanged, objectsChanged, clocksChanged, answersChanged) {
+		if !event.Wait(ctx, changes...) {
 			return ctx.Err()
 		}
 	}
@@ -67,36 +60,11 @@ func electionShown(state protocol.ElectionState, reason protocol.Reason, withhel
 // KeepSnapshot publishes a snapshot after each change, until ctx ends.
 func (s *Show) KeepSnapshot(ctx context.Context) error {
 	for {
-		changes := []<-chan struct{}{
-			s.cfg.Beat(),
-			changed(s.Verdict.Load()),
-			changed(s.Election.Load()),
-			changed(s.Leader.Load()),
-			changed(s.Status.Load()),
-			changed(s.Fleet.Load()),
-			changed(s.Store.Load()),
-			changed(s.Registration.Load()),
-			changed(s.Reconcile.Load()),
-			changed(s.Contact.Load()),
-			changed(s.APIServer.State().Load()),
-			s.APIServer.AnswersChanged(),
-			changed(s.EtcdFaults.Load()),
-			changed(s.Local.Load()),
-			changed(s.BundleFault.Load()),
-			changed(s.Override.Load()),
-			changed(s.Certificates.Load()),
-			changed(s.warned.Load()),
-			changed(s.seen.Load()),
-			changed(s.EtcdProblem.Load()),
-			changed(s.Cluster.Status().Load()),
-			changed(s.Cluster.Member().Load()),
-			changed(s.Cluster.Members().Load()),
-			changed(s.Schedule.Load()),
-			changed(s.Roles.Load()),
-			changed(s.Services.Load()),
-			changed(s.ServiceState.Load()),
-			s.endpointsChanged(),
-		}
+		changes := append(event.Changes(
+			s.Verdict, s.Election, s.Leader, s.Status, s.Fleet, s.Store, s.Registration, s.Reconcile, s.Contact,
+			s.APIServer.State(), s.EtcdFaults, s.Local, s.BundleFault, s.Override, s.Certificates, s.warned, s.seen, s.EtcdProblem,
+			s.Cluster.Status(), s.Cluster.Member(), s.Cluster.Members(), s.Schedule, s.Roles, s.Services, s.ServiceState,
+		), s.cfg.Beat(), s.APIServer.AnswersChanged(), s.endpointsChanged())
 		// A new observation of the fleet counts as a change: comparing all records would cost more than
 		// it saves.
 		was, now := s.snapshot.Get(), s.now()
@@ -114,8 +82,6 @@ func (s *Show) KeepSnapshot(ctx context.Context) error {
 func sameObservation(a, b protocol.Fleet) bool {
 	return len(a.Records) == len(b.Records) && (len(a.Records) == 0 || &a.Records[0] == &b.Records[0])
 }
-
-func changed[T any](_ T, c <-chan struct{}) <-chan struct{} { return c }
 
 // now collects the current state of each part.
 func (s *Show) now() httpapi.Snapshot {

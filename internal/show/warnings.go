@@ -47,33 +47,11 @@ const warningPause = 500 * time.Millisecond
 // KeepWarnings publishes the problems after each change, until ctx ends.
 func (s *Show) KeepWarnings(ctx context.Context) error {
 	for {
-		changes := []<-chan struct{}{
-			changed(s.Election.Load()),
-			changed(s.Reconcile.Load()),
-			changed(s.BundleFault.Load()),
-			changed(s.APIServer.Version().Load()),
-			changed(s.Local.Load()),
-			changed(s.APIServer.Other().Load()),
-			changed(s.Override.Load()),
-			changed(s.OverrideProblem.Load()),
-			changed(s.ServicesProblem.Load()),
-			changed(s.ServiceState.Load()),
-			changed(s.Failures.Load()),
-			changed(s.Cluster.Health().Load()),
-			changed(s.Schedule.Load()),
-			changed(s.Clocks.Load()),
-			changed(s.Kubeconfig.Load()),
-			changed(s.CertificateWarnings.Load()),
-			changed(s.Fleet.Load()),
-			changed(s.Status.Load()),
-			changed(s.Rival.Load()),
-			changed(s.APIServer.Shown().Load()),
-			changed(s.Verdict.Load()),
-			changed(s.Cluster.Status().Load()),
-			changed(s.Cluster.Member().Load()),
-			changed(s.Cluster.Members().Load()),
-			s.endpointsChanged(),
-		}
+		changes := append(event.Changes(
+			s.Election, s.Reconcile, s.BundleFault, s.APIServer.Version(), s.Local, s.APIServer.Other(), s.Override, s.OverrideProblem,
+			s.ServicesProblem, s.ServiceState, s.Failures, s.Cluster.Health(), s.Schedule, s.Clocks, s.Kubeconfig, s.CertificateWarnings,
+			s.Fleet, s.Status, s.Rival, s.APIServer.Shown(), s.Verdict, s.Cluster.Status(), s.Cluster.Member(), s.Cluster.Members(),
+		), s.endpointsChanged())
 		now := time.Now()
 		if seen := s.seen.Get().update(s.Fleet.Get(), now); !seen.equal(s.seen.Get()) {
 			s.seen.Set(seen)

@@ -143,9 +143,7 @@ func (k *Keeper) useServers(now cluster.Membership) {
 		k.cfg.Log.Warn("services use servers of etcd that are no members any more; cordon this node and restart its sidecar: they start with all members then",
 			"missing", missing, "used", v.EtcdServers, "members", now.Servers)
 	}
-	if v != k.variables.Get() {
-		k.variables.Set(v)
-	}
+	event.SetIfNew(k.variables, v)
 }
 
 // serversFor returns the etcd servers for services: this node's own member while it exists, and

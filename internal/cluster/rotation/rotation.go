@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
@@ -120,11 +121,8 @@ func (w *Worker) Run(ctx context.Context) error {
 		told = problem
 		w.state.Problem = problem
 		w.cfg.Publish(w.state)
-		select {
-		case <-ctx.Done():
+		if !event.WaitFor(ctx, pause, w.woken) {
 			return ctx.Err()
-		case <-w.woken:
-		case <-time.After(pause):
 		}
 	}
 }
