@@ -15,7 +15,7 @@ import (
 // that stops deletes its own (Retirer).
 
 // Remove deletes the record of a node that stopped for good, so that it blocks no rollout
-// (docs/protocol-nodes.md#dead-nodes). It returns ErrNoNode if there is no record, and ErrAlive if
+// (docs/protocol-nodes.md#dead-nodes), and ends its turn. It returns ErrNoNode if there is no record, and ErrAlive if
 // there is a presence. A missing presence does not prove that the node is down: the caller must
 // know that it is.
 func Remove(ctx context.Context, client *etcd.Client, id protocol.NodeID) error {
@@ -25,7 +25,7 @@ func Remove(ctx context.Context, client *etcd.Client, id protocol.NodeID) error 
 			clientv3.Compare(clientv3.CreateRevision(keys.Node(id)), ">", 0),
 			clientv3.Compare(clientv3.CreateRevision(keys.Presence(id)), "=", 0),
 		},
-		[]clientv3.Op{clientv3.OpDelete(keys.Node(id))},
+		[]clientv3.Op{clientv3.OpDelete(keys.Node(id)), clientv3.OpDelete(keys.Turn(id))},
 		[]clientv3.Op{clientv3.OpGet(keys.Node(id), clientv3.WithCountOnly())})
 	switch {
 	case err != nil:
@@ -45,7 +45,7 @@ type Deletion struct {
 	Epoch     int64 // the create revision of that key
 }
 
-// DeleteExpired deletes an ephemeral record that expired for a leader
+// DeleteExpired deletes an ephemeral record that expired for a leader, and the turn of its node
 // (docs/protocol-nodes.md#ephemeral). It reports false, and deletes nothing, if the record was
 // written since, its node's presence exists, or the leader does not lead any more.
 func DeleteExpired(ctx context.Context, client *etcd.Client, d Deletion) (deleted bool, err error) {
@@ -57,7 +57,7 @@ func DeleteExpired(ctx context.Context, client *etcd.Client, d Deletion) (delete
 			clientv3.Compare(clientv3.ModRevision(keys.Node(id)), "=", d.Record.Revision),
 			clientv3.Compare(clientv3.CreateRevision(keys.Presence(id)), "=", 0),
 		},
-		[]clientv3.Op{clientv3.OpDelete(keys.Node(id))}, nil)
+		[]clientv3.Op{clientv3.OpDelete(keys.Node(id)), clientv3.OpDelete(keys.Turn(id))}, nil)
 	if err != nil {
 		return false, fmt.Errorf("delete the expired record of node %q: %w", id, err)
 	}

@@ -56,15 +56,23 @@ func (r *Registrar) tryDeleteRecord(ctx context.Context, facts protocol.RetireFa
 	return decision, "", nil
 }
 
-// deleteOwn deletes this node's record as it was read, and its presence.
+// deleteOwn deletes this node's record as it was read, its presence, and the turn of its services: no one else would end it.
+// A command that runs in a turn ends that itself.
 func (r *Registrar) deleteOwn(ctx context.Context, record protocol.Record, lease clientv3.LeaseID) error {
 	id := r.cfg.Local.Get().ID
-	_, err := r.cfg.Client.Write(ctx,
+	ops := []clientv3.Op{clientv3.OpDelete(r.keys.Node(id)), clientv3.OpDelete(r.keys.Presence(id))}
+	turn, err := r.cfg.Client.Get(ctx, r.keys.Turn(id))
+	if err != nil {
+		return err
+	}
+	if len(turn.Kvs) > 0 && decodeTurn(id, new(etcd.NewKV(turn.Kvs[0]))).Kind == protocol.TurnOfServices {
+		ops = append(ops, clientv3.OpDelete(r.keys.Turn(id)))
+	}
+	_, err = r.cfg.Client.Write(ctx,
 		[]clientv3.Cmp{
 			clientv3.Compare(clientv3.ModRevision(r.keys.Node(id)), "=", record.Revision),
 			clientv3.Compare(clientv3.LeaseValue(r.keys.Presence(id)), "=", lease),
-		},
-		clientv3.OpDelete(r.keys.Node(id)), clientv3.OpDelete(r.keys.Presence(id)))
+		}, ops...)
 	return err
 }
 

@@ -258,6 +258,9 @@ func NextTurnAction(p TurnProgress) TurnAction {
 		// Before the gate is asked: it is closed because of the cordon. A cordon of people is
 		// theirs to end.
 		return ReturnToService
+	case p.Own.ID != "" && !p.Own.MayServe():
+		// People took the controller role: it never serves, and the others would wait for it for ever.
+		return EndTurn
 	case !p.Own.Serves() || p.Own.Presence.Reason == Overridden || !p.Votes:
 		// An override ends, and the node would be out again, in the turn of the next one.
 		return AwaitService

@@ -116,6 +116,8 @@ func TestNextTurnAction(t *testing.T) {
 	serves, closed := controller("a", "1.0.0").ready(), controller("a", "1.0.0")
 	down := controller("a", "1.0.0").ready()
 	down.Presence.APIServerDown = true
+	leaving := controller("a", "1.0.0").worker()
+	leaving.Node.Serves = true
 	for _, tc := range []struct {
 		name string
 		of   TurnProgress
@@ -133,6 +135,10 @@ func TestNextTurnAction(t *testing.T) {
 		{"it serves by an override alone", TurnProgress{TurnWorkDone, false, *controller("a", "1.0.0").overridden(), true}, AwaitService},
 		{"it is cordoned, and serves by an override", TurnProgress{TurnWorkDone, true, *closed.cordoned().overridden(), true}, ReturnToService},
 		{"it serves", TurnProgress{TurnWorkDone, false, *serves, true}, EndTurn},
+		{"it has lost the controller role", TurnProgress{TurnWorkDone, false, *controller("a", "1.0.0").worker(), true}, EndTurn},
+		{"it may still serve without the role", TurnProgress{TurnWorkDone, false, *leaving, true}, AwaitService},
+		{"it has no record", TurnProgress{TurnWorkDone, false, Record{}, true}, AwaitService},
+		{"its record is corrupt", TurnProgress{TurnWorkDone, false, Record{ID: "a", Problem: "x"}, true}, AwaitService},
 	} {
 		if got := NextTurnAction(tc.of); got != tc.want {
 			t.Errorf("%s: got %d, want %d", tc.name, got, tc.want)

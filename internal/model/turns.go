@@ -20,6 +20,7 @@ type TurnsConfig struct {
 	Faults  int  // how often a node is powered off, breaks, or loses its member
 	Cordons int  // how often people cordon a node
 	Forces  int  // how often people end the turn of a node that is dead
+	Leaves  int  // how often people remove a node that is dead, or take the controller role from one
 	// Overrides is how often people let a node serve in spite of its closed gate.
 	Overrides int
 	Off       turnSafeguard
@@ -31,6 +32,9 @@ func (c *TurnsConfig) String() string {
 		members = "members"
 	}
 	text := fmt.Sprintf("%d nodes, %d turns, %s, %d faults, %d cordons, %d forces", c.Nodes, c.Limit, members, c.Faults, c.Cordons, c.Forces)
+	if c.Leaves > 0 {
+		text += fmt.Sprintf(", %d leaves", c.Leaves)
+	}
 	if c.Overrides > 0 {
 		text += fmt.Sprintf(", %d overrides", c.Overrides)
 	}
@@ -61,6 +65,10 @@ const (
 	turnPatienceOfBroken
 	// A node that serves by an override alone does not serve again.
 	overrideEnds
+	// The turn of a node ends with its record.
+	removedEnds
+	// A node without the controller role need not serve again.
+	roleEnds
 )
 
 // turnCordon is who took a node out of service.
@@ -87,17 +95,18 @@ type turningNode struct {
 	done    bool  // the work of its turn
 	granted bool  // it read that it may take the turn, and did not write that yet
 	stale   bool  // the store changed since that read
+	turningLeave
 }
 
 // turnsState is a state of the world.
 type turnsState struct {
 	nodes                   [maxTurning]turningNode
 	faults, cordons, forces uint8
-	overrides               uint8
+	overrides, leaves       uint8
 }
 
 func initialTurns(cfg *TurnsConfig) turnsState {
-	s := turnsState{faults: uint8(cfg.Faults), cordons: uint8(cfg.Cordons), forces: uint8(cfg.Forces), overrides: uint8(cfg.Overrides)}
+	s := turnsState{faults: uint8(cfg.Faults), cordons: uint8(cfg.Cordons), forces: uint8(cfg.Forces), overrides: uint8(cfg.Overrides), leaves: uint8(cfg.Leaves)}
 	for i := range cfg.Nodes {
 		s.nodes[i] = turningNode{up: true, member: cfg.Members, alive: true, ready: true}
 	}
@@ -107,7 +116,7 @@ func initialTurns(cfg *TurnsConfig) turnsState {
 // record is the record and presence of a node in the store.
 func (s *turnsState) record(i int) *protocol.Record {
 	n := &s.nodes[i]
-	r := &protocol.Record{ID: nodeID(i), Alive: n.alive, Node: protocol.Node{ID: nodeID(i), Roles: protocol.Roles{Controller: true}}}
+	r := &protocol.Record{ID: nodeID(i), Alive: n.alive, Node: n.node(i)}
 	switch {
 	case n.alive && n.ready:
 		r.Presence.Ready, r.Presence.Reason = true, protocol.Ready
@@ -122,7 +131,9 @@ func (s *turnsState) record(i int) *protocol.Record {
 
 func (s *turnsState) fleet(cfg *TurnsConfig) (f protocol.Fleet) {
 	for i := range cfg.Nodes {
-		f.Records = append(f.Records, s.record(i))
+		if !s.nodes[i].gone {
+			f.Records = append(f.Records, s.record(i))
+		}
 	}
 	return f
 }
@@ -143,7 +154,9 @@ func (s *turnsState) facts(cfg *TurnsConfig, reader int, patient bool) protocol.
 		case cfg.Off&turnPatienceOfBroken != 0 && patient && i == reader && s.othersServing(cfg, i) == 0:
 			r.Presence.APIServerDown = true
 		}
-		f.Fleet.Records = append(f.Fleet.Records, r)
+		if !n.gone {
+			f.Fleet.Records = append(f.Fleet.Records, r)
+		}
 		if n.held && (n.alive || cfg.Off&deadKeeps == 0) {
 			f.Held = append(f.Held, nodeID(i))
 		}
@@ -189,6 +202,8 @@ const (
 	turnForce
 	turnOverride
 	turnOverrideEnd
+	turnRemove
+	turnTakeRole
 	turnMoves
 )
 
@@ -207,7 +222,7 @@ func (s *turnsState) apply(cfg *TurnsConfig, m turnMove, i int) string {
 // stored is the part of the state in the store, which the transactions of turns compare.
 func (s *turnsState) stored() (out [maxTurning]turningNode) {
 	for i, n := range s.nodes {
-		out[i] = turningNode{alive: n.alive, ready: n.ready, forced: n.forced, cordon: n.cordon, place: n.place, held: n.held}
+		out[i] = turningNode{alive: n.alive, ready: n.ready, forced: n.forced, cordon: n.cordon, place: n.place, held: n.held, turningLeave: n.turningLeave}
 	}
 	return out
 }
@@ -220,6 +235,8 @@ func (s *turnsState) move(cfg *TurnsConfig, m turnMove, i int) string {
 		return s.recover(cfg, m, i)
 	case turnPowerOff, turnBreak, turnMemberFail, turnExpire:
 		return s.fail(m, i)
+	case turnRemove, turnTakeRole:
+		return s.leave(cfg, m, i)
 	default:
 		return s.people(cfg, m, i)
 	}
@@ -230,7 +247,7 @@ func (s *turnsState) turn(cfg *TurnsConfig, m turnMove, i int) string {
 	n := &s.nodes[i]
 	switch {
 	case !n.up:
-	case m == turnAsk && n.place == 0 && !n.held:
+	case m == turnAsk && n.place == 0 && !n.held && !n.roleless:
 		for _, other := range s.nodes {
 			n.place = max(n.place, other.place)
 		}
@@ -298,6 +315,9 @@ func (s *turnsState) act(cfg *TurnsConfig, i int) string {
 	if cfg.Off&serviceAwaited != 0 {
 		p.Own, p.Votes = *initialRecord(i), true
 	}
+	if cfg.Off&roleEnds != 0 {
+		p.Own.Node.Roles.Controller = true
+	}
 	if cfg.Off&overrideEnds != 0 && p.Own.Presence.Reason == protocol.Overridden {
 		p.Own.Presence.Reason = protocol.Ready
 	}
@@ -315,16 +335,16 @@ func (s *turnsState) act(cfg *TurnsConfig, i int) string {
 
 func (s *turnsState) recover(cfg *TurnsConfig, m turnMove, i int) string {
 	n := &s.nodes[i]
-	ready := !n.broken && n.cordon == turnCordonNone
-	forced := n.open && !ready
+	ready := !n.broken && n.cordon == turnCordonNone && !n.roleless
+	forced := n.open && !ready && !n.roleless
 	switch {
-	case m == turnReport && n.up && n.alive && (n.ready != ready || n.forced != forced):
-		n.ready, n.forced = ready, forced
+	case m == turnReport && n.up && n.alive && (n.ready != ready || n.forced != forced || n.mayServe):
+		n.ready, n.forced, n.mayServe = ready, forced, false
 		if forced {
 			return "reports that it serves by an override"
 		}
 		return fmt.Sprintf("reports ready=%t", ready)
-	case m == turnStart && (!n.up || !n.alive):
+	case m == turnStart && !n.gone && (!n.up || !n.alive):
 		n.up, n.alive = true, true
 		return "starts"
 	case m == turnMemberStart && cfg.Members && !n.member:
@@ -356,33 +376,5 @@ func (s *turnsState) fail(m turnMove, i int) string {
 		return "loses its member"
 	}
 	s.faults++
-	return ""
-}
-
-// people cordon nodes, and end turns of nodes that are dead.
-func (s *turnsState) people(cfg *TurnsConfig, m turnMove, i int) string {
-	n := &s.nodes[i]
-	switch {
-	case m == turnCordonWrite && s.cordons > 0 && n.cordon == turnCordonNone && !n.held:
-		if _, allowed := protocol.JudgeCordon(s.fleet(cfg), nodeID(i)); allowed {
-			s.cordons--
-			n.cordon = turnCordonPeople
-			return "is cordoned"
-		}
-	case m == turnUncordon && n.cordon == turnCordonPeople:
-		n.cordon = turnCordonNone
-		return "is uncordoned"
-	case m == turnOverride && s.overrides > 0 && n.up && !n.open:
-		s.overrides--
-		n.open = true
-		return "is to serve in spite of its gate"
-	case m == turnOverrideEnd && n.open:
-		n.open = false
-		return "has no override any more"
-	case m == turnForce && s.forces > 0 && n.held && !n.alive:
-		s.forces--
-		n.held, n.done, n.cordon = false, false, turnCordonNone
-		return "loses its turn: people have ended it"
-	}
 	return ""
 }

@@ -7,6 +7,7 @@ func TestTurns(t *testing.T) {
 		{Nodes: 2, Limit: 1, Faults: 2, Cordons: 1, Forces: 1},
 		{Nodes: 2, Limit: 1, Faults: 1, Cordons: 1, Overrides: 1},
 		{Nodes: 3, Limit: 1, Faults: 1, Cordons: 1},
+		{Nodes: 3, Limit: 1, Faults: 1, Leaves: 1},
 	}
 	if *full {
 		worlds = append(worlds,
@@ -68,6 +69,14 @@ func TestTurnsMutations(t *testing.T) {
 		{
 			"override-ends", "A turn would end while its node serves by an override alone, and the next one would leave service as well.",
 			"ServesAgain", TurnsConfig{Nodes: 2, Limit: 1, Faults: 1, Overrides: 1, Off: overrideEnds},
+		},
+		{
+			"removed-ends", "Nodes would wait for the turn of one that has left for good.",
+			"EachInTurn", TurnsConfig{Nodes: 3, Limit: 1, Faults: 1, Leaves: 1, Off: removedEnds},
+		},
+		{
+			"role-ends", "Nodes would wait until one serves that has no controller role.",
+			"EachInTurn", TurnsConfig{Nodes: 3, Limit: 1, Leaves: 1, Off: roleEnds},
 		},
 		{
 			"patience-ends", "Nodes that are broken would wait for each other, and people could repair none in a turn.",

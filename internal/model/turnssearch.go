@@ -45,7 +45,7 @@ func (s *turnsState) brokenBy(cfg *TurnsConfig, before *turnsState, i int) (name
 		return "LeavesMajority", fmt.Sprintf("without %s, etcd has no majority", nodeID(i))
 	case now.granted && !was.granted && before.allServe(cfg) && before.isBehind(i):
 		return "FirstComes", fmt.Sprintf("%s gets the turn before a node that has waited for longer", nodeID(i))
-	case was.held && !now.held && was.alive && !s.servesByItself(i):
+	case was.held && !now.held && was.alive && !s.servesByItself(i) && (!was.roleless || was.mayServe):
 		return "ServesAgain", fmt.Sprintf("the turn of %s ends, and it does not serve", nodeID(i))
 	}
 	return "", ""

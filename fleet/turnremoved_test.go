@@ -1,0 +1,63 @@
+package fleet
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// A node dies in its turn, and people remove it: the next node gets its turn.
+func TestRemove_inItsTurn(t *testing.T) {
+	server := etcdtest.New(t)
+	raw, client := server.Client(t), newClient(t, server.Endpoints()...)
+	for _, id := range []string{"a", "b", "c"} {
+		putServing(t, raw, id)
+	}
+	take := func(id protocol.NodeID) protocol.TurnAnswer {
+		t.Helper()
+		answer, _, err := TakeTurn(t.Context(), client, turnOf(id), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	if got := take("a"); got.Verdict != protocol.TurnGranted {
+		t.Fatalf("got %+v", got)
+	}
+	if _, err := raw.Delete(t.Context(), keys.Presence("a")); err != nil {
+		t.Fatal(err)
+	}
+	if got := take("b"); got.Verdict != protocol.TurnTaken || got.For != "a" {
+		t.Fatalf("of a dead node: got %+v", got)
+	}
+	if err := Remove(t.Context(), client, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if got := take("b"); got.Verdict != protocol.TurnGranted {
+		t.Errorf("of a removed node: got %+v", got)
+	}
+}
+
+// The services of a node that leaves for good may have a turn, which ends with its record. A command that runs there ends its
+// own turn.
+func TestRegistrar_retiresInItsTurn(t *testing.T) {
+	for kind, stays := range map[protocol.TurnKind]bool{protocol.TurnOfServices: false, protocol.TurnOfCommand: true} {
+		e := newEphemeral(t)
+		turn := protocol.Turn{Node: "me", Kind: kind, Since: time.Now().UTC(), Work: protocol.TurnWorkUnderWay}
+		if _, err := e.raw.Put(t.Context(), keys.Turn("me"), string(encodeTurn(turn))); err != nil {
+			t.Fatal(err)
+		}
+		if decision, why, err := e.retire(); err != nil || decision != protocol.DeleteRecord {
+			t.Fatalf("%s: got %v, %q, %v", kind, decision, why, err)
+		}
+		f, err := ReadTurns(t.Context(), e.client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, found := f.Turns.Of("me"); found != stays {
+			t.Errorf("%s: the turn exists: %t, want %t", kind, found, stays)
+		}
+	}
+}

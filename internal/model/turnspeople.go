@@ -1,0 +1,62 @@
+package model
+
+import "github.com/lockstep-dev/lockstep/protocol"
+
+// turningLeave is the part of a node that has left the controllers.
+type turningLeave struct {
+	gone     bool // people have removed it: it has no record, and never starts again
+	roleless bool // people took the controller role from it
+	mayServe bool // its sidecar has not closed the gate for that yet
+}
+
+// node is the value of a node's record.
+func (l turningLeave) node(i int) protocol.Node {
+	return protocol.Node{ID: nodeID(i), Roles: protocol.Roles{Controller: !l.roleless}, Serves: l.mayServe}
+}
+
+// leave makes a move of people after which a node is no registered controller.
+func (s *turnsState) leave(cfg *TurnsConfig, m turnMove, i int) string {
+	n := &s.nodes[i]
+	switch {
+	case s.leaves == 0:
+	case m == turnRemove && !n.up && !n.alive && !n.gone:
+		s.leaves--
+		*n = turningNode{held: n.held && cfg.Off&removedEnds != 0, turningLeave: turningLeave{gone: true}}
+		return "is removed"
+	case m == turnTakeRole && n.alive && !n.roleless:
+		if _, allowed := protocol.JudgeCordon(s.fleet(cfg), nodeID(i)); allowed {
+			s.leaves--
+			n.roleless, n.mayServe, n.place = true, true, 0
+			return "loses the controller role"
+		}
+	}
+	return ""
+}
+
+// people cordon nodes, and end turns of nodes that are dead.
+func (s *turnsState) people(cfg *TurnsConfig, m turnMove, i int) string {
+	n := &s.nodes[i]
+	switch {
+	case m == turnCordonWrite && s.cordons > 0 && n.cordon == turnCordonNone && !n.held:
+		if _, allowed := protocol.JudgeCordon(s.fleet(cfg), nodeID(i)); allowed {
+			s.cordons--
+			n.cordon = turnCordonPeople
+			return "is cordoned"
+		}
+	case m == turnUncordon && n.cordon == turnCordonPeople:
+		n.cordon = turnCordonNone
+		return "is uncordoned"
+	case m == turnOverride && s.overrides > 0 && n.up && !n.open:
+		s.overrides--
+		n.open = true
+		return "is to serve in spite of its gate"
+	case m == turnOverrideEnd && n.open:
+		n.open = false
+		return "has no override any more"
+	case m == turnForce && s.forces > 0 && n.held && !n.alive:
+		s.forces--
+		n.held, n.done, n.cordon = false, false, turnCordonNone
+		return "loses its turn: people have ended it"
+	}
+	return ""
+}
