@@ -131,6 +131,7 @@ func (w *world) write(ctx context.Context) {
 
 // stillThere returns an error if a write that was acknowledged is not in etcd.
 func (w *world) stillThere(ctx context.Context) error {
+	acks := w.rec.historySoFar().Acks // before the read: the writes go on
 	resp, err := w.etcd.Get(ctx, writesBelow, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
 		return err
@@ -139,7 +140,7 @@ func (w *world) stillThere(ctx context.Context) error {
 	for _, kv := range resp.Kvs {
 		has[string(kv.Key)] = true
 	}
-	for _, ack := range w.rec.historySoFar().Acks {
+	for _, ack := range acks {
 		if !has[ack.Key] {
 			return fmt.Errorf("%s was acknowledged at revision %d, and is not in etcd", ack.Key, ack.Revision)
 		}
