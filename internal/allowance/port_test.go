@@ -216,3 +216,64 @@ func TestPort_manyAddresses(t *testing.T) {
 		}
 	})
 }
+
+// A client with an identity gets back what it paid: those that connect again and again are never refused, however
+// many they are, and what strangers of the same address may use stays bounded.
+func TestConn_Identify_givesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Config{Common: 0.001, Own: 0.0001, Identified: 0.01})
+		r.Know(netip.MustParseAddr("10.0.1.1"))
+		Of(r.connect(t, "10.0.2.1")).Charge(time.Second) // the common share is used up
+		began := time.Now()
+		for i := range 1000 {
+			c := r.connect(t, "10.0.1.1")
+			if c == nil {
+				t.Fatalf("connection %d is refused", i)
+			}
+			if err := Of(c).Pay(t.Context(), HandshakePrice); err != nil {
+				t.Fatal(err)
+			}
+			Of(c).Charge(HandshakePrice)
+			Of(c).Identify()
+		}
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("clients with an identity waited %s", waited)
+		}
+		strangers := 0
+		for Of(r.connect(t, "10.0.1.1")) != nil {
+			strangers++
+		}
+		if most := int(time.Duration(0.012*float64(ownBurst)) / connectionPrice); strangers > most {
+			t.Errorf("%d strangers of the same address were let in at once, want %d at most", strangers, most)
+		}
+	})
+}
+
+// Two listeners share an allowance, and the port is held off until both are closed.
+func TestPort_twoListeners(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Config{Common: 0.001})
+		second := script{make(chan net.Conn, 2)}
+		other := r.Listener(second, second)
+		for open := 0; r.connect(t, "10.0.2.1") != nil; open++ {
+			if open > 100 {
+				t.Fatal("a stranger is never refused")
+			}
+		}
+		last := endless{from: netip.MustParseAddr("127.0.0.1")}
+		second.conns <- endless{from: netip.MustParseAddr("10.0.2.2")}
+		second.conns <- last
+		if got, err := other.Accept(); err != nil || got != net.Conn(last) {
+			t.Errorf("got %v, %v: what one listener used is left at the other", got, err)
+		}
+		_ = other.Close()
+		if len(r.sockets) != 1 || r.closed {
+			t.Errorf("%d sockets, closed %t", len(r.sockets), r.closed)
+		}
+		_ = r.l.Close()
+		if len(r.sockets) != 0 || !r.closed {
+			t.Errorf("after both: %d sockets, closed %t", len(r.sockets), r.closed)
+		}
+		<-time.After(time.Minute) // no timer is left
+	})
+}
