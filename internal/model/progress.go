@@ -15,7 +15,15 @@ import (
 type progress struct {
 	s     *search
 	color map[uint64]color
-	run   []uint16 // the moves of a run that ends badly, the last one first
+	run   []uint16   // the moves of a run that ends badly, the last one first
+	path  []*attempt // one for each state of the run that is being followed
+	depth int        // how many of them are in use
+}
+
+// attempt is a move that is tried on a copy of a state.
+type attempt struct {
+	next state
+	now  transition
 }
 
 type color uint8
@@ -44,23 +52,9 @@ func (p *progress) ends(st *state) string {
 		return ""
 	}
 	p.color[h] = onPath
-	moved := false
-	for k, m := range p.s.moves {
-		next := *st
-		t := p.s.transition(&next)
-		if m.isFault() || m.isChange() || !m.possible(&next) || !t.apply(m) {
-			continue
-		}
-		if t.event.noRoom {
-			p.s.result.Unfollowed++
-			continue
-		}
-		moved = true
-		t.canonical()
-		if why := p.ends(&next); why != "" {
-			p.run = append(p.run, uint16(k))
-			return why
-		}
+	moved, why := p.follow(st)
+	if why != "" {
+		return why
 	}
 	p.color[h] = explored
 	if moved {
@@ -68,6 +62,37 @@ func (p *progress) ends(st *state) string {
 	}
 	t := p.s.transition(st)
 	return t.finalState()
+}
+
+// follow follows the runs from st, and reports whether there are any.
+func (p *progress) follow(st *state) (moved bool, why string) {
+	if p.depth == len(p.path) {
+		p.path = append(p.path, &attempt{})
+	}
+	try := p.path[p.depth]
+	p.depth++
+	defer func() { p.depth-- }()
+	for k, m := range p.s.moves {
+		if m.isFault() || m.isChange() || !m.possible(st) {
+			continue
+		}
+		try.next = *st
+		try.now = p.s.transition(&try.next)
+		if !try.now.apply(m) {
+			continue
+		}
+		if try.now.event.noRoom {
+			p.s.result.Unfollowed++
+			continue
+		}
+		moved = true
+		try.now.canonical()
+		if why := p.ends(&try.next); why != "" {
+			p.run = append(p.run, uint16(k))
+			return true, why
+		}
+	}
+	return moved, ""
 }
 
 // finalState returns why a state in which no move is possible is wrong, or the empty string.
