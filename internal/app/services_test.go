@@ -45,7 +45,7 @@ process:
   - |
     trap 'echo stop %[3]s >> %[1]s; exit' TERM
     echo start %[3]s $(NODE_ID) $(ETCD_SERVERS) >> %[1]s
-    while ! test -e %[4]s; do sleep 0.01; done
+    while ! test -e %[4]s; do sleep 0.05; done
 readiness:
   exec: {command: [/bin/sh, -c, "test -e %[2]s"]}
 stopTimeout: 20s

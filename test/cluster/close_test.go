@@ -16,9 +16,9 @@ func TestClose_sidecarsAtOnce(t *testing.T) {
 	dir, signs := t.TempDir(), t.TempDir()
 	program := fmt.Sprintf(`#!/bin/sh
 cd %q
-trap 'touch "ends$2"; while [ "$(ls | grep -c ends)" -lt 2 ]; do sleep 0.01; done; exit 0' TERM
+trap 'touch "ends$2"; while [ "$(ls | grep -c ends)" -lt 2 ]; do sleep 0.05; done; exit 0' TERM
 touch "runs$2"
-while :; do sleep 0.01; done
+while :; do sleep 0.05; done
 `, signs)
 	if err := os.WriteFile(filepath.Join(dir, "sidecar"), []byte(program), 0o700); err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ func TestDrivers(t *testing.T) {
 			return process.New(process.Config{Command: []string{"/bin/sh", "-c", script}, Starter: starter, StopTimeout: limit})
 		}
 		testDriver(t, func(*testing.T) driver.Driver {
-			return sh("trap 'exit 0' TERM; echo a line of runs; while :; do sleep 0.01; done")
+			return sh("trap 'exit 0' TERM; echo a line of runs; while :; do sleep 0.05; done")
 		}, func(*testing.T) driver.Driver { return sh("exit 1") })
 	})
 }
@@ -112,7 +112,7 @@ func TestSupervisor_processes(t *testing.T) {
 	story := filepath.Join(dir, "story")
 	script := func(name string) string {
 		return "echo start " + name + " >>" + story + "; trap 'rm -f " + filepath.Join(dir, name) + "; echo stop " + name + " >>" + story + "; exit 0' TERM; " +
-			"touch " + filepath.Join(dir, name) + "; while :; do sleep 0.01; done"
+			"touch " + filepath.Join(dir, name) + "; while :; do sleep 0.05; done"
 	}
 	file := func(name, extra string) string {
 		return "apiVersion: lockstep.dev/v1\nkind: Service\nmetadata: {name: " + name + "}\nrole: kubernetes_controller\n" +
