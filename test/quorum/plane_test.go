@@ -205,7 +205,7 @@ func (l *load) write(ctx context.Context, c *etcd.Client, prefix string) {
 			l.acked = append(l.acked, key)
 			l.mu.Unlock()
 		}
-		pause(ctx, 20*time.Millisecond) // other tests run at the same time
+		pause(ctx, 50*time.Millisecond) // other tests run at the same time
 	}
 }
 
