@@ -23,7 +23,7 @@ type registries struct {
 
 func newRegistries(program prometheus.Registerer) *registries {
 	r := &registries{Registry: prometheus.NewRegistry(), program: program}
-	r.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.Registry.MustRegister(collectors.NewGoCollector(), newProcess())
 	return r
 }
 

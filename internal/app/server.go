@@ -5,8 +5,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/buildinfo"
 )
@@ -19,8 +17,7 @@ func (p *parts) wireServer() error {
 	}
 	p.app.server, err = httpapi.New(httpapi.Config{
 		Snapshot: p.show.Snapshot(), Log: p.log, Registerer: p.registry,
-		// To compress 67 kB takes twice as long as all the rest of a scrape, and a compressor keeps a megabyte.
-		Metrics:       promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{DisableCompression: true}),
+		Metrics:       newScrapes(p.registry),
 		MemberMetrics: p.memberMetrics(), Profiling: p.cfg.Profiling,
 		Build:   httpapi.Build(buildinfo.Get()),
 		Flags:   p.cfg.Flags,

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -26,11 +28,13 @@ func serveCases() []benchCase {
 	return []benchCase{{group: "serve", name: "serve", run: benchServe}}
 }
 
-func serveRows() []string { return []string{rowScrape} }
+func serveRows() []string { return []string{rowScrape, rowScrapeBare} }
 
 const (
-	rowScrape = "GET /metrics, beside 64 streams and a change each second"
+	rowScrape     = "GET /metrics, beside 64 streams and a change each second"
+	rowScrapeBare = "the same of a bare promhttp handler with as many series, without streams"
 
+	scrapes          = 1000
 	serveStreams     = 63 // one more is the observer's
 	serveConnections = 64
 	serveRounds      = 40
@@ -48,7 +52,11 @@ func benchServe(ctx context.Context, b *bench) (err error) {
 	if err != nil {
 		return err
 	}
-	plain, err := b.launch("chi", "chi", peerAddr)
+	_, metrics, err := nodes[0].Get(ctx, "/metrics")
+	if err != nil {
+		return err
+	}
+	plain, err := b.launch("chi", "chi", peerAddr, strconv.Itoa(seriesOf(metrics)))
 	if err != nil {
 		return err
 	}
@@ -58,25 +66,70 @@ func benchServe(ctx context.Context, b *bench) (err error) {
 		cancel()
 		err = errors.Join(err, group.Wait(), plain.end(syscall.SIGTERM), stopAll(nodes))
 	}()
+	if _, err := plain.await(ctx, saysServes); err != nil {
+		return err
+	}
 	target := nodes[0]
 	for range serveStreams {
 		group.Go(func() error { return followStream(groupCtx, target.URL()) })
 	}
 	group.Go(func() error { return b.changeStatus(groupCtx, "serve") })
 
-	var times []time.Duration
-	for range max(b.opts.n, 100) {
-		begin := time.Now()
-		if _, _, err := target.Get(ctx, "/metrics"); err != nil {
-			return err
-		}
-		times = append(times, time.Since(begin))
-		pause(ctx, 50*time.Millisecond)
+	if err := b.compareScrapes(ctx, target, peerAddr); err != nil {
+		return err
 	}
-	b.report.measured(rowScrape, bar{p99: 10 * time.Millisecond}, times)
-
 	group.Go(func() error { return scrape(groupCtx, target) })
 	return b.compareServing(ctx, target.Listen(), peerAddr)
+}
+
+// compareScrapes reads the metrics of a sidecar and of a bare handler with as many series in turn, each over a new
+// connection.
+func (b *bench) compareScrapes(ctx context.Context, sidecar *node, other string) error {
+	client := sidecar.NewClient(0)
+	var times [2][]time.Duration
+	for range max(b.opts.n, scrapes) {
+		for who, url := range []string{sidecar.URL(), "http://" + other} {
+			begin := time.Now()
+			if err := getAll(ctx, client, url+"/metrics"); err != nil {
+				return err
+			}
+			times[who] = append(times[who], time.Since(begin))
+		}
+		pause(ctx, 50*time.Millisecond)
+	}
+	b.report.measured(rowScrape, bar{p99: 10 * time.Millisecond}, times[0])
+	b.report.measured(rowScrapeBare, bar{}, times[1])
+	return nil
+}
+
+// getAll reads the answer to a GET, which must be 200.
+func getAll(ctx context.Context, client *http.Client, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", url, resp.Status)
+	}
+	return nil
+}
+
+// seriesOf counts the series in the text of /metrics.
+func seriesOf(text string) (n int) {
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "#") {
+			n++
+		}
+	}
+	return n
 }
 
 // compareServing requests /readyz of a sidecar and of a bare handler in turn, in short rounds, so that other work of the
@@ -207,18 +260,44 @@ func readOK(r *bufio.Reader) error {
 	}
 }
 
-// runChi serves /readyz with a router and a handler that only answers ok.
+// runChi serves /readyz with a router and a handler that only answers ok, and /metrics with a number of series.
 func runChi(ctx context.Context, args []string) error {
-	if len(args) != 1 {
-		return errors.New("chi needs an address")
+	if len(args) != 2 {
+		return errors.New("chi needs an address and a number of series")
+	}
+	n, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
 	}
 	body := []byte("ok")
 	router := chi.NewRouter()
 	router.Get("/readyz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) })
-	server := &http.Server{Addr: args[0], Handler: router, ReadHeaderTimeout: time.Minute}
+	router.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(plainSeries(n), promhttp.HandlerOpts{DisableCompression: true}))
+	server := &http.Server{Handler: router, ReadHeaderTimeout: time.Minute}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+	listener, err := net.Listen("tcp", args[0])
+	if err != nil {
+		return err
+	}
+	say(saysServes)
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
+}
+
+// plainSeries returns gauges with n series, ten each.
+func plainSeries(n int) *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	for family := range n / 10 {
+		vec := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: fmt.Sprintf("bench_plain_%d_seconds", family),
+			Help: "A gauge with a help text that is about as long as those of the sidecar, which is 100 letters.",
+		}, []string{"reason"})
+		registry.MustRegister(vec)
+		for i := range 10 {
+			vec.WithLabelValues(fmt.Sprintf("Reason%d", i)).Set(float64(i))
+		}
+	}
+	return registry
 }

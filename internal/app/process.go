@@ -1,0 +1,99 @@
+package app
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"syscall"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// process is the collector of the usual process_* metrics. The one of the library reads six files of /proc at each scrape, which
+// is a third of the time that a scrape takes; half of that is for the traffic of the whole machine. This one reads two, and
+// what does not change only once.
+type process struct {
+	fixed                       []prometheus.Metric
+	cpu, fds, virtual, resident *prometheus.Desc
+	page                        float64
+}
+
+// newProcess asks the collector of the library once.
+func newProcess() prometheus.Collector {
+	usual := collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})
+	once := prometheus.NewRegistry()
+	once.MustRegister(usual)
+	families, err := once.Gather()
+	if err != nil {
+		return usual
+	}
+	p := &process{page: float64(os.Getpagesize())}
+	for _, f := range families {
+		desc := prometheus.NewDesc(f.GetName(), f.GetHelp(), nil, nil)
+		switch f.GetName() {
+		case "process_cpu_seconds_total":
+			p.cpu = desc
+		case "process_open_fds":
+			p.fds = desc
+		case "process_virtual_memory_bytes":
+			p.virtual = desc
+		case "process_resident_memory_bytes":
+			p.resident = desc
+		case "process_start_time_seconds", "process_max_fds", "process_virtual_memory_max_bytes":
+			p.fixed = append(p.fixed, prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, f.GetMetric()[0].GetGauge().GetValue()))
+		}
+	}
+	if p.cpu == nil || p.fds == nil || p.virtual == nil || p.resident == nil { // no /proc
+		return usual
+	}
+	return p
+}
+
+// Describe is for the registry.
+func (p *process) Describe(to chan<- *prometheus.Desc) {
+	for _, m := range p.fixed {
+		to <- m.Desc()
+	}
+	for _, d := range []*prometheus.Desc{p.cpu, p.fds, p.virtual, p.resident} {
+		to <- d
+	}
+}
+
+// Collect leaves out what cannot be read, as the library's collector does.
+func (p *process) Collect(to chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64) { to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v) }
+	for _, m := range p.fixed {
+		to <- m
+	}
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err == nil {
+		seconds := float64(used.Utime.Nano()+used.Stime.Nano()) / 1e9
+		to <- prometheus.MustNewConstMetric(p.cpu, prometheus.CounterValue, seconds)
+	}
+	if pages, err := os.ReadFile("/proc/self/statm"); err == nil {
+		fields := bytes.Fields(pages)
+		for i, d := range []*prometheus.Desc{p.virtual, p.resident} {
+			if i >= len(fields) {
+				break
+			}
+			if n, err := strconv.ParseFloat(string(fields[i]), 64); err == nil {
+				gauge(d, n*p.page)
+			}
+		}
+	}
+	if n, err := openFiles(); err == nil {
+		gauge(p.fds, float64(n))
+	}
+}
+
+// openFiles counts the descriptors, without the one that it reads them with.
+func openFiles() (int, error) {
+	dir, err := os.Open("/proc/self/fd")
+	if err != nil {
+		return 0, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	return len(names) - 1, err
+}
