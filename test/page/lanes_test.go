@@ -157,6 +157,7 @@ func TestLanes(t *testing.T) {
 				}
 			}
 			s.wantKeyboard(t, b)
+			s.wantTouch(t, b)
 		})
 	}
 }
@@ -209,6 +210,26 @@ func (s story) wantKeyboard(t *testing.T, b *page.Browser) {
 		t.Fatal(err)
 	}
 	if got.Note != got.Label || got.Label == "" || got.Again != got.Label {
+		t.Errorf("%s: got %+v", s.name, got)
+	}
+}
+
+// wantTouch requires that a finger which misses an outage or a plan by a few pixels selects it, and one far from all parts none.
+func (s story) wantTouch(t *testing.T, b *page.Browser) {
+	t.Helper()
+	var got struct{ Near, Label, Far string }
+	if err := b.Eval(t.Context(), `(() => {
+		const svg = document.querySelector("#lanes svg"), part = svg.querySelector(".out, .planned"), at = part.getBoundingClientRect(), all = svg.getBoundingClientRect();
+		const touch = (clientX, clientY) => {
+			document.getElementById("note").textContent = "";
+			svg.dispatchEvent(new PointerEvent("pointerdown", {bubbles: true, clientX, clientY}));
+			return document.getElementById("note").textContent;
+		};
+		return {near: touch(at.left - 5, at.top + 6), label: part.getAttribute("aria-label"), far: touch(all.left, all.bottom)};
+	})()`, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Near != got.Label || got.Label == "" || got.Far != "" {
 		t.Errorf("%s: got %+v", s.name, got)
 	}
 }
