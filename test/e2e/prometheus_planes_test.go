@@ -13,8 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/status"
 	"github.com/lockstep-dev/lockstep/test/cluster"
@@ -176,11 +180,13 @@ func (p *planes) breaks(store, bundle string) {
 	p.putOther("nodes/ghost", string(fleet.Encode(protocol.Node{
 		ID: "ghost", Roles: protocol.Roles{Controller: true}, Version: protocol.Version{Release: protocol.Release{Major: 1}},
 	})))
-	p.putOther("presence/ghost", "")
+	ghost, err := proto.Marshal(&lockstepv1.Presence{ApiserverVersion: "v1.0.0", Written: timestamppb.New(time.Now().Add(time.Hour))})
+	p.must(err)
+	p.putOther("presence/ghost", string(ghost))
 	p.write(filepath.Join(bundle, "objects.yaml"), "[")
 	p.write(filepath.Join(p.dir, "b-1-services", "broken.yaml"), "[")
 	p.write(filepath.Join(p.dir, "b-2.override"), time.Now().Add(time.Hour).UTC().Format(time.RFC3339)+"\n")
-	p.prom.fires(store, "RecordCorrupt", "NodeWithoutGate", "NodeNotScraped", "BundleRejected", "ServicesRejected", "GateOverridden")
+	p.prom.fires(store, "RecordCorrupt", "NodeWithoutGate", "NodeNotScraped", "BundleRejected", "ServicesRejected", "GateOverridden", "APIServersDiffer", "ClocksDiffer")
 }
 
 // flaps lets statuses open and close the gate of a node, each for less than the time between two scrapes.
