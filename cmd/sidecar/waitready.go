@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,7 @@ func (p program) waitReadyCommand() *cobra.Command {
 		Use:   "wait-ready",
 		Short: "Wait until the gate of a running sidecar is open",
 		Long: `Wait until the gate of a running sidecar is open. Each reason for waiting is printed
-to stderr, again when its cause changes, and the last one at the end. Use this in init containers, systemd units and exec probes.
+to stderr, again when its cause changes for 3 s or more, and the last one at the end. Use this in init containers, systemd units and exec probes.
 
 With --once, do not wait: request /readyz once, and exit at once. Use this as the check
 script of keepalived, for example. A sidecar with --apiserver-readyz then includes
@@ -121,6 +122,58 @@ func lasting(message string) string {
 	return starting.ReplaceAllString(elapsed.ReplaceAllString(message, ""), "[-]")
 }
 
+// settles is how long a cause must last before it is printed, if the one before it had the same reason: while a
+// kube-apiserver starts, they change several times a second.
+const settles = 3 * time.Second
+
+// waitReasons prints a new reason for a closed gate at once, and another cause of the same reason when it has settled.
+type waitReasons struct {
+	mu     sync.Mutex // mu guards the fields below
+	causes waitCauses
+	cause  string      // the newest one
+	timer  *time.Timer // prints it; nil: none is due
+}
+
+func (w *waitReasons) print(cause string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	same := lasting(cause) == lasting(w.cause)
+	w.cause = cause
+	if same {
+		return
+	}
+	w.cancel()
+	now, _, _ := strings.Cut(cause, ": ")
+	before, _, _ := strings.Cut(w.causes.last, ": ")
+	if now != before {
+		w.causes.print(cause)
+		return
+	}
+	w.timer = time.AfterFunc(settles, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.timer != nil {
+			w.causes.print(w.cause)
+		}
+	})
+}
+
+// end returns the newest cause. Nothing is printed after it.
+func (w *waitReasons) end() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cancel()
+	return w.cause
+}
+
+// cancel needs mu.
+func (w *waitReasons) cancel() {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	w.timer = nil
+}
+
 // waitReady waits for the verdict, not for /readyz: with --apiserver-readyz, that
 // waits for a kube-apiserver which may be waiting for this command.
 func (p program) waitReady(ctx context.Context, c *statusClient, timeout time.Duration) error {
@@ -129,7 +182,7 @@ func (p program) waitReady(ctx context.Context, c *statusClient, timeout time.Du
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	causes := waitCauses{out: p.stderr, last: "no answer from " + c.base}
+	causes := waitReasons{causes: waitCauses{out: p.stderr}, cause: "no answer from " + c.base}
 	ready := false
 	err := c.follow(ctx, follower{
 		each: func(a answer) (bool, error) {
@@ -142,6 +195,7 @@ func (p program) waitReady(ctx context.Context, c *statusClient, timeout time.Du
 		},
 		lost: func(err error) { causes.print(err.Error()) },
 	})
+	last := causes.end()
 	switch {
 	case err != nil:
 		return err
@@ -149,7 +203,7 @@ func (p program) waitReady(ctx context.Context, c *statusClient, timeout time.Du
 		fmt.Fprintln(p.stdout, "ready")
 		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("%w (%s): %s", errNotReady, timeout, causes.last)
+		return fmt.Errorf("%w (%s): %s", errNotReady, timeout, last)
 	}
 	return ctx.Err()
 }

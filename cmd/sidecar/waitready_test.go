@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // Another cause for the same reason is printed. One that only lasts longer is not.
@@ -37,4 +39,32 @@ func TestWaitCauses_starting(t *testing.T) {
 	if want := "waiting: " + first + "\nwaiting: " + why + "[-]etcd failed: timeout\n"; out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
+}
+
+// A new reason is printed at once, another cause of the same one when it has lasted for a while, and nothing after the end.
+func TestWaitReasons(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		w := waitReasons{causes: waitCauses{out: &out}, cause: "no answer"}
+		for _, step := range []struct {
+			cause string
+			lasts time.Duration
+		}{
+			{"no answer", time.Hour},
+			{"ServicesNotReady: refused", settles / 2}, {"ServicesNotReady: 403", settles - 1}, {"ServicesNotReady: 500, for 1s", settles / 2},
+			{"ServicesNotReady: 500, for 2s", settles}, {"NotRegistered: not yet", 1}, {"NotRegistered: not read", 1},
+		} {
+			w.print(step.cause)
+			time.Sleep(step.lasts)
+			synctest.Wait()
+		}
+		if got := w.end(); got != "NotRegistered: not read" {
+			t.Errorf("got the last cause %q", got)
+		}
+		time.Sleep(time.Hour)
+		const want = "waiting: ServicesNotReady: refused\nwaiting: ServicesNotReady: 500, for 2s\nwaiting: NotRegistered: not yet\n"
+		if out.String() != want {
+			t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+		}
+	})
 }
