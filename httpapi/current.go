@@ -39,14 +39,17 @@ func (s Snapshot) current() Snapshot {
 	return s
 }
 
-// currentWarnings returns the warnings without those about a record that was deleted meanwhile, and without NoLeader
-// since this node leads.
+// currentWarnings returns the warnings without those that are over: about a record that was deleted meanwhile, about a node
+// that is alive again, and NoLeader since this node leads.
 func (s Snapshot) currentWarnings() []protocol.Warning {
 	gone := func(w protocol.Warning) bool {
 		switch w.Reason {
 		case protocol.NoLeader:
 			return s.Election.State == protocol.Leading
-		case protocol.RecordCorrupt, protocol.NodeDead, protocol.NoGate, protocol.Cordoned, protocol.GateClosed, protocol.APIServerNotReady:
+		case protocol.NodeDead:
+			r, found := s.Fleet.Record(protocol.NodeID(w.Subject))
+			return !found || r.Alive
+		case protocol.RecordCorrupt, protocol.NoGate, protocol.Cordoned, protocol.GateClosed, protocol.APIServerNotReady:
 			_, found := s.Fleet.Record(protocol.NodeID(w.Subject))
 			return w.Subject != "" && !found
 		default:

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -51,15 +52,17 @@ func TestNewStatus_ownAPIServer(t *testing.T) {
 	}
 }
 
-// The warnings follow the fleet: a node that FLEET lists no more has none.
+// The warnings follow the fleet: a node that FLEET lists no more has none, and one that is alive again is not missing.
 func TestNewStatus_removedNode(t *testing.T) {
-	s := Snapshot{Fleet: protocol.Fleet{Revision: 1}, Warnings: []protocol.Warning{
+	s := Snapshot{Fleet: protocol.Fleet{Revision: 1, Records: []*protocol.Record{{ID: "c", Alive: true}}}, Warnings: []protocol.Warning{
+		{Reason: protocol.NodeDead, Subject: "c"},
 		{Reason: protocol.NodeDead, Subject: "b"}, {Reason: protocol.MemberDown, Subject: "b"}, {Reason: protocol.APIServerNotReady},
 	}}
 	if got := NewStatus(s).Warnings; len(got) != 2 || got[0].Reason != string(protocol.MemberDown) {
 		t.Errorf("got %+v", got)
 	}
-	if s.Fleet.Revision = 0; len(NewStatus(s).Warnings) != 3 {
+	s.Fleet = protocol.Fleet{}
+	if len(NewStatus(s).Warnings) != 4 {
 		t.Error("a fleet that was not read yet says that nodes were deleted")
 	}
 }
@@ -78,6 +81,21 @@ func TestNewStatus_ownLeadership(t *testing.T) {
 		none := slices.ContainsFunc(got.UpgradeObstacles, func(o report.Obstacle) bool { return o.Reason == string(protocol.NoLeader) })
 		if none == leads || (len(got.Warnings) == 0) != leads || got.Fleet.Nodes[0].Election != string(election) {
 			t.Errorf("%s: got obstacles %+v, warnings %+v, %s in the fleet", election, got.UpgradeObstacles, got.Warnings, got.Fleet.Nodes[0].Election)
+		}
+	}
+}
+
+// UPGRADE does not propose to remove a node that may be restarting.
+func TestNewStatus_restarts(t *testing.T) {
+	b := &protocol.Record{ID: "b", Node: protocol.Node{ID: "b", Roles: protocol.Roles{Controller: true}}}
+	s := Snapshot{Fleet: protocol.Fleet{Revision: 1, Records: []*protocol.Record{b}}}
+	s.Etcd.Connected = true
+	for _, restarts := range []bool{true, false} {
+		s.Sightings = map[protocol.NodeID]Sighting{"b": {Alive: epochTime, Restarts: restarts}}
+		for _, o := range NewStatus(s).UpgradeObstacles {
+			if o.Reason == string(protocol.NodeDead) && strings.Contains(o.Message, "sidecar node remove b") == restarts {
+				t.Errorf("restarts: %t: got %s", restarts, o.Message)
+			}
 		}
 	}
 }

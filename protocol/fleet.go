@@ -95,6 +95,7 @@ type Record struct {
 	Alive    bool // its presence exists
 	Presence Presence
 	Votes    bool // its member votes in the etcd that the sidecars run (WithVoters); only messages depend on it
+	Restarts bool // it has not been alive for less than RemoveAfter, and may start again (WithRestarts); only messages depend on it
 	// Gone is how long the presence was missing while the record was not written: a
 	// lower bound, by the clock of the leader that decides. It is 0 if the node is
 	// alive, its record never expires, or no leader counts (docs/protocol-nodes.md#dead-nodes).

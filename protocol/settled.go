@@ -144,6 +144,10 @@ func olderRemedy(older, newest []*Record) string {
 		out = append(out, "upgrade "+idsOf(alive))
 	}
 	for _, r := range dead[:min(len(dead), maxNamed)] {
+		if r.Restarts {
+			out = append(out, fmt.Sprintf("%s is not alive: upgrade it, unless it is restarting", r.ID))
+			continue
+		}
 		out = append(out, fmt.Sprintf("%s is not alive: upgrade it, or if it has stopped for good: %s", r.ID, r.RemovalCommand()))
 	}
 	return strings.Join(out, "; ")

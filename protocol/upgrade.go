@@ -82,8 +82,7 @@ func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 	out = append(out, failingObjects(f)...)
 	for _, r := range f.Records {
 		if r.missing() {
-			out = append(out, UpgradeObstacle{Reason: NodeDead, Node: r.ID, Message: fmt.Sprintf(
-				"it is not alive; start it again, or if it has stopped for good: %s", r.DepartureCommands())})
+			out = append(out, UpgradeObstacle{Reason: NodeDead, Node: r.ID, Message: r.deadMessage()})
 		}
 	}
 	out = append(out, outage(v, f)...)
@@ -107,6 +106,14 @@ func (r *Record) missing() bool {
 // needed reports whether a node belongs to the size of the fleet: a controller that is
 // alive, or should be.
 func (r *Record) needed() bool { return r.aliveController() || r.missing() }
+
+// deadMessage is the remedy for a node that is missing. It proposes to remove only one for which a restart would be over.
+func (r *Record) deadMessage() string {
+	if r.Restarts {
+		return "it is not alive; start it again, unless it is restarting"
+	}
+	return "it is not alive; start it again, or if it has stopped for good: " + r.DepartureCommands()
+}
 
 // failingObjects names the objects that the leader cannot apply, and where to look.
 func failingObjects(f Fleet) []UpgradeObstacle {

@@ -343,3 +343,22 @@ func TestFleetWarnings(t *testing.T) {
 		t.Errorf("no gate is open: got %s, want %s", got, want)
 	}
 }
+
+// A node that may be restarting is not to be removed. The fleet itself stays as it is.
+func TestUpgradeObstacles_restarts(t *testing.T) {
+	old := controller("c", "1.0.0").dead()
+	f := Fleet{Revision: 1, Records: []*Record{controller("a", "1.1.0").leading(), controller("b", "1.1.0").serving(), old}}
+	for _, restarts := range []bool{true, false} {
+		var text []string
+		for _, o := range UpgradeObstacles(presentStatus(doneStatus("1.0.0")), WithRestarts(f, func(id NodeID) bool { return restarts && id != "b" })) {
+			text = append(text, o.Message)
+		}
+		got := strings.Join(text, "|")
+		if strings.Contains(got, "sidecar node remove") == restarts || strings.Count(got, "unless it is restarting") == 2 != restarts {
+			t.Errorf("restarts: %t: got %s", restarts, got)
+		}
+	}
+	if old.Restarts {
+		t.Error("the fleet itself was changed")
+	}
+}

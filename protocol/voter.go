@@ -42,7 +42,7 @@ type VoterFacts struct {
 }
 
 // RemoveAfter is how long a node must be without a presence before people read how to
-// remove its member: longer than a machine needs to start again.
+// remove it, or its member: longer than a machine needs to start again.
 const RemoveAfter = 5 * time.Minute
 
 // SlowBefore ends the description of a member that cannot be used, whose disk was slow.
@@ -110,6 +110,21 @@ func WithVoters(f Fleet, voters []Voter) Fleet {
 		one := *r
 		one.Votes = slices.ContainsFunc(voters, func(v Voter) bool { return v.Name == string(r.ID) })
 		marked = append(marked, &one)
+	}
+	f.Records = marked
+	return f
+}
+
+// WithRestarts returns a copy of a fleet whose records show which nodes may start again: those that are not alive, as
+// the node that asks saw it, for less than RemoveAfter.
+func WithRestarts(f Fleet, restarts func(NodeID) bool) Fleet {
+	marked := slices.Clone(f.Records)
+	for i, r := range marked {
+		if !r.Alive && restarts(r.ID) {
+			one := *r
+			one.Restarts = true
+			marked[i] = &one
+		}
 	}
 	f.Records = marked
 	return f

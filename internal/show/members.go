@@ -102,6 +102,20 @@ func (f memberFacts) warnings(troubles map[string]string) []protocol.Warning {
 	return out
 }
 
+// ofFleet returns the warnings of the fleet. A node that is not alive for a short time may be restarting.
+func (f memberFacts) ofFleet(v protocol.StatusView, now time.Time) []protocol.Warning {
+	marked := protocol.WithRestarts(protocol.WithVoters(f.fleet, nodeVoters(f.members, nil)), func(id protocol.NodeID) bool {
+		return f.seen.nodes[id].restarts(now)
+	})
+	out := fleetWarnings(v, marked, f.own)
+	for i, w := range out {
+		if r, found := f.fleet.Record(protocol.NodeID(w.Subject)); found && w.Reason == protocol.NodeDead {
+			out[i].Since = f.seen.aliveSince(r, now) // the message changes while it lasts
+		}
+	}
+	return out
+}
+
 // leaving returns warnings about voters whose nodes lost the role consensus and are not alive: they
 // leave only when they start again, and count for the majority until then.
 func (f memberFacts) leaving() []protocol.Warning {
@@ -166,7 +180,7 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// nextRemoval returns when the warnings about a voter change because its node was not alive for long
+// nextRemoval returns when the warnings about a node or a voter change because the node was not alive for long
 // enough, or because its removal took too long; zero: never.
 func (f memberFacts) nextRemoval(now time.Time) time.Time {
 	var next time.Time
@@ -177,6 +191,11 @@ func (f memberFacts) nextRemoval(now time.Time) time.Time {
 			at = f.seen.aliveSince(record, now).Add(protocol.RemoveAfter)
 		}
 		next = earliest(next, at, now)
+	}
+	for _, r := range f.fleet.Records {
+		if !r.Alive {
+			next = earliest(next, f.seen.aliveSince(*r, now).Add(protocol.RemoveAfter), now)
+		}
 	}
 	for _, m := range f.members {
 		if !m.LeavingSince.IsZero() {

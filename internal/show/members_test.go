@@ -146,3 +146,30 @@ func TestMemberWarnings_sidecars(t *testing.T) {
 		t.Errorf("its own: got %+v", got)
 	}
 }
+
+// A node that is not alive for a short time may be restarting: people read how to remove it only later, and the age of the
+// warning goes on.
+func TestMemberFacts_restarts(t *testing.T) {
+	alive := &protocol.Record{ID: "b", Alive: true, Node: protocol.Node{ID: "b", Roles: protocol.Roles{Controller: true}}}
+	gone := *alive
+	gone.Alive = false
+	facts := memberFacts{own: "me", fleet: protocol.Fleet{Revision: 1, Records: []*protocol.Record{&gone}}}
+	facts.seen = sightings{}.update(protocol.Fleet{Records: []*protocol.Record{alive}}, observedAt.Add(-time.Hour)).update(facts.fleet, observedAt)
+	for passed, removal := range map[time.Duration]bool{0: false, protocol.RemoveAfter - 1: false, protocol.RemoveAfter: true} {
+		found := false
+		for _, w := range facts.ofFleet(protocol.StatusView{}, observedAt.Add(passed)) {
+			if w.Reason == protocol.NodeDead {
+				found = true
+				if strings.Contains(w.Message, "sidecar node remove b") != removal || !w.Since.Equal(observedAt) {
+					t.Errorf("after %s: got %+v", passed, w)
+				}
+			}
+		}
+		if got := facts.seen.shown(facts.fleet, observedAt.Add(passed))["b"].Restarts; !found || got == removal {
+			t.Errorf("after %s: found %t, restarts %t", passed, found, got)
+		}
+	}
+	if at := facts.nextRemoval(observedAt); !at.Equal(observedAt.Add(protocol.RemoveAfter)) {
+		t.Errorf("the next change: got %s", at)
+	}
+}

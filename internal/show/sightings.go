@@ -24,6 +24,11 @@ type sighting struct {
 	since         httpapi.Sighting
 }
 
+// restarts reports whether a node is not alive, and may start again.
+func (s sighting) restarts(now time.Time) bool {
+	return !s.alive && now.Sub(s.since.Alive) < protocol.RemoveAfter
+}
+
 // update returns the sightings after an observation of the fleet. The state of a node that is
 // observed for the first time counts from now.
 func (s sightings) update(f protocol.Fleet, now time.Time) sightings {
@@ -83,6 +88,7 @@ func (s sightings) warningsSince() map[httpapi.NodeWarning]time.Time {
 func (s sightings) shown(f protocol.Fleet, now time.Time) map[protocol.NodeID]httpapi.Sighting {
 	out := make(map[protocol.NodeID]httpapi.Sighting, len(f.Records))
 	for id, is := range s.update(f, now).nodes {
+		is.since.Restarts = is.restarts(now)
 		out[id] = is.since
 	}
 	return out

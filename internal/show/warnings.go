@@ -86,7 +86,7 @@ func (s *Show) warningsNow(was warned, now time.Time) warned {
 	out := warned{
 		shown: slices.Concat(own, membership.DatabaseWarnings(databases(members.members)),
 			members.warnings(troubles), members.leaving(), members.interrupted(now), s.Cluster.Health().Get().Shown,
-			fleetWarnings(view, protocol.WithVoters(members.fleet, nodeVoters(members.members, nil)), s.Local.Get().ID),
+			members.ofFleet(view, now),
 			protocol.TurnWarnings(members.fleet, now),
 			protocol.RollbackEnding(members.fleet, now)),
 		reported: protocol.ReportedWarnings(slices.Concat(own, leaders)),

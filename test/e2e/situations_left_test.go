@@ -77,14 +77,14 @@ func (b *broken) cordonsLeftOn(nodes []string) {
 	for node, other := range map[string]string{"cp-2": "cp-3", "cp-3": "cp-2"} {
 		b.says(node, "GATE|NOT READY Cordoned for |until an operator ends it (disk change), by |@|; to end that now: sidecar uncordon "+node+" "+etcd,
 			"LEADER|none known", "UPGRADE|do not start the next upgrade: no node leads", none, "WARNINGS",
-			"cp-1|it is not alive; start it again, or if it has stopped for good: "+b.removal("cp-1"),
+			"cp-1|it is not alive; start it again, unless it is restarting",
 			other+"|it was taken out of service|to end that: sidecar uncordon "+other+" "+etcd)
 	}
 	b.types("cp-2", "sidecar uncordon cp-3")
 	b.ready("cp-3")
 	b.types("cp-3", "sidecar uncordon cp-2")
 	b.ready("cp-2")
-	b.types("cp-2", "sidecar node remove cp-1")
+	b.shell("cp-2", b.removal("cp-1")) // shown when a restart would be over
 	b.healed(nodes[1:]...)
 }
 
