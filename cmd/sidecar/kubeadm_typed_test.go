@@ -66,6 +66,9 @@ func TestKubeadm_joinTyped(t *testing.T) {
 		for _, args := range calls {
 			out = n.ok(append([]string{"--apiserver-url=https://10.0.0.1:6443"}, args...)...)
 		}
+		if blocks, sourced := strings.Count(out, "  sidecar wait-ready"), strings.Count(out, "\n  . "+n.dir+"/env\n"); blocks != 2 || sourced == 1 {
+			t.Errorf("%v: wait-ready has its variables in %d of %d blocks:\n%s", calls, sourced, blocks, out)
+		}
 		_, line, found := strings.Cut(out, "\non every other node:\n  sidecar ")
 		line, _, _ = strings.Cut(line, "\n")
 		words, err := exec.CommandContext(t.Context(), "bash", "-c", `printf '%s\n' `+line).Output()

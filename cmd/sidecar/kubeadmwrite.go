@@ -74,7 +74,7 @@ func (p program) writeKubeadm(ctx context.Context, f kubeadmFlags) error {
 	if err := p.writeFiles(own, files); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "wrote %s: image %s\n", filepath.Join(f.dir, kubeadm.PatchesDir), settings.Image)
+	fmt.Fprintf(p.stdout, "wrote %s: for kubeadm --patches: the container of the sidecar, image %s\n", filepath.Join(f.dir, kubeadm.PatchesDir), settings.Image)
 	fmt.Fprintf(p.stdout, "wrote %s: the rights of the sidecars, for Lockstep and for the bundle\n", filepath.Join(f.dir, kubeadm.ClusterDir))
 	hasIdentity, err := p.writeIdentity(f, own, server, settings)
 	if err != nil {
@@ -307,14 +307,11 @@ func (p program) printNext(f kubeadmFlags, pod kubeadm.Pod, n nextSteps) {
 	if !n.identity {
 		own = append(own, f.again()+"    # again, for the kubeconfig")
 	}
-	last := []string{f.again() + " --check", "sidecar wait-ready --timeout 5m"}
-	if n.settings.ServesHTTPS() {
-		last = slices.Insert(last, 1, ". "+filepath.Join(f.dir, kubeadm.EnvFile))
-	}
+	last := f.proves(n.settings)
 	switch {
 	case pod.Endpoint() == "" && len(pod.Spec.Containers) == 0:
 		first := []string{"kubeadm init " + patches + "    # with your other flags"}
-		p.printBlock("type next, on the first node:", first, own, []string{apply}, last)
+		p.printBlock("type next, on the first node:", first, own, []string{apply + "    # the rights, once for the cluster"}, last)
 		p.printBlock("on every other node:", f.elsewhere().joins(n.settings, patches))
 	case n.settings.AppliedTo(pod):
 		p.printBlock("type next:", own, []string{apply + "    # once for the cluster"}, last)
@@ -345,12 +342,20 @@ func (f kubeadmFlags) joins(s kubeadm.Settings, patches string) []string {
 		}
 		first += strings.Join(quoted, " ")
 	}
-	return []string{
+	return append([]string{
 		first + "    # writes the patches; copy the bundle there before",
 		"kubeadm join --control-plane " + patches + "    # with the flags that kubeadm init prints",
 		f.again() + "    # again, for the kubeconfig",
-		f.again() + " --check", "sidecar wait-ready --timeout 5m",
+	}, f.proves(s)...)
+}
+
+// proves are the last commands on a node. wait-ready needs the file of variables if the sidecar serves HTTPS.
+func (f kubeadmFlags) proves(s kubeadm.Settings) []string {
+	out := []string{f.again() + " --check", "sidecar wait-ready --timeout 5m"}
+	if s.ServesHTTPS() {
+		out = slices.Insert(out, 1, ". "+filepath.Join(f.dir, kubeadm.EnvFile))
 	}
+	return out
 }
 
 func (p program) printBlock(title string, lines ...[]string) {
