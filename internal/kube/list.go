@@ -105,6 +105,7 @@ type listing struct {
 	out    List
 	page   page
 	scan   *scanner // of the last page; its buffer is reused
+	decoder
 }
 
 // page contains the metadata of a page.
@@ -175,26 +176,11 @@ func (l *listing) item(s *scanner) error {
 		return err
 	}
 	l.page.objects++
-	obj, err := decodeKept(raw, l.keep)
+	obj, err := l.decoder.kept(raw, l.keep)
 	if err == nil && obj != nil {
 		l.out.Objects = append(l.out.Objects, obj)
 	}
 	return err
-}
-
-// decodeKept decodes an object, if keep selects it.
-func decodeKept(raw []byte, keep Filter) (*Object, error) {
-	if keep != nil {
-		h, err := headOf(raw)
-		if err != nil || !keep(h) {
-			return nil, err
-		}
-	}
-	out := &Object{}
-	if err := utiljson.Unmarshal(raw, &out.Object); err != nil {
-		return nil, err
-	}
-	return out, nil
 }
 
 // name gives objects the kind of their page. In most lists only the list itself carries

@@ -22,6 +22,14 @@ const metadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.i
 // Object is an API object of any kind.
 type Object = unstructured.Unstructured
 
+// Annotation returns one annotation of obj. GetAnnotations copies all of them.
+func Annotation(obj *Object, name string) string {
+	metadata, _ := obj.Object["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	value, _ := annotations[name].(string)
+	return value
+}
+
 // Get reads one object, by a quorum read.
 func (c *Client) Get(ctx context.Context, r Resource, namespace, name string) (*Object, error) {
 	return c.object(ctx, Request{Verb: http.MethodGet, Path: r.Path(namespace, name)})
@@ -168,9 +176,12 @@ func (c *Client) object(ctx context.Context, r Request) (*Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Object{}
-	if err := out.UnmarshalJSON(body); err != nil {
+	out, err := new(decoder).kept(body, nil)
+	if err != nil {
 		return nil, fmt.Errorf("read answer: %w", err)
+	}
+	if out.GetKind() == "" {
+		return nil, fmt.Errorf("read answer: %w: it has no kind", errSyntax)
 	}
 	return out, nil
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // errSyntax reports that an answer is not the JSON that it should be.
-var errSyntax = errors.New("the answer is not a list in JSON")
+var errSyntax = errors.New("the answer is not the JSON that was asked for")
 
 // scanner reads the values of a JSON text one after another, without decoding them. It keeps
 // one value at a time, in a buffer that it reuses, so that a list takes the memory of its

@@ -40,6 +40,7 @@ type Stream struct {
 	lines  *json.Decoder
 	keep   Filter
 	line   line // of the last event; its buffer is reused
+	decoder
 }
 
 // line is one event as the server sends it.
@@ -135,9 +136,9 @@ func (s *Stream) Next() (Event, error) {
 			return Event{}, &apierrors.StatusError{ErrStatus: status}
 		}
 	case watch.Bookmark:
-		out.Object, err = decodeKept(s.line.Object, nil)
+		out.Object, err = s.decoder.kept(s.line.Object, nil)
 	default:
-		if out.Object, err = decodeKept(s.line.Object, s.keep); err == nil && out.Object == nil {
+		if out.Object, err = s.decoder.kept(s.line.Object, s.keep); err == nil && out.Object == nil {
 			out, err = s.bookmark()
 		}
 	}

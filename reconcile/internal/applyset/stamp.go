@@ -27,15 +27,15 @@ func StampOf(c protocol.Content) Stamp {
 // ReadStamp reads the stamp in an object's annotations. ok is false where the
 // stamp is missing or a part of it cannot be parsed; the parts before that one
 // are set.
-func ReadStamp(annotations map[string]string) (s Stamp, ok bool) {
+func ReadStamp(obj *kube.Object) (s Stamp, ok bool) {
 	var err error
-	if s.Epoch, ok = ParseEpoch(annotations[bundle.AnnotationContentEpoch]); !ok {
+	if s.Epoch, ok = ParseEpoch(kube.Annotation(obj, bundle.AnnotationContentEpoch)); !ok {
 		return Stamp{}, false
 	}
-	if s.Release, err = semver.ParseRelease(annotations[bundle.AnnotationRelease]); err != nil {
+	if s.Release, err = semver.ParseRelease(kube.Annotation(obj, bundle.AnnotationRelease)); err != nil {
 		return Stamp{Epoch: s.Epoch}, false
 	}
-	if s.MinAPI, err = semver.ParseRelease(annotations[bundle.AnnotationMinAPIServerRelease]); err != nil {
+	if s.MinAPI, err = semver.ParseRelease(kube.Annotation(obj, bundle.AnnotationMinAPIServerRelease)); err != nil {
 		return Stamp{Epoch: s.Epoch, Release: s.Release}, false
 	}
 	return s, true
@@ -43,8 +43,8 @@ func ReadStamp(annotations map[string]string) (s Stamp, ok bool) {
 
 // NewerEpoch returns the content epoch in an object's annotations, and whether it
 // is one and above epoch.
-func NewerEpoch(annotations map[string]string, epoch int64) (int64, bool) {
-	have, ok := ParseEpoch(annotations[bundle.AnnotationContentEpoch])
+func NewerEpoch(obj *kube.Object, epoch int64) (int64, bool) {
+	have, ok := ParseEpoch(kube.Annotation(obj, bundle.AnnotationContentEpoch))
 	return have, ok && have > epoch
 }
 

@@ -9,7 +9,12 @@ import (
 )
 
 func TestReadStamp(t *testing.T) {
-	good := map[string]string{bundle.AnnotationContentEpoch: "5", bundle.AnnotationRelease: "1.2.3", bundle.AnnotationMinAPIServerRelease: "1.0.0"}
+	annotated := func(annotations map[string]string) *kube.Object {
+		obj := &kube.Object{Object: map[string]any{}}
+		obj.SetAnnotations(annotations)
+		return obj
+	}
+	good := annotated(map[string]string{bundle.AnnotationContentEpoch: "5", bundle.AnnotationRelease: "1.2.3", bundle.AnnotationMinAPIServerRelease: "1.0.0"})
 	if s, ok := ReadStamp(good); !ok || s != (Stamp{Epoch: 5, Release: release(1, 2, 3), MinAPI: release(1, 0, 0)}) {
 		t.Errorf("got %+v, %t", s, ok)
 	}
@@ -18,7 +23,7 @@ func TestReadStamp(t *testing.T) {
 			t.Errorf("epoch %q: got %d, want it to be garbage", epoch, n)
 		}
 	}
-	if s, ok := ReadStamp(map[string]string{bundle.AnnotationContentEpoch: "5", bundle.AnnotationRelease: "1.2"}); ok || s.Epoch != 5 {
+	if s, ok := ReadStamp(annotated(map[string]string{bundle.AnnotationContentEpoch: "5", bundle.AnnotationRelease: "1.2"})); ok || s.Epoch != 5 {
 		t.Errorf("got %+v, %t, want half a stamp", s, ok)
 	}
 }

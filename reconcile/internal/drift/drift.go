@@ -142,7 +142,7 @@ func newer(a, b string) bool {
 // assessObject is Assess for an object of the bundle or of the epoch policy that
 // exists.
 func (b *Baseline) assessObject(o *Kept, e *Event) Effect {
-	stamp, complete := applyset.ReadStamp(e.Object.GetAnnotations())
+	stamp, complete := applyset.ReadStamp(e.Object)
 	switch {
 	case stamp.Epoch > b.Content.Epoch:
 		return Drifted // forged, or of a newer leader: the repair reads the mark, and finds out
@@ -156,7 +156,7 @@ func (b *Baseline) assessObject(o *Kept, e *Event) Effect {
 // managedFields show who wrote them, but not a second write under our own name
 // within one second.
 func metadataInPlace(w plan.Wanted, live *kube.Object) bool {
-	return live.GetAnnotations()[bundle.AnnotationForm] == w.Form && ownership.MetadataInPlace(w.Object, live)
+	return kube.Annotation(live, bundle.AnnotationForm) == w.Form && ownership.MetadataInPlace(w.Object, live)
 }
 
 // assessParent is Assess for the parent, which exists.

@@ -39,7 +39,7 @@ func (a API) checkStamp(ctx context.Context, k applyset.Key, own int64) error {
 // wrote it. The epoch policy lets every other field manager do that, and forbids to lower the
 // epoch. Where it is refused, the object is recreated, if it may be.
 func (a *applier) removeForgedStamp(ctx context.Context) error {
-	epoch, newer := applyset.NewerEpoch(a.Live.GetAnnotations(), a.content.Epoch)
+	epoch, newer := applyset.NewerEpoch(a.Live, a.content.Epoch)
 	if !newer {
 		return nil
 	}

@@ -32,7 +32,7 @@ func (r *remover) attempt(ctx context.Context) error {
 	if r.Live == nil || !plan.IsMember(r.Live) || !plan.MayPrune(r.Key.GroupKind, r.Live) {
 		return nil
 	}
-	if _, newer := applyset.NewerEpoch(r.Live.GetAnnotations(), r.content.Epoch); newer {
+	if _, newer := applyset.NewerEpoch(r.Live, r.content.Epoch); newer {
 		if err := r.checkStamp(ctx, r.Key, r.content.Epoch); err != nil {
 			return err
 		}

@@ -129,7 +129,7 @@ func (v Observation) HighestEpoch() int64 {
 	var highest int64
 	for _, objects := range v.Live {
 		for _, obj := range objects {
-			if epoch, newer := applyset.NewerEpoch(obj.GetAnnotations(), highest); newer {
+			if epoch, newer := applyset.NewerEpoch(obj, highest); newer {
 				highest = epoch
 			}
 		}
@@ -147,7 +147,7 @@ func (v Observation) StampsFor(p applyset.Parent) []applyset.Stamp {
 	var out []applyset.Stamp
 	for _, objects := range v.Live {
 		for _, obj := range objects {
-			if s, complete := applyset.ReadStamp(obj.GetAnnotations()); complete {
+			if s, complete := applyset.ReadStamp(obj); complete {
 				out = append(out, s)
 			}
 		}

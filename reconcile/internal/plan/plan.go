@@ -72,7 +72,7 @@ type Plan struct {
 func Make(in Input) Plan {
 	out := Plan{
 		Changes: map[Wave][]Change{}, Problems: map[applyset.Key]string{},
-		Placed: map[applyset.Key]Placed{}, Contested: map[applyset.Key]bool{},
+		Placed: make(map[applyset.Key]Placed, len(in.Wanted)), Contested: map[applyset.Key]bool{},
 	}
 	for _, want := range in.Wanted {
 		if failure, failed := in.Failed[want.Key]; failed {
@@ -122,10 +122,10 @@ func (in Input) resource(want Wanted) (kube.Resource, string) {
 // Decide reports whether want must be written over live, and with which stamp. placed is the
 // last known version of the object; the zero Placed: none.
 func Decide(want Wanted, live *kube.Object, c protocol.Content, placed Placed) (applyset.Stamp, bool) {
-	if !want.hasForm(live) {
+	s, hasForm := want.stampIn(live)
+	if !hasForm {
 		return applyset.StampOf(c), true
 	}
-	s, _ := applyset.ReadStamp(live.GetAnnotations())
 	if s.Epoch > c.Epoch { // forged, or of a newer leader: the apply finds out
 		return applyset.StampOf(c), true
 	}

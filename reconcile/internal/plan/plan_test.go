@@ -70,7 +70,7 @@ func things(t *testing.T, objects ...string) []Wanted {
 
 // liveOf returns what the API has of a wanted object after s was applied.
 func liveOf(w Wanted, s applyset.Stamp, edit func(*kube.Object)) *kube.Object {
-	obj := w.Stamped(s, kube.Resource{})
+	obj := w.Stamped(s, kube.Resource{}).DeepCopy()
 	obj.SetUID(types.UID("uid-" + w.Key.Name))
 	obj.SetResourceVersion("7")
 	obj.SetManagedFields([]metav1.ManagedFieldsEntry{{

@@ -48,13 +48,15 @@ const massFloor = 10
 
 // MakePrune decides which objects may be removed (docs/protocol-objects.md#removals).
 func MakePrune(in PruneInput) Prune {
-	keep, fence := map[applyset.Key]bool{}, map[applyset.Key]bool{}
+	keep, fence := make(map[applyset.Key]bool, len(in.Wanted)), map[applyset.Key]bool{}
 	for _, w := range in.Wanted {
 		keep[w.Key] = true
-		fence[w.Key] = fence[w.Key] || w.Fence
+		if w.Fence {
+			fence[w.Key] = true
+		}
 	}
 	var out Prune
-	members, seen := 0, map[types.UID]bool{}
+	members, seen := 0, make(map[types.UID]bool, len(in.Wanted))
 	for _, gvk := range in.Observed.SortedKinds() {
 		for k, live := range in.Observed.Live[gvk] {
 			if fence[k] { // the brakes count the objects of the bundle
@@ -112,7 +114,7 @@ func IsMember(live *kube.Object) bool {
 
 // isOurs reports whether live carries a stamp that we wrote.
 func isOurs(live *kube.Object) bool {
-	_, stamped := applyset.ParseEpoch(live.GetAnnotations()[bundle.AnnotationContentEpoch])
+	_, stamped := applyset.ParseEpoch(kube.Annotation(live, bundle.AnnotationContentEpoch))
 	return stamped && ownership.MadeByUs(live)
 }
 

@@ -4,7 +4,6 @@ import (
 	"maps"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
@@ -90,9 +89,11 @@ func mayRecreate(gk schema.GroupKind, annotations map[string]string) bool {
 	return annotations[bundle.AnnotationRecreate] != "disabled"
 }
 
-// Stamped returns a copy of the object with the stamp s, ready to be sent to r.
+// Stamped returns the object with the stamp s, ready to be sent to r. Only its metadata may be
+// changed: it shares the rest with w.
 func (w Wanted) Stamped(s applyset.Stamp, r kube.Resource) *kube.Object {
-	out := &kube.Object{Object: runtime.DeepCopyJSON(w.Object.Object)}
+	out := &kube.Object{Object: maps.Clone(w.Object.Object)}
+	out.Object["metadata"] = cloneField(out.Object, "metadata")
 	if r.HasStatus {
 		delete(out.Object, "status") // a write of the object does not change it
 	}
@@ -104,6 +105,7 @@ func (w Wanted) Stamped(s applyset.Stamp, r kube.Resource) *kube.Object {
 func (w Wanted) StampedOver(live *kube.Object, s applyset.Stamp, r kube.Resource) *kube.Object {
 	out := w.Stamped(s, r)
 	if w.Fence {
+		out = out.DeepCopy()
 		applyset.KeepExclusions(out, live)
 	}
 	return out
@@ -112,12 +114,17 @@ func (w Wanted) StampedOver(live *kube.Object, s applyset.Stamp, r kube.Resource
 // hasForm reports whether live carries a complete stamp and the form of w, and
 // is not being deleted.
 func (w Wanted) hasForm(live *kube.Object) bool {
+	_, has := w.stampIn(live)
+	return has
+}
+
+// stampIn returns the stamp of live, and what hasForm reports.
+func (w Wanted) stampIn(live *kube.Object) (s applyset.Stamp, hasForm bool) {
 	if live == nil || live.GetDeletionTimestamp() != nil {
-		return false
+		return applyset.Stamp{}, false
 	}
-	annotations := live.GetAnnotations()
-	_, complete := applyset.ReadStamp(annotations)
-	return complete && annotations[bundle.AnnotationForm] == w.Form
+	s, complete := applyset.ReadStamp(live)
+	return s, complete && kube.Annotation(live, bundle.AnnotationForm) == w.Form
 }
 
 // Defines returns the kind that a CRD defines; the zero kind for other objects.
