@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -80,9 +82,10 @@ type passed struct {
 // runPass is the peer "pass": Lockstep's reconciliation and nothing else. It makes a
 // pass for each line on standard input, which contains the directory of a bundle and
 // its content epoch.
-func runPass(ctx context.Context, args []string) error {
+func runPass(ctx context.Context, args []string) (err error) {
 	set := flag.NewFlagSet("pass", flag.ExitOnError)
 	kubeconfig := set.String("kubeconfig", "", "")
+	posts := set.String("posts", "", "")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
@@ -92,6 +95,11 @@ func runPass(ctx context.Context, args []string) error {
 	}
 	p := passer{bundle: event.New[*bundle.Bundle](nil)}
 	cfg.Wrap(p.count)
+	if *posts != "" {
+		keep := &postKeeper{}
+		cfg.Wrap(keep.wrap)
+		defer func() { err = errors.Join(err, keep.write(*posts)) }()
+	}
 	p.rec, err = reconcile.New(reconcile.Config{RESTConfig: cfg, Bundle: p.bundle})
 	if err != nil {
 		return err
@@ -203,24 +211,30 @@ func prepared(kubeconfig, dir string) (string, *http.Client, []patch, error) {
 }
 
 // runBare is the peer "bare": one server-side apply patch for each object, some at
-// the same time, and nothing else; with -create one POST of JSON. All requests are prepared
-// before the clock starts, and the answers are ignored. No tool that applies can do less.
+// the same time, and nothing else; with -create one POST of JSON; with -posts the POSTs that
+// Lockstep sent. All requests are prepared before the clock starts, and the answers are ignored. No tool that applies can do less.
 func runBare(ctx context.Context, args []string) error {
 	set := flag.NewFlagSet("bare", flag.ExitOnError)
 	kubeconfig := set.String("kubeconfig", "", "")
 	workers := set.Int("workers", 1, "")
 	dir := set.String("dir", "", "")
 	create := set.Bool("create", false, "")
+	posts := set.String("posts", "", "")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
-	_, client, patches, err := prepared(*kubeconfig, *dir)
+	host, client, patches, err := prepared(*kubeconfig, *dir)
 	if err != nil {
 		return err
 	}
 	if *create {
 		for i, p := range patches {
 			patches[i] = p.asCreation()
+		}
+	}
+	if *posts != "" {
+		if patches, err = readPosts(host, *posts); err != nil {
+			return err
 		}
 	}
 	begin := time.Now()
@@ -242,14 +256,22 @@ func runBare(ctx context.Context, args []string) error {
 }
 
 // runLists is the peer "lists": one list of each kind, all at the same time, of the objects that
-// Lockstep applied. The answers are JSON, and are ignored. The connection is there before.
+// Lockstep applied. The answers are JSON, and are ignored. The connection is there before. As before the
+// passes without change, etcd is written to just before: a kube-apiserver then waits until its cache has
+// followed.
 func runLists(ctx context.Context, args []string) error {
 	set := flag.NewFlagSet("lists", flag.ExitOnError)
 	kubeconfig := set.String("kubeconfig", "", "")
 	dir := set.String("dir", "", "")
+	endpoint := set.String("etcd", "", "")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{*endpoint}, Logger: zap.NewNop()})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = etcd.Close() }() // the process ends
 	host, client, patches, err := prepared(*kubeconfig, *dir)
 	if err != nil {
 		return err
@@ -263,6 +285,9 @@ func runLists(ctx context.Context, args []string) error {
 		list.method, list.body = http.MethodGet, nil
 		list.url += "?" + url.Values{"labelSelector": {bundle.LabelPartOf}}.Encode()
 		lists[list.url] = list
+	}
+	if _, err := etcd.Put(ctx, "/bench-bare", "x"); err != nil {
+		return err
 	}
 	begin := time.Now()
 	group, ctx := errgroup.WithContext(ctx)

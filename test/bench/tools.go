@@ -64,9 +64,18 @@ func bareCreate(workers int) tool {
 	return t
 }
 
+// barePosts sends the POSTs of Lockstep that are in a file.
+func barePosts(workers int, file string) tool {
+	t := bare(workers)
+	t.name = fmt.Sprintf("the same POSTs, %d at once", workers)
+	args := t.args
+	t.args = func(kubeconfig string, t task) []string { return append(args(kubeconfig, t), "-posts="+file) }
+	return t
+}
+
 // bareLists lists the objects that Lockstep applied.
-func bareLists(kubeconfig string, t task) []string {
-	return []string{"peer", "lists", "-kubeconfig=" + kubeconfig, "-dir=" + t.dir}
+func (b *bench) bareLists(kubeconfig string, t task) []string {
+	return []string{"peer", "lists", "-kubeconfig=" + kubeconfig, "-dir=" + t.dir, "-etcd=" + b.cluster.Etcd.Endpoints()[0]}
 }
 
 func bareName(workers int) string { return fmt.Sprintf("bare, %d at once", workers) }
