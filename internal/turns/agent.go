@@ -66,10 +66,12 @@ func (n *Node) PreReboot(ctx context.Context, agent string) error {
 
 // awaitOut returns when this node is out of service, and its turn is at least nodeservices.TurnDrain old.
 func (n *Node) awaitOut(ctx context.Context, has protocol.Turn) error {
+	// Once, and by the monotonic clock from here on: the clock by which the turn was taken may be set back.
+	drained := time.Now().Add(nodeservices.DrainLeft(time.Since(has.Since)))
 	for {
 		now, fleetChanged := n.cfg.Fleet.Load()
 		out, publishedChanged := n.Out(now)
-		left := nodeservices.TurnDrain - time.Since(has.Since)
+		left := time.Until(drained)
 		if out && left <= 0 {
 			return nil
 		}

@@ -35,6 +35,10 @@ func TurnAfter(out time.Duration) Turn {
 	return TurnDrained
 }
 
+// DrainLeft returns how much of the drain is left in a turn that was taken this long ago, by a clock that people may have set
+// back since: it never is more than the drain.
+func DrainLeft(taken time.Duration) time.Duration { return min(max(TurnDrain-taken, 0), TurnDrain) }
+
 // RestartFacts are the facts that a sidecar knows when files of its services changed.
 type RestartFacts struct {
 	Turn Turn
