@@ -151,7 +151,7 @@ func RollbackNotes(f Fleet, to Release) []string {
 func forcedRollback(f Fleet, to Release) string {
 	ids := idsOf(newerControllers(f, to))
 	return fmt.Sprintf("the gate of each of %s is closed from its restart with %s until the last of them is started with it and the objects are applied; "+
-		"from the stop of the last one until then no node serves", ids, to)
+		"from the stop of the last one until then no node serves; restart them without sidecar turn: the first would keep its turn until then", ids, to)
 }
 
 func releasesNeeded(records []*Record) string {
