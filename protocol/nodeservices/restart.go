@@ -35,8 +35,8 @@ func TurnAfter(out time.Duration) Turn {
 	return TurnDrained
 }
 
-// DrainLeft returns how much of the drain is left in a turn that was taken this long ago, by a clock that people may have set
-// back since: it never is more than the drain.
+// DrainLeft returns how much of the drain is left in a turn that was taken this long ago: never more than the drain, since
+// people may set the clock back meanwhile.
 func DrainLeft(taken time.Duration) time.Duration { return min(max(TurnDrain-taken, 0), TurnDrain) }
 
 // RestartFacts are the facts that a sidecar knows when files of its services changed.

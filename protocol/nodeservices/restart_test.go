@@ -73,7 +73,7 @@ func TestTurnAfter(t *testing.T) {
 	}
 }
 
-// The clock of the machine may have been set back since the turn was taken, or forward.
+// People may set the clock of the machine back after the turn was taken, or forward.
 func TestDrainLeft(t *testing.T) {
 	for taken, want := range map[time.Duration]time.Duration{
 		-time.Hour: TurnDrain, 0: TurnDrain, time.Second: TurnDrain - time.Second, TurnDrain: 0, time.Hour: 0,
