@@ -336,23 +336,17 @@ func compareMembers(was, now Facts) []Happening {
 		return nil // not known
 	}
 	var out []Happening
-	for _, m := range now.Members {
-		if !slices.ContainsFunc(was.Members, func(o report.Member) bool { return o.ID == m.ID }) {
-			out = append(out, Happening{
-				Kind: Member, Node: protocol.NodeID(m.Node), Subject: m.ID, Reason: MemberAdded,
-				Message: "member " + m.ID + " of etcd was added",
-				Fleet:   true, Mark: 1,
-			})
+	compare := func(members, others []report.Member, reason protocol.Reason, mark int64, text string) {
+		for _, m := range members {
+			if !slices.ContainsFunc(others, func(o report.Member) bool { return o.ID == m.ID }) {
+				out = append(out, Happening{
+					Kind: Member, Node: protocol.NodeID(m.Node), Subject: m.ID, Reason: reason,
+					Message: "member " + m.ID + text, Fleet: true, Mark: mark,
+				})
+			}
 		}
 	}
-	for _, m := range was.Members {
-		if !slices.ContainsFunc(now.Members, func(o report.Member) bool { return o.ID == m.ID }) {
-			out = append(out, Happening{
-				Kind: Member, Node: protocol.NodeID(m.Node), Subject: m.ID, Reason: MemberLeft,
-				Message: "member " + m.ID + " has left etcd",
-				Fleet:   true, Mark: 2,
-			})
-		}
-	}
+	compare(now.Members, was.Members, MemberAdded, 1, " of etcd was added")
+	compare(was.Members, now.Members, MemberLeft, 2, " has left etcd")
 	return out
 }

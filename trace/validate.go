@@ -118,35 +118,20 @@ type TB interface {
 // later.
 func ForTest(t TB) Hook {
 	t.Helper()
-	log := &Log{}
+	var mu sync.Mutex // guards events
+	var events []Event
 	t.Cleanup(func() {
-		if _, err := Validate(log.Events()); err != nil {
+		mu.Lock()
+		defer mu.Unlock()
+		if _, err := Validate(events); err != nil {
 			t.Errorf("the trace is not one that the protocol allows: %v", err)
 		}
 	})
-	return log.Hook()
-}
-
-// Log keeps a trace in memory.
-type Log struct {
-	mu     sync.Mutex // mu guards events
-	events []Event
-}
-
-// Hook returns the hook that adds to the log.
-func (l *Log) Hook() Hook {
 	return func(e Event) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.events = append(l.events, e)
+		mu.Lock()
+		defer mu.Unlock()
+		events = append(events, e)
 	}
-}
-
-// Events returns the events that were logged so far.
-func (l *Log) Events() []Event {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clip(l.events)
 }
 
 // To returns a hook that writes each event as a line of JSON. failed is called when

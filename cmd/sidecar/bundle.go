@@ -59,7 +59,7 @@ Exit code 1: the bundle is invalid, or it cannot be rolled out.`,
 
 // validatedJSON prints the same for programs. Invalid is the error of loading the bundle; nil: it is valid.
 func (p program) validatedJSON(b *bundle.Bundle, from []origin, invalid error) error {
-	problems, ofFiles := newProblemReports(invalid)
+	problems, ofFiles := fileProblems(invalid)
 	if invalid != nil && !ofFiles {
 		return invalid
 	}

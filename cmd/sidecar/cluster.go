@@ -75,7 +75,7 @@ func newMemberReport(v quorum.View) memberReport {
 		ID: keyspace.MemberID(v.ID), Node: string(v.Node), Address: cmp.Or(v.Address, hostOf(v.PeerURL)),
 		PeerURL: v.PeerURL, ClientURL: v.ClientURL, JoinURL: v.JoinURL,
 		Role: role, Leader: v.Leader, Leaving: v.Leaving, Healthy: v.Healthy, Problem: v.Problem,
-		DBSize: v.DBSize, Quota: v.Quota, Full: v.Full, Lag: v.Lag,
+		DBSize: v.Status.DBSize, Quota: v.Status.Quota, Full: v.Status.Full, Lag: v.Lag,
 	}
 }
 
@@ -110,7 +110,7 @@ is 1.`,
 		if err != nil || !quorum.HasMajority(views) {
 			err = fmt.Errorf("%w; %s", quorum.ErrNoQuorum, noMajority) // the list shows each member's answer
 		}
-		if slices.ContainsFunc(views, func(v quorum.View) bool { return v.Full }) {
+		if slices.ContainsFunc(views, func(v quorum.View) bool { return v.Status.Full }) {
 			fmt.Fprintf(p.stderr, "The database of etcd is full, so it refuses writes; %s%s\n", membership.FreeSpace, client.flags)
 		}
 		rotates := activeRotation(ctx, client)

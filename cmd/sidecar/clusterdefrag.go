@@ -79,7 +79,7 @@ func (p program) printDefragmented(all []quorum.Defragmented, form string) error
 	reports := make([]defragReport, 0, len(all))
 	for _, d := range all {
 		reports = append(reports, defragReport{
-			ID: keyspace.MemberID(d.ID), Node: string(d.Node), Before: d.DBSize, After: d.After, LeftOut: d.LeftOut,
+			ID: keyspace.MemberID(d.ID), Node: string(d.Node), Before: d.Status.DBSize, After: d.After, LeftOut: d.LeftOut,
 		})
 	}
 	if form == "json" {

@@ -15,18 +15,10 @@ import (
 // The output of commands with -o json (docs/operations.md#json). Fields are added, and never renamed or removed;
 // each is always present, and lists are never null.
 
-// problemReport is one problem in a file.
-type problemReport struct {
-	File     string `json:"file"`     // empty: the whole directory
-	Line     int    `json:"line"`     // from 1; 0: the whole file
-	Document int    `json:"document"` // from 1, within the file; 0: the whole file
-	Message  string `json:"message"`
-}
-
 // newValidateReport describes a valid bundle, and the rollouts from these releases.
 func newValidateReport(b *bundle.Bundle, from []origin) validateReport {
 	about := newBundleReport(b)
-	out := validateReport{Valid: true, Bundle: &about, Objects: len(b.Objects), Problems: []problemReport{}, Rollouts: []rolloutReport{}}
+	out := validateReport{Valid: true, Bundle: &about, Objects: len(b.Objects), Problems: []*strict.Problem{}, Rollouts: []rolloutReport{}}
 	for _, o := range from {
 		problem := rollout.Deadlock(o.release, b.Version.Release, b.Constraints)
 		out.Valid = out.Valid && problem == ""
@@ -39,26 +31,22 @@ func newValidateReport(b *bundle.Bundle, from []origin) validateReport {
 	return out
 }
 
-// newProblemReports returns the problems of an error, and whether it is about files.
-func newProblemReports(err error) (problems []problemReport, found bool) {
-	problems = []problemReport{}
-	load, ok := errors.AsType[*strict.LoadError](err)
-	if !ok {
-		return problems, false
+// fileProblems returns the problems of an error, and whether it is about files.
+func fileProblems(err error) (problems []*strict.Problem, found bool) {
+	load, found := errors.AsType[*strict.LoadError](err)
+	if !found {
+		return []*strict.Problem{}, false
 	}
-	for _, p := range load.Problems {
-		problems = append(problems, problemReport{p.File, p.Line, p.Document, p.Message})
-	}
-	return problems, true
+	return load.Problems, true
 }
 
 // validateReport is the output of `bundle validate`.
 type validateReport struct {
-	Valid    bool            `json:"valid"`  // no problems, and each rollout is possible
-	Bundle   *bundleReport   `json:"bundle"` // null: it is invalid
-	Objects  int             `json:"objects"`
-	Problems []problemReport `json:"problems"`
-	Rollouts []rolloutReport `json:"rollouts"` // one for each --from
+	Valid    bool              `json:"valid"`  // no problems, and each rollout is possible
+	Bundle   *bundleReport     `json:"bundle"` // null: it is invalid
+	Objects  int               `json:"objects"`
+	Problems []*strict.Problem `json:"problems"`
+	Rollouts []rolloutReport   `json:"rollouts"` // one for each --from
 }
 
 // rolloutReport reports whether nodes of a release can be upgraded one by one.
@@ -123,9 +111,9 @@ func newDiffReport(preview report.Preview) (diffReport, error) {
 
 // servicesReport is the output of `service validate`.
 type servicesReport struct {
-	Valid    bool            `json:"valid"`
-	Services []serviceReport `json:"services"` // in the order in which they start
-	Problems []problemReport `json:"problems"`
+	Valid    bool              `json:"valid"`
+	Services []serviceReport   `json:"services"` // in the order in which they start
+	Problems []*strict.Problem `json:"problems"`
 }
 
 type serviceReport struct {

@@ -40,7 +40,7 @@ Exit code 1: a service is invalid.`,
 			}
 			services, err := read(args[0])
 			if output.value == "json" {
-				problems, ofFiles := newProblemReports(err)
+				problems, ofFiles := fileProblems(err)
 				if err == nil || ofFiles {
 					err = errors.Join(quiet(err), p.printJSON(servicesReport{err == nil, newServiceReports(services), problems}))
 				}

@@ -89,7 +89,7 @@ func (w *observer) ask(ctx context.Context, list []members.Member) []Observed {
 				ID: keyspace.MemberID(v.ID), Node: string(v.Node), Address: v.Address,
 				Learner: v.Learner, Leader: v.Leader, Healthy: v.Healthy, Problem: v.Problem,
 			},
-			DBSize: hundredths(v.DBSize, v.Quota), Quota: v.Quota, Full: v.Full,
+			DBSize: hundredths(v.Status.DBSize, v.Status.Quota), Quota: v.Status.Quota, Full: v.Status.Full,
 		}
 		if i := slices.IndexFunc(list, func(m members.Member) bool { return m.ID == o.ID }); i >= 0 {
 			o.Node, o.Address = list[i].Node, list[i].Address

@@ -10,10 +10,10 @@ import (
 
 // Problem is one fault in a file, and its place.
 type Problem struct {
-	File     string // as the user would write it; empty: the whole directory
-	Line     int    // from 1; 0: the whole file
-	Document int    // from 1, within the file; 0: the whole file
-	Message  string // the fault and its remedy
+	File     string `json:"file"`     // as the user would write it; empty: the whole directory
+	Line     int    `json:"line"`     // from 1; 0: the whole file
+	Document int    `json:"document"` // from 1, within the file; 0: the whole file
+	Message  string `json:"message"`  // the fault and its remedy
 }
 
 // Error reads "file:line: message (document 2)".

@@ -117,7 +117,7 @@ func (d *Directory) update(apply func()) {
 func (d *Directory) decode() []Member {
 	learns := map[uint64]bool{}
 	for _, kv := range d.learners {
-		learns[record.DecodeLearner(kv.Key, kv.Value).ID] = true
+		learns[keyspace.MemberOf(kv.Key)] = true
 	}
 	var list []Member
 	for _, kv := range d.records {

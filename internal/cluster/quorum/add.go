@@ -239,8 +239,7 @@ func writeRecords(ctx context.Context, client *etcd.Client, s stored, members []
 	}
 	ops := []clientv3.Op{clientv3.OpPut(keys.ClusterMember(id), string(record.EncodeMember(node)))}
 	if i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.ID == id }); i >= 0 && members[i].Learner {
-		learner := record.Learner{Node: node.Node, Added: node.Added}
-		ops = append(ops, clientv3.OpPut(keys.ClusterLearner(id), string(record.EncodeLearner(learner))))
+		ops = append(ops, clientv3.OpPut(keys.ClusterLearner(id), string(record.EncodeLearner(node))))
 	}
 	for old := range s.members {
 		if !slices.ContainsFunc(members, func(m etcd.Member) bool { return m.ID == old }) && old != id {

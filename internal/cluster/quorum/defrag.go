@@ -64,7 +64,7 @@ func Defragment(ctx context.Context, client *etcd.Client, d Defragmentation) ([]
 	sorting.By(all, leaderLast)
 	var out []Defragmented
 	for _, v := range all {
-		done := Defragmented{View: v, After: v.DBSize, LeftOut: !v.Healthy}
+		done := Defragmented{View: v, After: v.Status.DBSize, LeftOut: !v.Healthy}
 		if v.Healthy {
 			d.Progress("defragmenting " + v.title())
 			if done.After, err = defragment(ctx, client, v); err != nil {
@@ -151,9 +151,9 @@ func defragment(ctx context.Context, client *etcd.Client, v View) (int64, error)
 // stillFull returns an error if the data itself needs the quota.
 func stillFull(all []Defragmented) error {
 	for _, d := range all {
-		if d.Quota > 0 && d.After >= d.Quota {
+		if d.Status.Quota > 0 && d.After >= d.Status.Quota {
 			return fmt.Errorf("%w: the database of %s has %d bytes of data, and its quota is %d: delete what is not needed and type the command again, "+
-				"or start the sidecars with a larger --etcd-quota-bytes", ErrNotDefragmented, d.title(), d.After, d.Quota)
+				"or start the sidecars with a larger --etcd-quota-bytes", ErrNotDefragmented, d.title(), d.After, d.Status.Quota)
 		}
 	}
 	return nil

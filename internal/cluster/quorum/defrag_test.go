@@ -24,7 +24,7 @@ func TestDefragment(t *testing.T) {
 	}
 	await(t, "etcd commits its database", func() bool {
 		all, err := List(t.Context(), client)
-		return err == nil && all[0].DBSize > 5<<20
+		return err == nil && all[0].Status.DBSize > 5<<20
 	})
 	if _, err := client.AddLearner(t.Context(), c.Node("b").PeerURL); err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestDefragment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return all[0].DBSize + all[1].DBSize
+		return all[0].Status.DBSize + all[1].Status.DBSize
 	}
 	before, free := size(), int64(diskReserve)
 	space := func(View) (int64, bool) { return free, true }
@@ -52,7 +52,7 @@ func TestDefragment(t *testing.T) {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 	leader, learner := got[1], got[0]
-	if !learner.LeftOut || leader.LeftOut || !leader.Leader || leader.DBSize < 5<<20 || leader.After > 2<<20 {
+	if !learner.LeftOut || leader.LeftOut || !leader.Leader || leader.Status.DBSize < 5<<20 || leader.After > 2<<20 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -67,10 +67,10 @@ func TestLeaderLast(t *testing.T) {
 
 // A database whose data needs the quota is not reported as repaired.
 func TestStillFull(t *testing.T) {
-	if err := stillFull([]Defragmented{{View: View{Quota: 10}, After: 9}, {After: 9}}); err != nil {
+	if err := stillFull([]Defragmented{{View: View{Status: etcd.MemberStatus{Quota: 10}}, After: 9}, {After: 9}}); err != nil {
 		t.Errorf("got %v", err)
 	}
-	err := stillFull([]Defragmented{{View: View{Quota: 10}, After: 10}})
+	err := stillFull([]Defragmented{{View: View{Status: etcd.MemberStatus{Quota: 10}}, After: 10}})
 	if !errors.Is(err, ErrNotDefragmented) || !strings.Contains(err.Error(), "--etcd-quota-bytes") {
 		t.Errorf("got %v", err)
 	}

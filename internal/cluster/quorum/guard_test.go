@@ -107,7 +107,7 @@ func TestRemove_interrupted(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if s := records(t, client); len(s.members) != 1 || len(s.learners) != 0 {
+			if s := records(t, client); len(s.members) != 1 || len(learners(t, client)) != 0 {
 				t.Errorf("got %+v", s)
 			}
 		})
@@ -147,7 +147,7 @@ func TestAdd_leaving(t *testing.T) {
 	if m := records(t, client).members[id]; !m.Leaving || m.Node != "" {
 		t.Errorf("got the record %+v", m)
 	}
-	if rec, err := k.record(t.Context(), id); err != nil || !rec.leaving {
+	if rec, err := k.record(t.Context(), id); err != nil || !rec.Leaving {
 		t.Errorf("got %+v, %v", rec, err)
 	}
 	// There is a record now, and its node asks again.

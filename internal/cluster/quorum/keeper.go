@@ -54,7 +54,7 @@ type Keeper struct {
 	cfg      KeeperConfig
 	keys     keyspace.Keys
 	metrics  *metrics
-	learners *event.Value[map[uint64]record.Learner]
+	learners *event.Value[[]uint64] // by their keys; 0: a key without an ID
 
 	// Only the goroutine of keep uses these.
 	progress map[uint64]progress
@@ -78,7 +78,7 @@ func NewKeeper(cfg KeeperConfig) *Keeper {
 	}
 	return &Keeper{
 		cfg: cfg, keys: keyspace.Under(cfg.Client.Prefix()), metrics: newMetrics(cfg.Registerer),
-		learners: event.New[map[uint64]record.Learner](nil), progress: map[uint64]progress{},
+		learners: event.New[[]uint64](nil), progress: map[uint64]progress{},
 	}
 }
 
@@ -87,9 +87,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return k.cfg.Client.Follow(ctx, k.keys.ClusterLearners(), func(l etcd.Listing) {
-			now := map[uint64]record.Learner{}
+			var now []uint64
 			for _, kv := range l.KVs {
-				now[keyspace.MemberOf(kv.Key)] = record.DecodeLearner(kv.Key, kv.Value)
+				now = append(now, keyspace.MemberOf(kv.Key))
 			}
 			k.learners.Set(now)
 		})
@@ -217,7 +217,7 @@ func (k *Keeper) keepLearner(ctx context.Context, m etcd.Member, local etcd.Memb
 	if err != nil {
 		return err
 	}
-	facts.Leaving = rec.leaving
+	facts.Leaving = rec.Leaving
 	step := membership.NextLearnerStep(facts)
 	if step == membership.PromoteLearner && time.Since(k.progress[m.ID].first) >= k.cfg.PromoteAfter {
 		err := k.cfg.Client.PromoteMember(ctx, m.ID)
@@ -297,7 +297,7 @@ func (k *Keeper) evict(ctx context.Context, m etcd.Member, rec learnerRecord) er
 	if err != nil && !errors.Is(err, etcd.ErrNoMember) {
 		return err
 	}
-	if rec.leaving {
+	if rec.Leaving {
 		k.cfg.Log.Info("removed a member that was leaving before it voted", "member", keyspace.MemberID(m.ID), "name", m.Name)
 	} else {
 		k.cfg.Log.Warn("removed a member that did not catch up; start its sidecar again to join again",
@@ -310,9 +310,8 @@ func (k *Keeper) evict(ctx context.Context, m etcd.Member, rec learnerRecord) er
 
 // learnerRecord is the record of a learner.
 type learnerRecord struct {
-	member   record.Member
+	record.Member
 	revision int64 // its mod revision; 0: there is none
-	leaving  bool
 }
 
 // record reads the record of a learner. One that is corrupt counts as missing.
@@ -326,25 +325,25 @@ func (k *Keeper) record(ctx context.Context, id uint64) (learnerRecord, error) {
 	if err != nil {
 		return learnerRecord{revision: resp.Kvs[0].ModRevision}, nil //nolint:nilerr // nothing in it is worth keeping
 	}
-	return learnerRecord{member: m, revision: resp.Kvs[0].ModRevision, leaving: m.Leaving}, nil
+	return learnerRecord{m, resp.Kvs[0].ModRevision}, nil
 }
 
 // writeLeaving writes into a learner's record that it is leaving. A learner without a record
 // gets one without a node: else its node would adopt it while it is being removed.
 func (k *Keeper) writeLeaving(ctx context.Context, id uint64, rec learnerRecord) error {
-	if rec.leaving {
+	if rec.Leaving {
 		return nil
 	}
 	key := k.keys.ClusterMember(id)
-	rec.member.ID, rec.member.Leaving = id, true
+	rec.ID, rec.Leaving = id, true
 	_, err := k.cfg.Client.Write(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", rec.revision)},
-		clientv3.OpPut(key, string(record.EncodeMember(rec.member))))
+		clientv3.OpPut(key, string(record.EncodeMember(rec.Member))))
 	return err
 }
 
 // forget deletes the records of learners that are voters, or no members, by now.
-func (k *Keeper) forget(ctx context.Context, members []etcd.Member, recorded map[uint64]record.Learner) error {
-	for id := range recorded {
+func (k *Keeper) forget(ctx context.Context, members []etcd.Member, recorded []uint64) error {
+	for _, id := range recorded {
 		i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.ID == id })
 		switch {
 		case i >= 0 && members[i].Learner:

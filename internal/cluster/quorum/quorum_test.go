@@ -84,6 +84,19 @@ func records(t *testing.T, client *etcd.Client) stored {
 	return s
 }
 
+// learners returns the keys of the members that are not voters yet.
+func learners(t *testing.T, client *etcd.Client) (keys []string) {
+	t.Helper()
+	resp, err := client.Get(t.Context(), keyspace.Under(client.Prefix()).ClusterLearners(), clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kv := range resp.Kvs {
+		keys = append(keys, string(kv.Key))
+	}
+	return keys
+}
+
 // newThree returns a cluster of three voters, and a client of all.
 func newThree(t *testing.T) (*members.Cluster, []*members.Node, *etcd.Client) {
 	t.Helper()
@@ -119,8 +132,8 @@ func TestAdd(t *testing.T) {
 	if m := s.members[first.ID]; m.Node != "b" || m.PeerURL != b.PeerURL || m.JoinURL != b.JoinURL {
 		t.Errorf("got the record %+v", m)
 	}
-	if s.learners[first.ID].Node != "b" {
-		t.Errorf("got the learners %+v", s.learners)
+	if got := learners(t, client); !slices.Equal(got, []string{keyspace.Under(client.Prefix()).ClusterLearner(first.ID)}) {
+		t.Errorf("got the learners %v", got)
 	}
 
 	otherKey, otherAddress, otherID := b.Record(), c.Node("b").Record(), b.Record()
@@ -190,7 +203,7 @@ func TestAdd_inARow(t *testing.T) {
 // TestKeeper: learners become voters, also two at once, and their keys are deleted.
 func TestKeeper(t *testing.T) {
 	_, all, client := newThree(t)
-	await(t, "no learner is recorded", func() bool { return len(records(t, client).learners) == 0 })
+	await(t, "no learner is recorded", func() bool { return len(learners(t, client)) == 0 })
 	if s := records(t, client); len(s.members) != 3 {
 		t.Errorf("got the members %+v, want 3", s.members)
 	}
@@ -200,7 +213,7 @@ func TestKeeper(t *testing.T) {
 	}
 	leaders := 0
 	for _, v := range list {
-		if !v.Healthy || v.Learner || v.DBSize == 0 || v.Node == "" || v.JoinURL == "" {
+		if !v.Healthy || v.Learner || v.Status.DBSize == 0 || v.Node == "" || v.JoinURL == "" {
 			t.Errorf("got %+v", v)
 		}
 		if v.Leader {
@@ -246,7 +259,7 @@ func TestKeeper_evicts(t *testing.T) {
 	})
 	await(t, "no records are left", func() bool {
 		s := records(t, client)
-		return len(s.members) == 1 && len(s.learners) == 0
+		return len(s.members) == 1 && len(learners(t, client)) == 0
 	})
 	// The same node, with the same key, joins again under another member ID. In the same
 	// second it would get the same one, which etcd refuses.

@@ -15,10 +15,9 @@ import (
 
 // stored contains the records of the members, from below the prefix, at one revision.
 type stored struct {
-	cluster  *record.Cluster // nil: the etcd is not one that the sidecars run
-	members  map[uint64]record.Member
-	learners map[uint64]record.Learner
-	removed  []record.Member
+	cluster *record.Cluster // nil: the etcd is not one that the sidecars run
+	members map[uint64]record.Member
+	removed []record.Member
 	// revisions maps keys to mod revisions; 0: there is no such key. It contains the
 	// members' records, corrupt ones too, and after readRoles the members' node records.
 	revisions map[string]int64
@@ -38,7 +37,6 @@ func readStored(ctx context.Context, client *etcd.Client) (stored, error) {
 	resp, err := client.Txn(ctx, nil, []clientv3.Op{
 		clientv3.OpGet(keys.Cluster()),
 		clientv3.OpGet(keys.ClusterMembers(), clientv3.WithPrefix()),
-		clientv3.OpGet(keys.ClusterLearners(), clientv3.WithPrefix()),
 		clientv3.OpGet(keys.RemovedMembers(), clientv3.WithPrefix()),
 		clientv3.OpGet(keys.Rotation()),
 		clientv3.OpGet(keys.RotationReports(), clientv3.WithPrefix()),
@@ -47,8 +45,8 @@ func readStored(ctx context.Context, client *etcd.Client) (stored, error) {
 		return stored{}, fmt.Errorf("read the records of the members: %w", err)
 	}
 	out := stored{
-		members: map[uint64]record.Member{}, learners: map[uint64]record.Learner{},
-		revisions: map[string]int64{}, at: resp.Header.Revision, lost: map[protocol.NodeID]bool{},
+		members: map[uint64]record.Member{}, revisions: map[string]int64{}, at: resp.Header.Revision,
+		lost: map[protocol.NodeID]bool{},
 	}
 	for _, kv := range etcd.NewListing(resp, 0).KVs {
 		if c, err := record.DecodeCluster(kv.Value); err == nil {
@@ -62,10 +60,6 @@ func readStored(ctx context.Context, client *etcd.Client) (stored, error) {
 		}
 	}
 	for _, kv := range etcd.NewListing(resp, 2).KVs {
-		l := record.DecodeLearner(kv.Key, kv.Value)
-		out.learners[l.ID] = l
-	}
-	for _, kv := range etcd.NewListing(resp, 3).KVs {
 		if m, err := record.DecodeMember(kv.Key, kv.Value); err == nil {
 			out.removed = append(out.removed, m)
 		}
@@ -77,14 +71,14 @@ func readStored(ctx context.Context, client *etcd.Client) (stored, error) {
 // is an error: nothing may be signed by mistake.
 func (s *stored) readRotation(resp *clientv3.TxnResponse) error {
 	s.reports = map[protocol.NodeID]record.RotationReport{}
-	for _, kv := range etcd.NewListing(resp, 4).KVs {
+	for _, kv := range etcd.NewListing(resp, 3).KVs {
 		r, err := decodeRotation(*kv)
 		if err != nil {
 			return err
 		}
 		s.rotation = r
 	}
-	for _, kv := range etcd.NewListing(resp, 5).KVs {
+	for _, kv := range etcd.NewListing(resp, 4).KVs {
 		if r, err := record.DecodeRotationReport(kv.Key, kv.Value); err == nil {
 			s.reports[r.Node] = r
 		}

@@ -19,13 +19,10 @@ type View struct {
 	Leader  bool
 	Started bool // it ran at least once
 
-	Healthy bool   // it answers, and knows a leader
-	Problem string // why it is not healthy
-	DBSize  int64  // of its database, in bytes
-	Quota   int64  // of the database, in bytes; 0: not known
-	Full    bool   // etcd refuses writes, because the database of a member is full
-	Applied uint64 // the last entry of the log that it applied
-	Lag     uint64 // how many entries it is behind the leader
+	Healthy bool              // it answers, and knows a leader
+	Problem string            // why it is not healthy
+	Status  etcd.MemberStatus // its answer; zero: it did not answer
+	Lag     uint64            // how many entries it is behind the leader
 }
 
 // statusTimeout bounds the question to one member.
@@ -96,23 +93,22 @@ func listWithRoles(ctx context.Context, client *etcd.Client) ([]View, stored, er
 
 func views(ctx context.Context, client *etcd.Client, members []etcd.Member, s stored) []View {
 	out := make([]View, len(members))
-	statuses := make([]etcd.MemberStatus, len(members))
 	var all sync.WaitGroup
 	for i, m := range members {
 		out[i] = newView(m, s.members[m.ID])
-		all.Go(func() { statuses[i] = out[i].ask(ctx, client) })
+		all.Go(func() { out[i].ask(ctx, client) })
 	}
 	all.Wait()
 	var newest uint64
 	for i := range out {
-		if leader := statuses[i].Leader; leader == out[i].ID && leader != 0 {
+		if status := out[i].Status; status.Leader == out[i].ID && status.Leader != 0 {
 			out[i].Leader = true
-			newest = max(newest, statuses[i].Index)
+			newest = max(newest, status.Index)
 		}
 	}
 	for i := range out {
 		if out[i].Healthy {
-			out[i].Lag = max(newest, out[i].Applied) - out[i].Applied
+			out[i].Lag = max(newest, out[i].Status.Applied) - out[i].Status.Applied
 		}
 	}
 	return out
@@ -134,10 +130,10 @@ func newView(m etcd.Member, r record.Member) View {
 }
 
 // ask fills in the status that the member reports.
-func (v *View) ask(ctx context.Context, client *etcd.Client) etcd.MemberStatus {
+func (v *View) ask(ctx context.Context, client *etcd.Client) {
 	if v.ClientURL == "" || !v.Started {
 		v.Problem = "it has not started yet"
-		return etcd.MemberStatus{}
+		return
 	}
 	limited, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
@@ -145,18 +141,14 @@ func (v *View) ask(ctx context.Context, client *etcd.Client) etcd.MemberStatus {
 	switch {
 	case err != nil:
 		v.Problem = "it does not answer"
-		return etcd.MemberStatus{}
+		return
 	case status.ID != v.ID:
 		v.Problem = "another member answers at its address"
-		return etcd.MemberStatus{}
-	}
-	v.DBSize, v.Quota, v.Full, v.Applied = status.DBSize, status.Quota, status.Full, status.Applied
-	switch {
-	case len(status.Errors) > 0 && status.Leader != 0:
-		v.Problem = status.Errors[0]
+		return
 	case status.Leader == 0:
 		v.Problem = "it has no leader"
+	case len(status.Errors) > 0:
+		v.Problem = status.Errors[0]
 	}
-	v.Healthy = v.Problem == ""
-	return status
+	v.Status, v.Healthy = status, v.Problem == ""
 }

@@ -59,17 +59,8 @@ func DecodeMember(key string, value []byte) (Member, error) {
 	}, nil
 }
 
-// EncodeLearner returns the value of keyspace's ClusterLearner.
-func EncodeLearner(l Learner) []byte {
-	return lockstepv1.Marshal(&lockstepv1.ClusterLearner{Node: string(l.Node), AddedAt: lockstepv1.FromTime(l.Added)})
-}
-
-// DecodeLearner never fails: the member is a learner because the key exists,
-// with any value.
-func DecodeLearner(key string, value []byte) Learner {
-	var m lockstepv1.ClusterLearner
-	if proto.Unmarshal(value, &m) != nil {
-		m.Reset()
-	}
-	return Learner{ID: keyspace.MemberOf(key), Node: protocol.NodeID(m.GetNode()), Added: lockstepv1.ToTime(m.GetAddedAt())}
+// EncodeLearner returns the value of keyspace's ClusterLearner. It is for people: the member is a learner
+// because the key exists, with any value.
+func EncodeLearner(m Member) []byte {
+	return lockstepv1.Marshal(&lockstepv1.ClusterLearner{Node: string(m.Node), AddedAt: lockstepv1.FromTime(m.Added)})
 }

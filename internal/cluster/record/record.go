@@ -37,13 +37,6 @@ type Member struct {
 	Removed time.Time // zero: it is a member
 }
 
-// Learner is a member that was added and is not a voter yet.
-type Learner struct {
-	ID    uint64 // of etcd; in the key, not in the value
-	Node  protocol.NodeID
-	Added time.Time
-}
-
 // nodeID is the form of a node ID: a DNS subdomain.
 var nodeID = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
