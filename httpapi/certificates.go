@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/allowance"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
 // certificatePeriod is the pause between two reads of the files. They are read in a
@@ -78,16 +79,7 @@ func (c *certificates) run(ctx context.Context) {
 		<-ctx.Done()
 		return
 	}
-	tick := time.NewTicker(certificatePeriod)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			c.reload()
-		}
-	}
+	_ = backoff.Every(ctx, certificatePeriod, c.reload) // its error is that ctx ended
 }
 
 // reload puts the files into use if they changed. It logs a problem of them once for each change.

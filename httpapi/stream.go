@@ -67,12 +67,6 @@ func (s *streams) leave(client netip.Addr, local bool) { //nolint:revive // as e
 	}
 }
 
-func (s *streams) count() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.open
-}
-
 // eventStream is the media type of server-sent events.
 const eventStream = "text/event-stream"
 

@@ -97,6 +97,12 @@ func TestStream(t *testing.T) {
 	}
 }
 
+func (s *streams) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open
+}
+
 func TestStreamEndsWithItsClient(t *testing.T) {
 	f := newFixture(t, Snapshot{})
 	server := httptest.NewServer(f.Handler())

@@ -206,15 +206,15 @@ func written(t *testing.T, events []Event) []Event {
 		hook(e)
 	}
 	b.WriteString(`{"Round": {"Inp`) // its sidecar was killed
-	out, err := From(&b)
+	out, err := ReadRecording(&b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out
+	return Events(out)
 }
 
-func TestFrom_garbage(t *testing.T) {
-	if _, err := From(strings.NewReader("{\n{}\n")); err == nil || !strings.Contains(err.Error(), "line 1") {
+func TestReadRecording_garbage(t *testing.T) {
+	if _, err := ReadRecording(strings.NewReader("{\n{}\n")); err == nil || !strings.Contains(err.Error(), "line 1") {
 		t.Errorf("got %v, want an error of line 1", err)
 	}
 }

@@ -151,13 +151,6 @@ func To(w io.Writer, failed func(error)) Hook {
 	}
 }
 
-// From reads a trace that To wrote. The last line may be incomplete: its
-// sidecar was killed.
-func From(r io.Reader) ([]Event, error) {
-	recording, err := ReadRecording(r)
-	return Events(recording), err
-}
-
 // Events returns the events of a recording without their times.
 func Events(recording []Recorded) []Event {
 	out := make([]Event, 0, len(recording))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
 // A sidecar is idle nearly all the time, beside programs that need the machine's memory.
@@ -96,16 +97,9 @@ func (c *collections) calm(now time.Time) bool {
 // returnMemory returns memory that the heap does not use to the system, until ctx ends.
 func (c *collections) returnMemory(ctx context.Context) {
 	unused := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}}
-	ticker := time.NewTicker(memoryPause)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	_ = backoff.Every(ctx, memoryPause, func() { // its error is that ctx ended
 		if metrics.Read(unused); c.calm(time.Now()) || unused[0].Value.Uint64() > unusedMemory {
 			debug.FreeOSMemory()
 		}
-	}
+	})
 }

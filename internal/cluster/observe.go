@@ -60,10 +60,7 @@ func (w *observer) run(ctx context.Context) error {
 		if slices.ContainsFunc(now, func(o Observed) bool { return !o.Healthy }) {
 			pause = unhealthyPause
 		}
-		limited, cancel := context.WithTimeout(ctx, pause)
-		event.Wait(limited, listChanged)
-		cancel()
-		if ctx.Err() != nil {
+		if !event.WaitFor(ctx, pause, listChanged) {
 			return ctx.Err()
 		}
 	}

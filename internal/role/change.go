@@ -49,13 +49,11 @@ func (s *Server) keepLoaded(ctx context.Context) error {
 		if s.changing.Get() && s.changed() {
 			s.changing.Set(false)
 		}
-		limited, cancel := ctx, func() {}
-		if rest := nodeservices.NextJudgement(facts.Closed); len(names) > 0 && rest > 0 {
-			limited, cancel = context.WithTimeout(ctx, rest)
+		var again time.Duration
+		if len(names) > 0 {
+			again = max(0, nodeservices.NextJudgement(facts.Closed))
 		}
-		event.Wait(limited, foundChanged, turnChanged, stateChanged, gateChanged, stopped)
-		cancel()
-		if ctx.Err() != nil {
+		if !event.WaitFor(ctx, again, foundChanged, turnChanged, stateChanged, gateChanged, stopped) {
 			return ctx.Err()
 		}
 	}

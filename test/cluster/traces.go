@@ -71,11 +71,11 @@ func validateTrace(file string) (trace.Counts, error) {
 	if err != nil {
 		return nil, err
 	}
-	events, err := trace.From(f)
+	recording, err := trace.ReadRecording(f)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
-	return trace.Validate(events)
+	return trace.Validate(trace.Events(recording))
 }
 
 // TraceSummary is a line about traces.

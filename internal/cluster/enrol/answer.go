@@ -94,8 +94,8 @@ func (s *Server) mayJoin(ctx context.Context, node record.Member, claim token.Cl
 	if err := quorum.NotRotating(ctx, s.cfg.Client); err != nil {
 		return err
 	}
-	added, err := quorum.CheckFree(ctx, s.cfg.Client, node)
-	if err != nil || added {
+	id, err := quorum.Find(ctx, s.cfg.Client, node)
+	if err != nil || id != 0 {
 		return err
 	}
 	presence, err := s.cfg.Client.Get(ctx, keyspace.Under(s.cfg.Client.Prefix()).Presence(node.Node), clientv3.WithCountOnly())

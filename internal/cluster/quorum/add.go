@@ -38,14 +38,8 @@ type Added struct {
 	Members []etcd.Member
 }
 
-// CheckFree returns why the key, the ID or the address of a node would be refused, and
-// whether an earlier attempt added the node. It changes nothing.
-func CheckFree(ctx context.Context, client *etcd.Client, node record.Member) (added bool, err error) {
-	id, _, err := observe(ctx, client, node)
-	return id != 0, err
-}
-
-// Find returns the ID under which an earlier attempt added a node; 0: none did.
+// Find returns the ID under which an earlier attempt added a node; 0: none did. The error is why the key,
+// the ID or the address of the node would be refused. Find changes nothing.
 func Find(ctx context.Context, client *etcd.Client, node record.Member) (uint64, error) {
 	id, _, err := observe(ctx, client, node)
 	return id, err

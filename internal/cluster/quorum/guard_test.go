@@ -93,7 +93,7 @@ func TestRemove_interrupted(t *testing.T) {
 			if !s.members[added.ID].Leaving {
 				t.Errorf("got the members %+v", s.members)
 			}
-			_, err := CheckFree(t.Context(), client, b.Record())
+			_, err := Find(t.Context(), client, b.Record())
 			if _, is := errors.AsType[*RemovedError](err); !is {
 				t.Errorf("the key is not refused: got %v", err)
 			}

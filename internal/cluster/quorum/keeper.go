@@ -105,17 +105,13 @@ func (k *Keeper) keep(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			k.cfg.Log.Debug("the learners were not checked, trying again", "err", err)
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !event.WaitFor(ctx, pause, changed) {
 			return ctx.Err()
+		}
+		select {
 		case <-changed:
-			timer.Stop()
-			if !backoff.Sleep(ctx, hurryPause) { // the learner must start first
-				return ctx.Err()
-			}
-		case <-timer.C:
+			backoff.Sleep(ctx, hurryPause) // the learner must start first
+		default:
 		}
 	}
 }
@@ -196,7 +192,7 @@ func (k *Keeper) forgetRemoved(ctx context.Context, known []etcd.Member) error {
 	}
 	maps.DeleteFunc(s.members, stays(listed))
 	for id := range s.members {
-		if err := k.delete(ctx, id); err != nil {
+		if err := Forget(ctx, k.cfg.Client, id); err != nil {
 			return err
 		}
 	}
@@ -305,7 +301,7 @@ func (k *Keeper) evict(ctx context.Context, m etcd.Member, rec learnerRecord) er
 	}
 	k.metrics.changed(resultEvicted)
 	delete(k.progress, m.ID)
-	return k.delete(ctx, m.ID)
+	return Forget(ctx, k.cfg.Client, m.ID)
 }
 
 // learnerRecord is the record of a learner.
@@ -353,14 +349,10 @@ func (k *Keeper) forget(ctx context.Context, members []etcd.Member, recorded []u
 				return err
 			}
 		default:
-			if err := k.delete(ctx, id); err != nil {
+			if err := Forget(ctx, k.cfg.Client, id); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-func (k *Keeper) delete(ctx context.Context, id uint64) error {
-	return write(ctx, k.cfg.Client, clientv3.OpDelete(k.keys.ClusterLearner(id)), clientv3.OpDelete(k.keys.ClusterMember(id)))
 }

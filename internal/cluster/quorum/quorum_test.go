@@ -151,8 +151,8 @@ func TestAdd(t *testing.T) {
 		if !is || inUse.Member != first.ID || inUse.Node != "b" || !strings.Contains(err.Error(), "sidecar cluster remove "+keyspace.MemberID(first.ID)) {
 			t.Errorf("%s: got %v, want InUseError of b", what, err)
 		}
-		if _, checked := CheckFree(t.Context(), client, rec); checked == nil {
-			t.Errorf("%s: CheckFree found nothing", what)
+		if _, checked := Find(t.Context(), client, rec); checked == nil {
+			t.Errorf("%s: Find refuses nothing", what)
 		}
 	}
 }
@@ -383,7 +383,7 @@ func TestRemove(t *testing.T) {
 		t.Errorf("the key of a removed member: got %v", err)
 	}
 	again := c.Node(old.Name)
-	if _, err := CheckFree(t.Context(), client, again.Record()); err != nil {
+	if _, err := Find(t.Context(), client, again.Record()); err != nil {
 		t.Errorf("another key of the same node: got %v", err)
 	}
 }

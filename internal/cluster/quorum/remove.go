@@ -147,9 +147,7 @@ func (r Removal) remove(ctx context.Context, client *etcd.Client, all []View, ta
 		return err
 	}
 	r.After("removed")
-	return writeAfter(ctx, client, []clientv3.Op{
-		clientv3.OpDelete(keys.ClusterMember(target.ID)), clientv3.OpDelete(keys.ClusterLearner(target.ID)),
-	})
+	return forgetAfter(ctx, client, target.ID)
 }
 
 // MayLose returns a function that asks whether a node may lose the role of a member. It
@@ -182,13 +180,13 @@ func Forget(ctx context.Context, client *etcd.Client, id uint64) error {
 	return write(ctx, client, clientv3.OpDelete(keys.ClusterMember(id)), clientv3.OpDelete(keys.ClusterLearner(id)))
 }
 
-// writeAfter writes after a removal. The client may still use a connection to the
+// forgetAfter is Forget right after a removal. The client may still use a connection to the
 // removed member, which answers with errors until it ends.
-func writeAfter(ctx context.Context, client *etcd.Client, ops []clientv3.Op) error {
+func forgetAfter(ctx context.Context, client *etcd.Client, id uint64) error {
 	began := time.Now()
 	pauses := backoff.Backoff{First: 50 * time.Millisecond, Max: time.Second}
 	for {
-		err := write(ctx, client, ops...)
+		err := Forget(ctx, client, id)
 		if err == nil || time.Since(began) > lockTTL || !pauses.Sleep(ctx) {
 			return err
 		}

@@ -140,7 +140,7 @@ func TestRemove_leaves(t *testing.T) {
 		t.Fatal(err)
 	}
 	alone := c.First.Client(all[1].ClientURL)
-	if _, err := CheckFree(t.Context(), alone, all[2].Record()); err != nil {
+	if _, err := Find(t.Context(), alone, all[2].Record()); err != nil {
 		t.Errorf("it cannot become a member again: %v", err)
 	}
 	if s := records(t, alone); len(s.members) != 1 || len(s.removed) != 1 || s.removed[0].Node != "a" {

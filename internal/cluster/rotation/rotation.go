@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/etcd"
@@ -88,14 +89,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := w.begin(); err != nil {
 		return err
 	}
-	followed := make(chan struct{})
 	following, stop := context.WithCancel(ctx)
-	defer func() {
-		stop()
-		<-followed
-	}()
-	go func() { // ends with ctx
-		defer close(followed)
+	var follower sync.WaitGroup
+	defer func() { stop(); follower.Wait() }()
+	follower.Go(func() {
 		// Also the reports: their keys begin like the record's key.
 		prefix := strings.TrimSuffix(keyspace.Under(w.cfg.Client.Prefix()).Rotation(), "ion")
 		_ = w.cfg.Client.Follow(following, prefix, func(etcd.Listing) {
@@ -104,7 +101,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			default: // it looks anyway
 			}
 		}) // its error is that ctx ended
-	}()
+	})
 	told := ""
 	for {
 		err := w.round(ctx)
