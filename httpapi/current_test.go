@@ -91,7 +91,7 @@ func TestNewStatus_restarts(t *testing.T) {
 	s := Snapshot{Fleet: protocol.Fleet{Revision: 1, Records: []*protocol.Record{b}}}
 	s.Etcd.Connected = true
 	for _, restarts := range []bool{true, false} {
-		s.Sightings = map[protocol.NodeID]Sighting{"b": {Alive: epochTime, Restarts: restarts}}
+		s.Sightings = map[protocol.NodeID]Sighting{"b": {Alive: epochTime, MayRestart: restarts}}
 		for _, o := range NewStatus(s).UpgradeObstacles {
 			if o.Reason == string(protocol.NodeDead) && strings.Contains(o.Message, "sidecar node remove b") == restarts {
 				t.Errorf("restarts: %t: got %s", restarts, o.Message)

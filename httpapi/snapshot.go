@@ -75,8 +75,8 @@ type Snapshot struct {
 type Sighting struct {
 	Alive  time.Time // alive, or not
 	Serves time.Time // serving, or not for the same reason
-	// Restarts: it has not been alive for less than protocol.RemoveAfter.
-	Restarts bool
+	// MayRestart: missing for less than protocol.RemoveAfter.
+	MayRestart bool
 }
 
 // NodeWarning is a warning of a node.

@@ -9,7 +9,7 @@ import (
 func UpgradeReady(s Snapshot) bool { return judgeUpgrade(s.current()).Ready() }
 
 func judgeUpgrade(s Snapshot) protocol.UpgradeAnswer {
-	fleet := protocol.WithRestarts(s.Fleet, func(id protocol.NodeID) bool { return s.Sightings[id].Restarts })
+	fleet := protocol.WithMayRestart(s.Fleet, func(id protocol.NodeID) bool { return s.Sightings[id].MayRestart })
 	return protocol.JudgeUpgrade(protocol.UpgradeFacts{
 		Unreachable: !s.Etcd.Connected, Full: s.Etcd.Full, Status: s.Status, Fleet: fleet, Voters: s.Cluster.Voters,
 		Overdue: s.Warnings,

@@ -92,10 +92,10 @@ type Record struct {
 	Created  int64  // the key's create revision
 	Writes   int64  // how often the key was written since it was created
 
-	Alive    bool // its presence exists
-	Presence Presence
-	Votes    bool // its member votes in the etcd that the sidecars run (WithVoters); only messages depend on it
-	Restarts bool // it has not been alive for less than RemoveAfter, and may start again (WithRestarts); only messages depend on it
+	Alive      bool // its presence exists
+	Presence   Presence
+	Votes      bool // its member votes in the etcd that the sidecars run (WithVoters); only messages depend on it
+	MayRestart bool // missing for less than RemoveAfter: it may be restarting; only messages depend on it
 	// Gone is how long the presence was missing while the record was not written: a
 	// lower bound, by the clock of the leader that decides. It is 0 if the node is
 	// alive, its record never expires, or no leader counts (docs/protocol-nodes.md#dead-nodes).

@@ -144,7 +144,7 @@ func olderRemedy(older, newest []*Record) string {
 		out = append(out, "upgrade "+idsOf(alive))
 	}
 	for _, r := range dead[:min(len(dead), maxNamed)] {
-		if r.Restarts {
+		if r.MayRestart {
 			out = append(out, fmt.Sprintf("%s is not alive: upgrade it, unless it is restarting", r.ID))
 			continue
 		}

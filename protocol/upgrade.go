@@ -107,9 +107,9 @@ func (r *Record) missing() bool {
 // alive, or should be.
 func (r *Record) needed() bool { return r.aliveController() || r.missing() }
 
-// deadMessage is the remedy for a node that is missing. It proposes to remove only one for which a restart would be over.
+// deadMessage is the remedy for a missing node. Until RemoveAfter it may be restarting, so no removal is proposed.
 func (r *Record) deadMessage() string {
-	if r.Restarts {
+	if r.MayRestart {
 		return "it is not alive; start it again, unless it is restarting"
 	}
 	return "it is not alive; start it again, or if it has stopped for good: " + r.DepartureCommands()

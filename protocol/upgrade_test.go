@@ -350,7 +350,7 @@ func TestUpgradeObstacles_restarts(t *testing.T) {
 	f := Fleet{Revision: 1, Records: []*Record{controller("a", "1.1.0").leading(), controller("b", "1.1.0").serving(), old}}
 	for _, restarts := range []bool{true, false} {
 		var text []string
-		for _, o := range UpgradeObstacles(presentStatus(doneStatus("1.0.0")), WithRestarts(f, func(id NodeID) bool { return restarts && id != "b" })) {
+		for _, o := range UpgradeObstacles(presentStatus(doneStatus("1.0.0")), WithMayRestart(f, func(id NodeID) bool { return restarts && id != "b" })) {
 			text = append(text, o.Message)
 		}
 		got := strings.Join(text, "|")
@@ -358,7 +358,7 @@ func TestUpgradeObstacles_restarts(t *testing.T) {
 			t.Errorf("restarts: %t: got %s", restarts, got)
 		}
 	}
-	if old.Restarts {
+	if old.MayRestart {
 		t.Error("the fleet itself was changed")
 	}
 }

@@ -115,14 +115,14 @@ func WithVoters(f Fleet, voters []Voter) Fleet {
 	return f
 }
 
-// WithRestarts returns a copy of a fleet whose records show which nodes may start again: those that are not alive, as
+// WithMayRestart returns a copy of a fleet whose records show which nodes may be restarting: those that are not alive, as
 // the node that asks saw it, for less than RemoveAfter.
-func WithRestarts(f Fleet, restarts func(NodeID) bool) Fleet {
+func WithMayRestart(f Fleet, mayRestart func(NodeID) bool) Fleet {
 	marked := slices.Clone(f.Records)
 	for i, r := range marked {
-		if !r.Alive && restarts(r.ID) {
+		if !r.Alive && mayRestart(r.ID) {
 			one := *r
-			one.Restarts = true
+			one.MayRestart = true
 			marked[i] = &one
 		}
 	}

@@ -102,10 +102,10 @@ func (f memberFacts) warnings(troubles map[string]string) []protocol.Warning {
 	return out
 }
 
-// ofFleet returns the warnings of the fleet. A node that is not alive for a short time may be restarting.
-func (f memberFacts) ofFleet(v protocol.StatusView, now time.Time) []protocol.Warning {
-	marked := protocol.WithRestarts(protocol.WithVoters(f.fleet, nodeVoters(f.members, nil)), func(id protocol.NodeID) bool {
-		return f.seen.nodes[id].restarts(now)
+// fleetWarningsNow returns the warnings of the fleet. A node that is not alive for a short time may be restarting.
+func (f memberFacts) fleetWarningsNow(v protocol.StatusView, now time.Time) []protocol.Warning {
+	marked := protocol.WithMayRestart(protocol.WithVoters(f.fleet, nodeVoters(f.members, nil)), func(id protocol.NodeID) bool {
+		return f.seen.nodes[id].mayRestart(now)
 	})
 	out := fleetWarnings(v, marked, f.own)
 	for i, w := range out {

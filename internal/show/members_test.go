@@ -157,7 +157,7 @@ func TestMemberFacts_restarts(t *testing.T) {
 	facts.seen = sightings{}.update(protocol.Fleet{Records: []*protocol.Record{alive}}, observedAt.Add(-time.Hour)).update(facts.fleet, observedAt)
 	for passed, removal := range map[time.Duration]bool{0: false, protocol.RemoveAfter - 1: false, protocol.RemoveAfter: true} {
 		found := false
-		for _, w := range facts.ofFleet(protocol.StatusView{}, observedAt.Add(passed)) {
+		for _, w := range facts.fleetWarningsNow(protocol.StatusView{}, observedAt.Add(passed)) {
 			if w.Reason == protocol.NodeDead {
 				found = true
 				if strings.Contains(w.Message, "sidecar node remove b") != removal || !w.Since.Equal(observedAt) {
@@ -165,7 +165,7 @@ func TestMemberFacts_restarts(t *testing.T) {
 				}
 			}
 		}
-		if got := facts.seen.shown(facts.fleet, observedAt.Add(passed))["b"].Restarts; !found || got == removal {
+		if got := facts.seen.shown(facts.fleet, observedAt.Add(passed))["b"].MayRestart; !found || got == removal {
 			t.Errorf("after %s: found %t, restarts %t", passed, found, got)
 		}
 	}

@@ -24,8 +24,8 @@ type sighting struct {
 	since         httpapi.Sighting
 }
 
-// restarts reports whether a node is not alive, and may start again.
-func (s sighting) restarts(now time.Time) bool {
+// mayRestart reports whether a node is missing for less than RemoveAfter: it may be restarting.
+func (s sighting) mayRestart(now time.Time) bool {
 	return !s.alive && now.Sub(s.since.Alive) < protocol.RemoveAfter
 }
 
@@ -83,12 +83,12 @@ func (s sightings) warningsSince() map[httpapi.NodeWarning]time.Time {
 	return out
 }
 
-// shown returns the sightings of the nodes of a fleet that may be newer than these: a state that has changed since
-// has no older age.
+// shown returns the sightings for a fleet that may be newer than they are: a state that changed since then counts
+// from now.
 func (s sightings) shown(f protocol.Fleet, now time.Time) map[protocol.NodeID]httpapi.Sighting {
 	out := make(map[protocol.NodeID]httpapi.Sighting, len(f.Records))
 	for id, is := range s.update(f, now).nodes {
-		is.since.Restarts = is.restarts(now)
+		is.since.MayRestart = is.mayRestart(now)
 		out[id] = is.since
 	}
 	return out

@@ -86,7 +86,7 @@ func (s *Show) warningsNow(was warned, now time.Time) warned {
 	out := warned{
 		shown: slices.Concat(own, membership.DatabaseWarnings(databases(members.members)),
 			members.warnings(troubles), members.leaving(), members.interrupted(now), s.Cluster.Health().Get().Shown,
-			members.ofFleet(view, now),
+			members.fleetWarningsNow(view, now),
 			protocol.TurnWarnings(members.fleet, now),
 			protocol.RollbackEnding(members.fleet, now)),
 		reported: protocol.ReportedWarnings(slices.Concat(own, leaders)),
@@ -97,7 +97,7 @@ func (s *Show) warningsNow(was warned, now time.Time) warned {
 	return out
 }
 
-// slowBefore adds to the problem of this node's member that its disk was slow.
+// slowBefore returns the hint, for the problem of this node's member, that its disk was slow; empty: it was not.
 func (s *Show) slowBefore() string {
 	slow := func(w protocol.Warning) bool { return w.Reason == protocol.DiskSlow }
 	if slices.ContainsFunc(s.Cluster.Health().Get().Reported, slow) {
