@@ -2,7 +2,11 @@ package httpapi
 
 import (
 	"log/slog"
+	"math"
 	"net"
+	"net/netip"
+	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -36,15 +40,17 @@ type limitedListener struct {
 	refused  func(net.Conn) // before it is closed
 	reminder rate.Sometimes
 
-	open allowance.Open
+	most int // connections, besides reservedConnections
+
+	mu        sync.Mutex // mu guards the fields below
+	open      int
+	byAddress map[netip.Addr]int // no zeros, so that it is no larger than open
 }
 
 func newLimitedListener(inner net.Listener, log *slog.Logger, refused func(net.Conn)) *limitedListener {
 	l := &limitedListener{
-		log: log, refused: refused, reminder: rate.Sometimes{Interval: refusalReminder},
-		open: allowance.Open{
-			Most: connectionsFor(allowance.FileLimit()), PerAddress: maxConnectionsPerAddress, Reserved: reservedConnections,
-		},
+		log: log, refused: refused, most: connectionsFor(fileLimit()),
+		reminder: rate.Sometimes{Interval: refusalReminder}, byAddress: map[netip.Addr]int{},
 	}
 	l.Listener = allowance.Counted(inner, l.admit)
 	return l
@@ -59,19 +65,54 @@ func connectionsFor(files uint64) int {
 	return max(fewestConnections, int(files)-reservedConnections-reservedFiles) //nolint:gosec // below
 }
 
+// fileLimit returns how many files this process may open. At the start, Go raised the limit to the highest that
+// the system allows.
+func fileLimit() uint64 {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return math.MaxUint64
+	}
+	return uint64(limit.Cur) //nolint:unconvert // its type depends on the system
+}
+
 // admit decides about a connection, and logs now and then that some are refused.
 func (l *limitedListener) admit(conn net.Conn) (leave func(), ok bool) {
 	if allowance.Local(conn) {
 		return nil, true
 	}
 	client := allowance.Network(conn)
-	if l.open.Enter(client) {
-		return func() { l.open.Leave(client) }, true
+	if l.enter(client) {
+		return func() { l.leave(client) }, true
 	}
 	l.reminder.Do(func() {
 		l.log.Warn("connections are refused: too many are open", "client", client,
-			"perAddress", maxConnectionsPerAddress, "inAll", l.open.Most)
+			"perAddress", maxConnectionsPerAddress, "inAll", l.most)
 	})
 	l.refused(conn)
 	return nil, false
+}
+
+// enter counts a connection, unless it is above the bounds. If it was counted, leave must follow.
+func (l *limitedListener) enter(client netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	most, own := l.most, l.byAddress[client]
+	if own == 0 {
+		most += reservedConnections
+	}
+	if l.open >= most || own >= maxConnectionsPerAddress {
+		return false
+	}
+	l.open++
+	l.byAddress[client]++
+	return true
+}
+
+func (l *limitedListener) leave(client netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open--
+	if l.byAddress[client]--; l.byAddress[client] == 0 {
+		delete(l.byAddress, client)
+	}
 }

@@ -105,8 +105,8 @@ func TestLimitedListener(t *testing.T) {
 			}
 		}
 	}
-	if open, addresses := l.open.Counted(); open != 0 || addresses != 0 {
-		t.Errorf("after all were closed, %d are counted, of %d addresses", open, addresses)
+	if l.open != 0 || len(l.byAddress) != 0 {
+		t.Errorf("after all were closed, %d are counted: %v", l.open, l.byAddress)
 	}
 	if fill("fd00::1", maxConnectionsPerAddress); connect("fd00::2") != nil {
 		t.Error("another address of the same /64 has a share of its own")

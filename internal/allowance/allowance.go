@@ -40,8 +40,6 @@ type Config struct {
 	// Own is the share of each address with a place; Places is the number of places.
 	Own    float64
 	Places int
-	// Identified is the share of an address whose client showed a valid identity. Zero: ten times Own.
-	Identified float64
 	// Refused is called after each connection that was closed; it must not wait. Nil: nothing.
 	Refused func()
 	// HeldOff is called with the number of addresses that are held off, after it changed from

@@ -5,25 +5,23 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // Listener returns a listener whose connections are bounded by the port. inner may bound their
-// number; socket is the listener with the packet filter. Several listeners share the allowance.
+// number; socket is the listener with the packet filter.
 func (p *Port) Listener(inner, socket net.Listener) net.Listener {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sockets, p.closed = append(p.sockets, socket), false
-	return &listener{inner, socket, p}
+	p.socket, p.closed = socket, false
+	return &listener{inner, p}
 }
 
 type listener struct {
 	net.Listener
-	socket net.Listener
-	port   *Port
+	port *Port
 }
 
 // Accept returns the next connection that the port allows.
@@ -38,24 +36,21 @@ func (l *listener) Accept() (net.Conn, error) {
 		}
 		addr := Network(conn)
 		if l.port.enter(addr) {
-			c := &Conn{
+			return &Conn{
 				Conn: conn, port: l.port, addr: addr, changed: make(chan struct{}), ended: make(chan struct{}),
 				leave: sync.OnceFunc(func() { l.port.left(addr) }),
-			}
-			c.paid.Store(int64(connectionPrice))
-			return c, nil
+			}, nil
 		}
 		l.port.cfg.Refused()
 		_ = conn.Close() // the client learns of it either way
 	}
 }
 
-// Close ends the timer of the port too, if no other listener is open.
+// Close ends the timer of the port too.
 func (l *listener) Close() error {
 	l.port.mu.Lock()
-	l.port.sockets = slices.DeleteFunc(l.port.sockets, func(s net.Listener) bool { return s == l.socket })
-	l.port.closed = len(l.port.sockets) == 0
-	if l.port.closed && l.port.ticking != nil {
+	l.port.closed = true
+	if l.port.ticking != nil {
 		l.port.ticking.Stop()
 	}
 	l.port.mu.Unlock()
@@ -70,7 +65,6 @@ type Conn struct {
 	leave func()
 
 	identified atomic.Bool
-	paid       atomic.Int64 // nanoseconds
 	end        sync.Once
 	ended      chan struct{} // closed by Close
 
@@ -89,7 +83,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	}
 	n, err := c.Conn.Read(b)
 	const kilobyte = 1 << 10
-	c.charge(time.Duration(n) * kilobytePrice / kilobyte)
+	c.port.charge(c.addr, time.Duration(n)*kilobytePrice/kilobyte)
 	return n, err
 }
 
@@ -105,28 +99,20 @@ func (c *Conn) Pay(ctx context.Context, price time.Duration) error {
 // Charge takes the cost of a step beyond its price.
 func (c *Conn) Charge(cost time.Duration) {
 	if c != nil && cost > 0 && !c.identified.Load() {
-		c.charge(cost)
+		c.port.charge(c.addr, cost)
 	}
 }
 
-func (c *Conn) charge(cost time.Duration) {
-	c.paid.Add(int64(cost))
-	c.port.charge(c.addr, cost)
-}
-
-// Identify ends the bounds of a connection whose client showed a valid identity, and gives back what it paid.
+// Identify ends the bounds of a connection whose client showed a valid identity.
 func (c *Conn) Identify() {
 	if c != nil && !c.identified.Swap(true) {
-		c.port.identify(c.addr, time.Duration(c.paid.Load()))
+		c.port.identify(c.addr)
 	}
 }
 
 // await pays a price, and waits as long as that takes.
 func (c *Conn) await(ctx context.Context, price time.Duration) error {
 	wait, ok := c.port.pay(c.addr, price, maxWait)
-	if ok {
-		c.paid.Add(int64(price))
-	}
 	if wait == 0 {
 		return nil
 	}

@@ -22,12 +22,12 @@ const (
 	tick = 200 * time.Millisecond
 )
 
-// Port counts the processor time that the clients of a port used, or of several ports that share an allowance.
+// Port counts the processor time that the clients of a port used.
 type Port struct {
 	cfg Config
 
-	mu       sync.Mutex     // mu guards the fields below
-	sockets  []net.Listener // that are open
+	mu       sync.Mutex // mu guards the fields below
+	socket   net.Listener
 	common   balance
 	accounts map[netip.Addr]*account
 	places   int       // that are taken
@@ -37,7 +37,7 @@ type Port struct {
 	refused  int       // connections since the last tick
 	sample   float64
 	ticking  *time.Timer // nil: no address is held off
-	closed   bool        // all sockets were
+	closed   bool
 }
 
 // account is an address.
@@ -51,9 +51,6 @@ type account struct {
 
 // NewPort returns a port without a listener.
 func NewPort(cfg Config) *Port {
-	if cfg.Identified == 0 {
-		cfg.Identified = identifiedFactor * cfg.Own
-	}
 	if cfg.Refused == nil {
 		cfg.Refused = func() {}
 	}
@@ -101,7 +98,7 @@ func (p *Port) account(addr netip.Addr, now time.Time) *account {
 
 func (p *Port) share(a *account) float64 {
 	if a.identified {
-		return p.cfg.Identified
+		return identifiedFactor * p.cfg.Own
 	}
 	return p.cfg.Own
 }
@@ -237,29 +234,21 @@ func (p *Port) apply(now time.Time) bool {
 			r.spared = append(r.spared, addr)
 		}
 	}
-	for _, socket := range p.sockets {
+	if p.socket != nil {
 		// Without a filter, as on another system or for a listener that is no socket, a refused
 		// connection costs the time to close it.
-		_ = attach(socket, r)
+		_ = attach(p.socket, r)
 	}
 	p.held = len(r.held)
 	return !r.empty()
 }
 
-// Know gives an address the share of one whose client showed a valid identity, before any did.
-func (p *Port) Know(addr netip.Addr) { p.identify(addr, 0) }
-
-// identify gives an address the share of one whose client showed a valid identity, and gives back what
-// this client paid: it is no stranger.
-func (p *Port) identify(addr netip.Addr, paid time.Duration) {
+// identify gives an address the share of one whose client showed a valid identity.
+func (p *Port) identify(addr netip.Addr) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a := p.account(addr, time.Now())
-	if a == nil {
-		return
-	}
-	if a.identified {
-		a.own.left = min(a.own.left+paid, time.Duration(p.share(a)*float64(ownBurst)))
+	if a == nil || a.identified {
 		return
 	}
 	if !a.place {

@@ -13,7 +13,7 @@ import (
 // here: its level is a decision.
 var levels = map[string]int{
 	"cmd/sidecar":     13,
-	"cmd/etcd-member": 5, // what the sidecar has inside, compressed
+	"cmd/etcd-member": 4, // what the sidecar has inside, compressed
 	"build/pack":      0, // compresses it
 	"build/image":     0, // a module of its own
 
@@ -77,8 +77,7 @@ var levels = map[string]int{
 	"internal/cluster/members":      4, // the list of the members, and the endpoints of the client
 	"internal/cluster/pki":          2,
 	"internal/cluster/member":       2,
-	"internal/cluster/member/child": 4, // the one package in which etcd's server runs
-	"internal/cluster/member/front": 3, // its ports
+	"internal/cluster/member/child": 3, // the one package in which etcd's server runs
 	// What that answers while it stops, for tests that run one too.
 	"internal/cluster/member/stopguard": 1,
 

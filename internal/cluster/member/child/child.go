@@ -120,16 +120,10 @@ func (c *child) run(ctx context.Context, spec member.Spec, stderr io.Writer) int
 	if spec.Verbose {
 		level = zapcore.InfoLevel
 	}
-	log := newLogger(stderr, level, &c.removed)
-	cfg, err := config(spec, log)
+	cfg, err := config(spec, newLogger(stderr, level, &c.removed))
 	if err != nil {
 		return c.failed(err)
 	}
-	both, err := open(spec, log)
-	if err != nil {
-		return c.failed(startError(err))
-	}
-	defer both.close()
 	var guard stopguard.Guard
 	cfg.GRPCAdditionalServerOptions = guard.Options()
 	// StartEtcd may block without end, on a directory that another process uses. So the
@@ -145,13 +139,11 @@ func (c *child) run(ctx context.Context, spec member.Spec, stderr io.Writer) int
 	guard.Watch(etcd.Server)
 	c.memberID, c.cluster = uint64(etcd.Server.MemberID()), uint64(etcd.Server.Cluster().ID())
 	c.write(member.Started, "")
-	both.know(etcd.Server.Cluster().Members())
-	both.serve()
-	return c.serve(ctx, etcd, spec, both)
+	return c.serve(ctx, etcd, spec)
 }
 
 // serve waits for the end of the member.
-func (c *child) serve(ctx context.Context, etcd *embed.Etcd, spec member.Spec, both *ports) int {
+func (c *child) serve(ctx context.Context, etcd *embed.Etcd, spec member.Spec) int {
 	ready := etcd.Server.ReadyNotify()
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
@@ -161,7 +153,7 @@ func (c *child) serve(ctx context.Context, etcd *embed.Etcd, spec member.Spec, b
 	}
 	measuring, end := context.WithCancel(ctx)
 	defer end()
-	go c.measure(measuring, spec.Measures, func() { both.know(etcd.Server.Cluster().Members()) })
+	go c.measure(measuring, spec.Measures)
 	go electLone(waiting, etcd.Server, etcd.Server.Cluster().Members)
 	for {
 		select {
@@ -175,8 +167,6 @@ func (c *child) serve(ctx context.Context, etcd *embed.Etcd, spec member.Spec, b
 			c.write(member.Again, errLost.Error())
 			return member.ExitAgain
 		case <-ctx.Done():
-			// Without it, etcd would wait for the end of all watches before it hands over the lead.
-			both.client.Cut()
 			closeMember(etcd)
 			return member.ExitStopped
 		case err := <-etcd.Err():

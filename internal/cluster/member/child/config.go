@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/url"
 	"sync/atomic"
-	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.etcd.io/etcd/server/v3/embed"
@@ -27,14 +26,19 @@ func config(spec member.Spec, log *zap.Logger) (*embed.Config, error) {
 	}
 	cfg := embed.NewConfig()
 	cfg.Dir, cfg.Name = spec.Dir, spec.Name
-	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{{Scheme: "unix", Host: peerSocket}}, []url.URL{*peer}
-	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{{Scheme: "unix", Host: clientSocket}}, []url.URL{*client}
+	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{*peer}, []url.URL{*peer}
+	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{*client}, []url.URL{*client}
 	cfg.InitialCluster, cfg.InitialClusterToken = spec.InitialCluster, spec.Token
 	if spec.Existing {
 		cfg.ClusterState = embed.ClusterStateFlagExisting
 	}
-	// As a client of its peers. The front is the server of all.
-	cfg.PeerTLSInfo = transport.TLSInfo{CertFile: spec.CertFile, KeyFile: spec.KeyFile, TrustedCAFile: spec.CAFile, ClientCertAuth: true}
+	both := transport.TLSInfo{
+		CertFile: spec.CertFile, KeyFile: spec.KeyFile, TrustedCAFile: spec.CAFile, ClientCertAuth: true,
+	}
+	cfg.ClientTLSInfo, cfg.PeerTLSInfo = both, both
+	// Otherwise a peer is refused whose connection comes from another of its addresses
+	// than the one in its certificate. Its certificate is verified all the same.
+	cfg.PeerTLSInfo.SkipClientSANVerify = true
 	cfg.TickMs, cfg.ElectionMs = uint(spec.Heartbeat.Milliseconds()), uint(spec.Election.Milliseconds())
 	cfg.QuotaBackendBytes = spec.QuotaBytes
 	cfg.BackendBatchInterval = member.DefaultCommit
@@ -42,8 +46,6 @@ func config(spec member.Spec, log *zap.Logger) (*embed.Config, error) {
 	cfg.SnapshotCount = member.DefaultSnapshotCount
 	cfg.MaxLearners = member.MaxLearners
 	cfg.EnableGRPCGateway = false
-	// etcdctl looks every two seconds whether its connection lives. With TLS of its own, etcd lets it.
-	cfg.GRPCKeepAliveMinTime = time.Second
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log)
 	return cfg, nil
 }
