@@ -2,9 +2,11 @@ package app
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -17,7 +19,12 @@ type process struct {
 	fixed                       []prometheus.Metric
 	cpu, fds, virtual, resident *prometheus.Desc
 	page                        float64
+	start                       *prometheus.Desc // nil: not known
+	began                       time.Time        // by the monotonic clock: the other one may be set
 }
+
+// tick is the unit in which Linux counts when a process began.
+const tick = 10 * time.Millisecond
 
 // newProcess asks the collector of the library once.
 func newProcess() prometheus.Collector {
@@ -40,7 +47,11 @@ func newProcess() prometheus.Collector {
 			p.virtual = desc
 		case "process_resident_memory_bytes":
 			p.resident = desc
-		case "process_start_time_seconds", "process_max_fds", "process_virtual_memory_max_bytes":
+		case "process_start_time_seconds":
+			p.start = desc
+			p.began = time.Now()
+			p.began = p.began.Add(time.UnixMilli(int64(math.Round(f.GetMetric()[0].GetGauge().GetValue() * 1e3))).Sub(p.began))
+		case "process_max_fds", "process_virtual_memory_max_bytes":
 			p.fixed = append(p.fixed, prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, f.GetMetric()[0].GetGauge().GetValue()))
 		}
 	}
@@ -55,8 +66,10 @@ func (p *process) Describe(to chan<- *prometheus.Desc) {
 	for _, m := range p.fixed {
 		to <- m.Desc()
 	}
-	for _, d := range []*prometheus.Desc{p.cpu, p.fds, p.virtual, p.resident} {
-		to <- d
+	for _, d := range []*prometheus.Desc{p.cpu, p.fds, p.virtual, p.resident, p.start} {
+		if d != nil {
+			to <- d
+		}
 	}
 }
 
@@ -85,15 +98,23 @@ func (p *process) Collect(to chan<- prometheus.Metric) {
 	if n, err := openFiles(); err == nil {
 		gauge(p.fds, float64(n))
 	}
+	if p.start != nil {
+		now := time.Now()
+		// Rounded to the kernel's ticks: a value that changed a little would look like a restart.
+		gauge(p.start, float64(now.Add(-now.Sub(p.began)).Round(tick).UnixMilli())/1e3)
+	}
 }
 
-// openFiles counts the descriptors, without the one that it reads them with.
+// openFiles counts the descriptors. Since Linux 6.2 that needs none, so that it works when all are in use.
 func openFiles() (int, error) {
+	if dir, err := os.Stat("/proc/self/fd"); err == nil && dir.Size() > 0 {
+		return int(dir.Size()), nil
+	}
 	dir, err := os.Open("/proc/self/fd")
 	if err != nil {
 		return 0, err
 	}
 	defer dir.Close()
 	names, err := dir.Readdirnames(-1)
-	return len(names) - 1, err
+	return len(names) - 1, err // not that of dir
 }

@@ -10,7 +10,7 @@ import (
 // decoder decodes the objects of one list or watch, in one pass over each. Most of them have the
 // same fields in managedFields, which are the larger part of their metadata. It decodes equal
 // fields once, so that the objects share them: no caller may change what is in the managedFields of
-// an object.
+// an object. It remembers short ones only: a watch lives for minutes, and users can make long ones.
 type decoder struct {
 	shared map[string]any
 	text   []byte
@@ -19,8 +19,11 @@ type decoder struct {
 }
 
 const (
-	// maxShared bounds how many different fields are remembered.
-	maxShared = 64
+	// maxShared bounds how many different fields are remembered, and maxSharedText the bytes of each.
+	maxShared     = 64
+	maxSharedText = 16 << 10
+	// fieldsDepth is the depth of metadata.managedFields[].fieldsV1. Deeper ones, in each other, would each be read again.
+	fieldsDepth = 4
 	// maxDepth is the depth of nested values at which encoding/json gives up as well.
 	maxDepth = 10_000
 )
@@ -108,7 +111,7 @@ func (d *decoder) object() (any, error) {
 			return nil, err
 		}
 		value := d.value
-		if name == "fieldsV1" {
+		if name == "fieldsV1" && d.depth == fieldsDepth {
 			value = d.once
 		}
 		if out[name], err = value(); err != nil {
@@ -184,7 +187,7 @@ func (d *decoder) once() (any, error) {
 	}
 	d.at = begin
 	v, err := d.value()
-	if err != nil || len(d.shared) == maxShared {
+	if err != nil || len(d.shared) == maxShared || len(raw) > maxSharedText {
 		return v, err
 	}
 	if d.shared == nil {

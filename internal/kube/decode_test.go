@@ -12,7 +12,7 @@ import (
 // FuzzDecoder compares decoded objects with what the JSON package of Kubernetes decodes.
 func FuzzDecoder(f *testing.F) {
 	for _, v := range append(values, `"a\u00e9"`, `"é"`, "\"\x01\"", "\"\xff\"", `12345678901234567890`, `1.0`, ` [ 1 , 2 ] `) {
-		f.Add([]byte(`{"a":` + v + `,"b":{"fieldsV1":` + v + `},"c":{"fieldsV1":` + v + `}}`))
+		f.Add([]byte(`{"a":` + v + `,"b":{"fieldsV1":` + v + `},"metadata":{"managedFields":[{"fieldsV1":` + v + `},{"fieldsV1":` + v + `}]}}`))
 	}
 	f.Add([]byte(`{"a":1}x`))
 	f.Add([]byte(`{"a":1,}`))
@@ -56,6 +56,13 @@ func TestDecoder(t *testing.T) {
 		}
 		if len(d.shared) > maxShared {
 			t.Errorf("%d fields are remembered, want %d at most", len(d.shared), maxShared)
+		}
+		d = new(decoder)
+		if fields(`{"f:` + strings.Repeat("x", maxSharedText) + `":{}}`); len(d.shared) != 0 {
+			t.Error("long fields are remembered")
+		}
+		if _, err := d.kept([]byte(`{"spec":{"fieldsV1":{"fieldsV1":{}}}}`), nil); err != nil || len(d.shared) != 0 {
+			t.Errorf("got %v, and %v is remembered, which is not in managedFields", err, d.shared)
 		}
 	})
 	t.Run("values that are nested too deeply are refused", func(t *testing.T) {
