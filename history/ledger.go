@@ -22,14 +22,15 @@ const MaxHeld = 256
 // Ledger folds happenings into entries, and knows which of them must be written. It belongs to one sidecar, and
 // has no clock: times must not go back by more than a clock is corrected. The zero Ledger is not valid: NewLedger.
 type Ledger struct {
-	node    protocol.NodeID
-	held    []*Held // in the order of their discovery
-	facts   Facts
-	known   bool // facts were observed
-	leading bool
-	opened  time.Time                     // when this node's gate opened; zero: it is closed
-	outs    map[protocol.NodeID]time.Time // since when each node that is out of service counts as out
-	waits   map[protocol.NodeID]time.Time // since when the leader waits for each, during an upgrade
+	node     protocol.NodeID
+	held     []*Held // in the order of their discovery
+	facts    Facts
+	known    bool      // facts were observed
+	observed time.Time // when the fleet was observed last; zero: it was not
+	leading  bool
+	opened   time.Time                     // when this node's gate opened; zero: it is closed
+	outs     map[protocol.NodeID]time.Time // since when each node that is out of service counts as out
+	waits    map[protocol.NodeID]time.Time // since when the leader waits for each, during an upgrade
 
 	upgrade *Held                         // the newest upgrade or rollback whose times were counted; nil: none
 	began   map[protocol.NodeID]bool      // the nodes that this ledger saw begin it
@@ -82,8 +83,11 @@ func (l *Ledger) endClosings() {
 
 // Observe learns of the facts as they are now.
 func (l *Ledger) Observe(at time.Time, now Facts) {
-	was := l.facts
+	was, before := l.facts, l.observed
 	begins := l.begins(now)
+	if now.Fleet.Revision != 0 {
+		l.observed = at
+	}
 	l.facts, l.leading = now, now.Leading
 	if l.known {
 		for _, h := range Compare(was, now) {
@@ -102,7 +106,7 @@ func (l *Ledger) Observe(at time.Time, now Facts) {
 	}
 	for _, h := range lasting {
 		if open := l.openOf(h); open == nil {
-			l.begin(h.begunAt(at), h)
+			l.begin(h.begunAt(before, at), h)
 		}
 	}
 	l.tally(at, now, begins)
@@ -128,10 +132,14 @@ func (h Happening) grows(e *Held) bool {
 	return h.about() == e.about()
 }
 
-// begunAt is when it began, if it was observed at a time. A clock that is ahead sets no begin in the future.
-func (h Happening) begunAt(at time.Time) time.Time {
-	if h.Since.IsZero() || h.Since.After(at) {
+// begunAt returns when a happening began that was first observed at a time, and had not begun before; zero: not known. The
+// clock of the machine that Since is from may be wrong.
+func (h Happening) begunAt(before, at time.Time) time.Time {
+	switch {
+	case h.Since.IsZero(), h.Since.After(at):
 		return at
+	case h.Since.Before(before):
+		return before
 	}
 	return h.Since
 }

@@ -199,4 +199,14 @@ func TestLedger_rollbackBegin(t *testing.T) {
 			t.Errorf("begun at %v: got %+v, want it from %s", since, got, after(want))
 		}
 	}
+	t.Run("a clock that is behind", func(t *testing.T) {
+		l, s := NewLedger("a", after(10)), &store{}
+		for at, f := range []protocol.Rollback{{}, {}, {To: r1, Revision: 15, Since: after(2)}} {
+			l.Observe(after(11+float64(at)), with(func(facts *Facts) { facts.Fleet.Rollback = f }))
+		}
+		s.write(l)
+		if got := s.entries(Rollback); len(got) != 1 || !got[0].Time.Equal(after(12)) {
+			t.Errorf("got %+v, want it from %s: there was no rollback before", got, after(12))
+		}
+	})
 }

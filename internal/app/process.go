@@ -23,8 +23,8 @@ type process struct {
 	began                       time.Time        // by the monotonic clock: the other one may be set
 }
 
-// tick is the unit in which Linux counts when a process began.
-const tick = 10 * time.Millisecond
+// kernelTick is the unit in which Linux counts when a process began.
+const kernelTick = 10 * time.Millisecond
 
 // newProcess asks the collector of the library once.
 func newProcess() prometheus.Collector {
@@ -101,7 +101,7 @@ func (p *process) Collect(to chan<- prometheus.Metric) {
 	if p.start != nil {
 		now := time.Now()
 		// Rounded to the kernel's ticks: a value that changed a little would look like a restart.
-		gauge(p.start, float64(now.Add(-now.Sub(p.began)).Round(tick).UnixMilli())/1e3)
+		gauge(p.start, float64(now.Add(-now.Sub(p.began)).Round(kernelTick).UnixMilli())/1e3)
 	}
 }
 
@@ -116,5 +116,5 @@ func openFiles() (int, error) {
 	}
 	defer dir.Close()
 	names, err := dir.Readdirnames(-1)
-	return len(names) - 1, err // not that of dir
+	return len(names) - 1, err // without dir itself
 }

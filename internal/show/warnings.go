@@ -114,13 +114,16 @@ func keepTimes(warnings, before []protocol.Warning, now time.Time) {
 		}
 		warnings[i].Since = now
 		same := func(o protocol.Warning) bool {
-			return o.Reason == w.Reason && o.Subject == w.Subject && o.Message == w.Message
+			return o.Reason == w.Reason && o.Subject == w.Subject && lasting(o) == lasting(w)
 		}
 		if j := slices.IndexFunc(before, same); j >= 0 {
 			warnings[i].Since = before[j].Since
 		}
 	}
 }
+
+// lasting returns what a warning says, without what may change while it lasts.
+func lasting(w protocol.Warning) string { return strings.TrimSuffix(w.Message, protocol.SlowBefore) }
 
 // ownWarnings returns problems of this sidecar, whether it leads or not.
 func (s *Show) ownWarnings(runs []nodeservices.Run) []protocol.Warning {

@@ -14,9 +14,12 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 // A problem keeps its time for as long as it is the same.
 func TestKeepTimes(t *testing.T) {
 	before := []protocol.Warning{{Reason: protocol.NoGate, Subject: "a", Message: "m", Since: noon}}
-	now := []protocol.Warning{{Reason: protocol.NoGate, Subject: "b", Message: "m"}, {Reason: protocol.NoGate, Subject: "a", Message: "m"}, {Message: "own", Since: noon.Add(-time.Hour)}}
+	now := []protocol.Warning{
+		{Reason: protocol.NoGate, Subject: "b", Message: "m"}, {Reason: protocol.NoGate, Subject: "a", Message: "m"}, {Message: "own", Since: noon.Add(-time.Hour)},
+		{Reason: protocol.NoGate, Subject: "a", Message: "m" + protocol.SlowBefore},
+	}
 	keepTimes(now, before, noon.Add(time.Minute))
-	for i, want := range []time.Time{noon.Add(time.Minute), noon, noon.Add(-time.Hour)} {
+	for i, want := range []time.Time{noon.Add(time.Minute), noon, noon.Add(-time.Hour), noon} {
 		if !now[i].Since.Equal(want) {
 			t.Errorf("%s: got %s, want %s", now[i].Subject, now[i].Since, want)
 		}
