@@ -97,8 +97,8 @@ func drawnAndListed(entries []report.Entry) (drawn []history.Entry, list [][]str
 	list = [][]string{historyHead()}
 	for _, r := range entries {
 		e := history.Entry{
-			Time: r.Time.Time, Until: r.Until.Time, Kind: history.Kind(r.Kind), Node: protocol.NodeID(r.Node), Reason: protocol.Reason(r.Reason),
-			Message: r.Message, Count: r.Count,
+			Time: r.Time.Time, Until: r.Until.Time, Kind: history.Kind(r.Kind), Node: protocol.NodeID(r.Node),
+			Reason: protocol.Reason(r.Reason), Message: r.Message, Count: r.Count,
 		}
 		for _, span := range r.Spans {
 			s := history.Span{From: span.Time.Time, Until: span.Until.Time}

@@ -55,13 +55,13 @@ func TestWaitReasons(t *testing.T) {
 			{"ServicesNotReady: 500, for 2s", settles}, {"NotRegistered: not yet", 1}, {"NotRegistered: not read", 1},
 		} {
 			w.print(step.cause)
-			time.Sleep(step.lasts)
+			<-time.After(step.lasts)
 			synctest.Wait()
 		}
 		if got := w.end(); got != "NotRegistered: not read" {
 			t.Errorf("got the last cause %q", got)
 		}
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		const want = "waiting: ServicesNotReady: refused\nwaiting: ServicesNotReady: 500, for 2s\nwaiting: NotRegistered: not yet\n"
 		if out.String() != want {
 			t.Errorf("got\n%s\nwant\n%s", out.String(), want)

@@ -114,7 +114,7 @@ func openFiles() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer dir.Close()
+	defer func() { _ = dir.Close() }() // only read
 	names, err := dir.Readdirnames(-1)
 	return len(names) - 1, err // without dir itself
 }

@@ -176,7 +176,7 @@ func (l *listing) item(s *scanner) error {
 		return err
 	}
 	l.page.objects++
-	obj, err := l.decoder.kept(raw, l.keep)
+	obj, err := l.kept(raw, l.keep)
 	if err == nil && obj != nil {
 		l.out.Objects = append(l.out.Objects, obj)
 	}

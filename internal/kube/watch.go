@@ -136,9 +136,9 @@ func (s *Stream) Next() (Event, error) {
 			return Event{}, &apierrors.StatusError{ErrStatus: status}
 		}
 	case watch.Bookmark:
-		out.Object, err = s.decoder.kept(s.line.Object, nil)
+		out.Object, err = s.kept(s.line.Object, nil)
 	default:
-		if out.Object, err = s.decoder.kept(s.line.Object, s.keep); err == nil && out.Object == nil {
+		if out.Object, err = s.kept(s.line.Object, s.keep); err == nil && out.Object == nil {
 			out, err = s.bookmark()
 		}
 	}

@@ -106,7 +106,10 @@ type turnsState struct {
 }
 
 func initialTurns(cfg *TurnsConfig) turnsState {
-	s := turnsState{faults: uint8(cfg.Faults), cordons: uint8(cfg.Cordons), forces: uint8(cfg.Forces), overrides: uint8(cfg.Overrides), leaves: uint8(cfg.Leaves)}
+	s := turnsState{
+		faults: uint8(cfg.Faults), cordons: uint8(cfg.Cordons), forces: uint8(cfg.Forces),
+		overrides: uint8(cfg.Overrides), leaves: uint8(cfg.Leaves),
+	}
 	for i := range cfg.Nodes {
 		s.nodes[i] = turningNode{up: true, member: cfg.Members, alive: true, ready: true}
 	}
@@ -129,6 +132,20 @@ func (s *turnsState) record(i int) *protocol.Record {
 	return r
 }
 
+// readRecord is the record of a node, as facts has it for a reader; a rule that is off makes it another one.
+//
+//revive:disable-next-line:flag-parameter it is a fact
+func (s *turnsState) readRecord(cfg *TurnsConfig, i, reader int, patient bool) *protocol.Record {
+	r := s.record(i)
+	switch {
+	case cfg.Off&othersServe != 0 && i != reader:
+		return initialRecord(i)
+	case cfg.Off&turnPatienceOfBroken != 0 && patient && i == reader && s.othersServing(cfg, i) == 0:
+		r.Presence.APIServerDown = true
+	}
+	return r
+}
+
 func (s *turnsState) fleet(cfg *TurnsConfig) (f protocol.Fleet) {
 	for i := range cfg.Nodes {
 		if !s.nodes[i].gone {
@@ -147,15 +164,9 @@ func (s *turnsState) facts(cfg *TurnsConfig, reader int, patient bool) protocol.
 		f.Out = protocol.TurnPatience
 	}
 	for i := range cfg.Nodes {
-		n, r := &s.nodes[i], s.record(i)
-		switch {
-		case cfg.Off&othersServe != 0 && i != reader:
-			r = initialRecord(i)
-		case cfg.Off&turnPatienceOfBroken != 0 && patient && i == reader && s.othersServing(cfg, i) == 0:
-			r.Presence.APIServerDown = true
-		}
+		n := &s.nodes[i]
 		if !n.gone {
-			f.Fleet.Records = append(f.Fleet.Records, r)
+			f.Fleet.Records = append(f.Fleet.Records, s.readRecord(cfg, i, reader, patient))
 		}
 		if n.held && (n.alive || cfg.Off&deadKeeps == 0) {
 			f.Held = append(f.Held, nodeID(i))
@@ -222,7 +233,9 @@ func (s *turnsState) apply(cfg *TurnsConfig, m turnMove, i int) string {
 // stored is the part of the state in the store, which the transactions of turns compare.
 func (s *turnsState) stored() (out [maxTurning]turningNode) {
 	for i, n := range s.nodes {
-		out[i] = turningNode{alive: n.alive, ready: n.ready, forced: n.forced, cordon: n.cordon, place: n.place, held: n.held, turningLeave: n.turningLeave}
+		out[i] = turningNode{
+			alive: n.alive, ready: n.ready, forced: n.forced, cordon: n.cordon, place: n.place, held: n.held, turningLeave: n.turningLeave,
+		}
 	}
 	return out
 }

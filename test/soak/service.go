@@ -207,7 +207,9 @@ func (w *world) serviceMoments() ([]judge.ServiceMoment, error) {
 			return nil, err
 		}
 		for _, l := range lines {
-			out = append(out, judge.ServiceMoment{Node: n.name(), What: l.What, At: l.At - since, PID: l.PID, Sidecar: l.Sidecar, Generation: l.Generation})
+			out = append(out, judge.ServiceMoment{
+				Node: n.name(), What: l.What, At: l.At - since, PID: l.PID, Sidecar: l.Sidecar, Generation: l.Generation,
+			})
 		}
 	}
 	return out, nil

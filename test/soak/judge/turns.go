@@ -73,7 +73,8 @@ func (j *judging) restarts() []restart {
 			}
 			r := restart{node: stop.Node, sidecar: sidecar, stopped: stop.At}
 			// It may be killed before it is ready, and its sidecar, too.
-			if at := slices.IndexFunc(moments, func(m ServiceMoment) bool { return m.Node == r.node && m.What == Ready && m.At > stop.At }); at >= 0 {
+			ready := func(m ServiceMoment) bool { return m.Node == r.node && m.What == Ready && m.At > stop.At }
+			if at := slices.IndexFunc(moments, ready); at >= 0 {
 				r.ready = moments[at].At
 			}
 			out = append(out, r)
