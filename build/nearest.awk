@@ -1,4 +1,4 @@
-# Prints which of the names, one in each line, was probably meant by given: the one that the fewest edits lead to.
+# Prints the name, of one per line, that needs the fewest edits to become given, if these are few.
 function least(a, b) { return a < b ? a : b }
 
 BEGIN { given = toupper(given) }

@@ -48,7 +48,7 @@ func Explain(all []Entry, node protocol.NodeID, at time.Time) Explanation {
 	case !slices.ContainsFunc(all, func(e Entry) bool { return e.Node == node }):
 		out.Verdict = "the history has nothing about this node"
 	case closed == nil:
-		out.Verdict = "it was in service, as far as the history has it" + between(all, node, at) + servicesDown(out.Causes)
+		out.Verdict = "it was in service, as far as the history shows" + between(all, node, at) + servicesDown(out.Causes)
 	default:
 		out.Verdict = closed.verdict(at)
 	}
@@ -81,11 +81,11 @@ func etcdFails(e Entry) bool {
 	return e.Kind == Etcd || e.Kind == Warning && e.Reason == protocol.MemberDown
 }
 
-// servicesDown names what did not run on a node whose gate was open.
+// servicesDown adds the trouble of services on a node whose gate was open.
 func servicesDown(found []Entry) (out string) {
 	for _, e := range found {
-		if e.Kind == Service {
-			out += "; but not its service " + e.Subject + ": " + e.Sentence()
+		if e.Kind == Service && e.Reason != protocol.ServicesRejected { // those that run stay in use
+			out += "; meanwhile: " + e.Sentence()
 		}
 	}
 	return out

@@ -52,8 +52,11 @@ func TestExplain_inService(t *testing.T) {
 		}
 	}
 	crash.Subject = "api"
-	if got, want := Explain([]Entry{crash}, "cp-2", t0).Verdict, "it was in service, as far as the history has it; but not its service api: signal: killed"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	failing := Entry{Kind: Service, Node: "cp-2", Time: t0, Reason: protocol.ServiceFailing, Message: `its service "api" ended`} // as Facts: without a subject
+	rejected := Entry{Kind: Service, Node: "cp-2", Time: t0, Reason: protocol.ServicesRejected, Message: "its services directory was rejected"}
+	want := `it was in service, as far as the history shows; meanwhile: signal: killed; meanwhile: its service "api" ended`
+	if got := Explain([]Entry{crash, failing, rejected}, "cp-2", t0); got.Verdict != want || len(got.Causes) != 3 {
+		t.Errorf("got %q, %v, want %q", got.Verdict, got.Causes, want)
 	}
 	if got, want := Cause(crash, "cp-2"), "at 2026-01-01T14:02:03Z: Restarted: signal: killed"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -126,9 +129,9 @@ func TestExplain_joined(t *testing.T) {
 		want   string
 	}{
 		{known, 5, "out of service from 2026-01-01T14:02:00Z for 7s: ShuttingDown: it stops; " + times},
-		{known, 46, "it was in service, as far as the history has it; " + times + ": ShuttingDown"},
+		{known, 46, "it was in service, as far as the history shows; " + times + ": ShuttingDown"},
 		{known, 120, "in service at 2026-01-01T14:04:00Z, then out of service from 2026-01-01T14:04:33Z for 7s: ShuttingDown: it stops; " + times},
-		{known, 161, "it was in service, as far as the history has it"},
+		{known, 161, "it was in service, as far as the history shows"},
 		{older, 46, times + ", and the history does not say when: ShuttingDown: it stops"},
 		{partly, 46, strings.Replace(times, "2 times", "3 times", 1) + ", and the history does not say when: ShuttingDown: it stops"},
 		{partly, 155, "out of service from 2026-01-01T14:04:33Z for 7s: ShuttingDown: it stops; " + strings.Replace(times, "2 times", "3 times", 1)},

@@ -56,8 +56,8 @@ type Happening struct {
 	// two leaders give the entry the same ID; 0: there is none.
 	Fleet bool
 	Mark  int64
-	// Since is when it began, if that is known better than by this observation: no node leads at the begin of a
-	// rollback, and the sidecar that leads next starts later.
+	// Since is when it began, if that is known better than from this observation: while a rollback begins no node
+	// leads, and the next leader starts later.
 	Since time.Time
 }
 

@@ -113,10 +113,10 @@ func (e Entry) Sentence() string {
 	return text + e.named() + each("; it waited for ", e.Waits) + each("; out of service: ", e.Out)
 }
 
-// Note is the message with the objects named so far. An Event keeps the note that it was created with.
+// Note is the message with the objects named so far, cut at maxNote. An Event keeps the note that it was created with.
 func (e Entry) Note() string { return clipTo(e.Message+e.named(), maxNote) }
 
-// maxNote is how much kube-apiservers accept.
+// maxNote is the most bytes that kube-apiservers accept in the note of an Event.
 const maxNote = 1024
 
 // inAll says for how long a thing that ended and began again lasted.

@@ -132,8 +132,8 @@ func (h Happening) grows(e *Held) bool {
 	return h.about() == e.about()
 }
 
-// begunAt returns when a happening began that was first observed at a time, and had not begun before; zero: not known. The
-// clock of the machine that Since is from may be wrong.
+// begunAt returns when a happening that was first observed at a time began: its Since, but not after that time, nor
+// before the observation before; zero: there was none. The clock of the machine that Since is from may be wrong.
 func (h Happening) begunAt(before, at time.Time) time.Time {
 	switch {
 	case h.Since.IsZero(), h.Since.After(at):

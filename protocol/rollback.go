@@ -150,8 +150,8 @@ func RollbackNotes(f Fleet, to Release) []string {
 // forcedRollback says how long which gates are closed where no newer node fits the old objects.
 func forcedRollback(f Fleet, to Release) string {
 	ids := idsOf(newerControllers(f, to))
-	return fmt.Sprintf("the gate of each of %s is closed from its restart with %s until the last of them is started with it and the objects are applied; "+
-		"from the stop of the last one until then no node serves; restart them without sidecar turn: the first would keep its turn until then", ids, to)
+	return fmt.Sprintf("each of %s closes its gate when it restarts with %s, until the last of them has restarted and the objects are applied; "+
+		"from the stop of the last one until then no node serves; do not use sidecar turn: the first node would keep its turn until then", ids, to)
 }
 
 func releasesNeeded(records []*Record) string {

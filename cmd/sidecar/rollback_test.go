@@ -47,7 +47,7 @@ func TestRollback(t *testing.T) {
 	runs("cp-2", release(1, 1, 0))
 	c.want(exitFailed, "no node of a newer release fits the objects of release 1.0.0 (cp-1 needs 1.1.0 or newer, cp-2 needs 1.1.0 or newer)",
 		"rollback", "begin", "--to", "1.0.0")
-	c.want(exitOK, "from the stop of the last one until then no node serves; restart them without sidecar turn", "rollback", "begin", "--to", "1.0.0", "--force")
+	c.want(exitOK, "from the stop of the last one until then no node serves; do not use sidecar turn", "rollback", "begin", "--to", "1.0.0", "--force")
 	const stops = "until a node of release 1.0.0 starts, no node leads and nothing is repaired\na rollback to 1.0.0 by "
 	c.want(exitOK, stops, "rollback", "begin", "--to", "1.0.0", "--force") // again
 	if _, out, _ := c.run("rollback", "begin", "--to", "1.0.0", "--force", "-o", "json"); !strings.HasPrefix(out, "{") {

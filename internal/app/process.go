@@ -12,9 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// process is the collector of the usual process_* metrics. The one of the library reads six files of /proc at each scrape, which
-// is a third of the time that a scrape takes; half of that is for the traffic of the whole machine. This one reads two, and
-// what does not change only once.
+// process collects the process_* metrics, except process_network_*: the traffic of the whole machine. The library's collector
+// reads six files of /proc at each scrape, a third of its time. This one reads a file and a directory, and asks for constant
+// values once.
 type process struct {
 	fixed                       []prometheus.Metric
 	cpu, fds, virtual, resident *prometheus.Desc

@@ -82,7 +82,7 @@ func (d *decoder) value() (any, error) {
 	return d.scalar()
 }
 
-// nested calls decode behind the first byte of a map or list.
+// nested calls decode after the first byte of a map or list.
 func (d *decoder) nested(decode func() (any, error)) (any, error) {
 	if d.depth == maxDepth {
 		return nil, fmt.Errorf("%w: it is nested too deeply", errSyntax)

@@ -210,7 +210,7 @@ const metricsHead = `# Metrics
 
 <!-- Written by ` + "`go test ./internal/repotest -rewrite`" + ` from a running sidecar. Do not edit. -->
 
-What ` + "`/metrics`" + ` shows, besides the usual ` + "`go_*` and `process_*`" + ` of a Go program. Label values are those that
+What ` + "`/metrics`" + ` shows, besides the usual ` + "`go_*` and `process_*` (without `process_network_*`)" + ` of a Go program. Label values are those that
 are there from the start; further status codes appear when they are answered. [operations.md](operations.md#alerts)
 has alerts to begin with.
 

@@ -32,7 +32,7 @@ func (s *Server) keepTurns(ctx context.Context) error {
 		own := observe(now)
 		action := nodeservices.NextTurnAction(nodeservices.TurnFacts{
 			Held: holds, Other: found && !holds, Work: t.Work, Cordoned: own.Node.Cordon.On(),
-			Left: own.ID != "" && !own.Counts(), Pending: pending != "", Alone: turns.Alone(now), Stops: s.stopping.Get(),
+			NoRole: own.ID != "" && !own.Counts(), Pending: pending != "", Alone: turns.Alone(now), Stops: s.stopping.Get(),
 			Ready: s.changed(), Failing: servicesFail(s.supervised.State().Get(), time.Now()),
 		})
 		if action == nodeservices.AskTurn {

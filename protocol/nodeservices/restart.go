@@ -126,8 +126,8 @@ type TurnFacts struct {
 	Stops bool
 	// Ready: no service waits, and all run as in their files and are ready.
 	Ready bool
-	// Left: people have taken the controller role from the node.
-	Left bool
+	// NoRole: people have taken the controller role from the node.
+	NoRole bool
 	// Failing: a service that must be ready keeps ending, or does not become ready in time
 	// (Failing).
 	Failing bool
@@ -161,7 +161,7 @@ func NextTurnAction(f TurnFacts) TurnAction {
 		return AskTurn
 	case !f.Held:
 		return RestTurn
-	case f.Ready, f.Left:
+	case f.Ready, f.NoRole:
 		// Without the role nothing is left to do, and its services never become ready.
 		return FinishTurn
 	case f.Failing && !f.Pending && f.Work != protocol.TurnWorkFailed:

@@ -114,8 +114,8 @@ func TestNextTurnAction(t *testing.T) {
 		"it broke as it returned":       {with(func(f *TurnFacts) { f.Work, f.Cordoned = protocol.TurnWorkDone, false }), FinishTurn},
 		"it broke, and changed again":   {with(func(f *TurnFacts) { f.Work, f.Cordoned, f.Pending = protocol.TurnWorkDone, false, true }), GiveBackTurn},
 		"it changed again, and is bad":  {with(func(f *TurnFacts) { f.Work, f.Failing = protocol.TurnWorkDone, true }), FailTurn},
-		"it has lost the role":          {with(func(f *TurnFacts) { f.Left = true }), FinishTurn},
-		"it failed, and lost the role":  {with(func(f *TurnFacts) { f.Left, f.Failing, f.Work = true, true, protocol.TurnWorkFailed }), FinishTurn},
+		"it has lost the role":          {with(func(f *TurnFacts) { f.NoRole = true }), FinishTurn},
+		"it failed, and lost the role":  {with(func(f *TurnFacts) { f.NoRole, f.Failing, f.Work = true, true, protocol.TurnWorkFailed }), FinishTurn},
 		"one waits behind a failed one": {with(func(f *TurnFacts) { f.Pending, f.Failing = true, true }), RestTurn},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -89,7 +89,7 @@ func TestRollback_forced(t *testing.T) {
 	plan := b.backPlan(back)
 	since := b.mark()
 	out, err = b.sidecar("rollback", "begin", "--to=1.0.0", "--force")
-	if err != nil || !strings.Contains(out, "the gate of each of cp-1, cp-2, cp-3 is closed from its restart with 1.0.0 until the last of them is started with it") {
+	if err != nil || !strings.Contains(out, "each of cp-1, cp-2, cp-3 closes its gate when it restarts with 1.0.0, until the last of them has restarted") {
 		t.Fatalf("with --force: got %s, %v", out, err)
 	}
 	for i, step := range plan.Steps {

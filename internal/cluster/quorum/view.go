@@ -21,7 +21,7 @@ type View struct {
 
 	Healthy bool              // it answers, and knows a leader
 	Problem string            // why it is not healthy
-	Status  etcd.MemberStatus // its answer; zero: it did not answer
+	Status  etcd.MemberStatus // its answer; zero: none of this member
 	Lag     uint64            // how many entries it is behind the leader
 }
 

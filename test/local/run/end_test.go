@@ -36,8 +36,8 @@ func TestCleanUp_failed(t *testing.T) {
 // After Ctrl-C, the last lines say that all has ended, what stays, and what removes that.
 func TestCleanUp_stopped(t *testing.T) {
 	for want, n := range map[string]node{
-		" is removed: nothing is left\n":                       {},
-		"its etcd in /data, with which the next run goes on\n": {dataDir: "/data"},
+		" is removed: nothing is left\n":                                {},
+		"its etcd stays in /data, and the next run continues with it\n": {dataDir: "/data"},
 		"\n    bin/sidecar node remove host --confirm-stopped --etcd-servers=http://e,http://f\n": {
 			etcdServers: []string{"http://e", "http://f"}, cfg: cluster.SidecarConfig{NodeID: "host"},
 		},

@@ -87,9 +87,9 @@ func (p *printer) stopped(n node, dir string) {
 	case p.local:
 		p.print("  everything has stopped, and %s is removed: nothing is left\n", dir)
 	case n.dataDir != "":
-		p.print("  the sidecar has stopped; the objects stay in the cluster, and its etcd in %s, with which the next run goes on\n", n.dataDir)
+		p.print("  the sidecar has stopped; the objects stay in the cluster; its etcd stays in %s, and the next run continues with it\n", n.dataDir)
 	default:
-		p.print("  the sidecar has stopped; the objects stay in the cluster, and so does the node %s until you type:\n    %s node remove %s --confirm-stopped --etcd-servers=%s\n",
+		p.print("  the sidecar has stopped; the objects stay in the cluster, and so does the record of node %s, until you type:\n    %s node remove %s --confirm-stopped --etcd-servers=%s\n",
 			n.cfg.NodeID, p.sidecar(), n.cfg.NodeID, strings.Join(n.etcdServers, ","))
 	}
 }
@@ -122,7 +122,7 @@ func (p *printer) ready(n node, first bool) {
 		return
 	}
 	if kinds := p.bundle.resources(); kinds != "" {
-		p.try("the objects of the bundle: delete or edit one, and Lockstep restores it at once; Namespaces are not among them, since no controller here ends their deletion",
+		p.try("the objects of the bundle: delete or edit one, and Lockstep restores it at once; Namespaces are not listed: no controller here finishes their deletion",
 			"export KUBECONFIG="+n.kubeconfig,
 			"kubectl get -A -l applyset.kubernetes.io/part-of "+kinds)
 	}

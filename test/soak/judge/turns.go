@@ -23,7 +23,7 @@ const (
 const (
 	// turnDrain is how long a gate is closed before a service stops for its change.
 	turnDrain = 5 * time.Second
-	// noticing is how long after a service was ready its sidecar knows it: a paused one, too.
+	// noticing bounds how long a sidecar, even a paused one, takes to see that its service is ready.
 	noticing = 10 * time.Second
 )
 
@@ -92,7 +92,7 @@ func (j *judging) keepsRole(node string, from, to time.Duration) bool {
 	})
 }
 
-// judgeTurns holds each restart against the answers of its sidecar and the turns of its time.
+// judgeTurns compares each restart with the answers of its sidecar and the turns at that time.
 func (j *judging) judgeTurns() {
 	for _, r := range j.restarts() {
 		j.counts.Restarts++
