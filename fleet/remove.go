@@ -25,7 +25,7 @@ func Remove(ctx context.Context, client *etcd.Client, id protocol.NodeID) error 
 			clientv3.Compare(clientv3.CreateRevision(keys.Node(id)), ">", 0),
 			clientv3.Compare(clientv3.CreateRevision(keys.Presence(id)), "=", 0),
 		},
-		[]clientv3.Op{clientv3.OpDelete(keys.Node(id)), clientv3.OpDelete(keys.Turn(id))},
+		departure(keys, id),
 		[]clientv3.Op{clientv3.OpGet(keys.Node(id), clientv3.WithCountOnly())})
 	switch {
 	case err != nil:
@@ -36,6 +36,11 @@ func Remove(ctx context.Context, client *etcd.Client, id protocol.NodeID) error 
 		return fmt.Errorf("remove node %q: %w", id, ErrNoNode)
 	}
 	return fmt.Errorf("remove node %q: %w", id, ErrAlive)
+}
+
+// departure deletes the record of a node and its turn, which nothing else would end.
+func departure(keys keyspace.Keys, id protocol.NodeID) []clientv3.Op {
+	return []clientv3.Op{clientv3.OpDelete(keys.Node(id)), clientv3.OpDelete(keys.Turn(id))}
 }
 
 // Deletion is a record that a leader deletes.
@@ -57,7 +62,7 @@ func DeleteExpired(ctx context.Context, client *etcd.Client, d Deletion) (delete
 			clientv3.Compare(clientv3.ModRevision(keys.Node(id)), "=", d.Record.Revision),
 			clientv3.Compare(clientv3.CreateRevision(keys.Presence(id)), "=", 0),
 		},
-		[]clientv3.Op{clientv3.OpDelete(keys.Node(id)), clientv3.OpDelete(keys.Turn(id))}, nil)
+		departure(keys, id), nil)
 	if err != nil {
 		return false, fmt.Errorf("delete the expired record of node %q: %w", id, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/history"
 	"github.com/lockstep-dev/lockstep/httpapi"
@@ -99,21 +100,28 @@ func (p program) printHistory(ctx context.Context, client etcdClient, f historyF
 	if output.value == "json" {
 		return p.printJSON(httpapi.NewEntries(entries))
 	}
-	registered, err := fleet.List(ctx, client.Client)
+	nodes, err := registeredNodes(ctx, client.Client)
 	if err != nil {
 		return err
 	}
-	var nodes []protocol.NodeID
-	for _, r := range registered.Records {
-		if f.node == "" || r.ID == filter.Node {
-			nodes = append(nodes, r.ID)
-		}
+	if f.node != "" {
+		nodes = slices.DeleteFunc(nodes, func(id protocol.NodeID) bool { return id != filter.Node })
 	}
 	table{w: p.stdout, now: now, screen: p.screen()}.history(drawn, historyRows(entries), nodes, firstOf(entries, filter.Since))
 	return nil
 }
 
-// firstOf is when the picture begins: with the first entry of the list.
+// registeredNodes returns the IDs of all records.
+func registeredNodes(ctx context.Context, client *etcd.Client) ([]protocol.NodeID, error) {
+	registered, err := fleet.List(ctx, client)
+	var nodes []protocol.NodeID
+	for _, r := range registered.Records {
+		nodes = append(nodes, r.ID)
+	}
+	return nodes, err
+}
+
+// firstOf returns when the picture begins: at the first entry of the list, but not before since.
 func firstOf(entries []history.Entry, since time.Time) time.Time {
 	if len(entries) == 0 || entries[0].Time.Before(since) {
 		return since

@@ -307,7 +307,7 @@ func (p program) printNext(f kubeadmFlags, pod kubeadm.Pod, n nextSteps) {
 	if !n.identity {
 		own = append(own, f.again()+"    # again, for the kubeconfig")
 	}
-	last := f.proves(n.settings)
+	last := f.lastCommands(n.settings)
 	switch {
 	case pod.Endpoint() == "" && len(pod.Spec.Containers) == 0:
 		first := []string{"kubeadm init " + patches + "    # with your other flags"}
@@ -346,11 +346,11 @@ func (f kubeadmFlags) joins(s kubeadm.Settings, patches string) []string {
 		first + "    # writes the patches; copy the bundle there before",
 		"kubeadm join --control-plane " + patches + "    # with the flags that kubeadm init prints",
 		f.again() + "    # again, for the kubeconfig",
-	}, f.proves(s)...)
+	}, f.lastCommands(s)...)
 }
 
-// proves are the last commands on a node. wait-ready needs the file of variables if the sidecar serves HTTPS.
-func (f kubeadmFlags) proves(s kubeadm.Settings) []string {
+// lastCommands are the last commands on a node. wait-ready needs the file of variables if the sidecar serves HTTPS.
+func (f kubeadmFlags) lastCommands(s kubeadm.Settings) []string {
 	out := []string{f.again() + " --check", "sidecar wait-ready --timeout 5m"}
 	if s.ServesHTTPS() {
 		out = slices.Insert(out, 1, ". "+filepath.Join(f.dir, kubeadm.EnvFile))

@@ -212,28 +212,20 @@ func goesBack(r planReport) bool {
 
 // rollbackRows are the steps of a clean rollback, for people to type and to do.
 func rollbackRows(r planReport) [][]string {
-	var todo []string
-	switch {
-	case !r.Clean || len(r.Steps) == 0 || r.Steps[0].Kind == "start" || !goesBack(r):
+	if !r.Clean || len(r.Steps) == 0 || r.Steps[0].Kind == "start" || !goesBack(r) {
 		return nil
-	case r.begin != "":
-		todo = append(todo, "type: "+r.begin)
-	}
-	if len(r.Now.Nodes) == 1 { // it gets no turn
-		todo = append(todo, "stop the only node, and start it with this bundle")
-	} else {
-		todo = append(todo, "on one node at a time: stop it, start it with this bundle, and wait until it is ready",
-			"or on all nodes at once, where COMMAND stops and starts one: "+r.turn)
 	}
 	var rows [][]string
-	for i, text := range todo {
-		number := strconv.Itoa(i + 1)
-		if i > 0 && strings.HasPrefix(text, "or ") {
-			number = ""
-		}
-		rows = append(rows, []string{number, text})
+	step := func(text string) { rows = append(rows, []string{strconv.Itoa(len(rows) + 1), text}) }
+	if r.begin != "" {
+		step("type: " + r.begin)
 	}
-	return rows
+	if len(r.Now.Nodes) == 1 { // it gets no turn
+		step("stop the only node, and start it with this bundle")
+		return rows
+	}
+	step("on one node at a time: stop it, start it with this bundle, and wait until it is ready")
+	return append(rows, []string{"", "or on all nodes at once, where COMMAND stops and starts one: " + r.turn})
 }
 
 func conclusion(r planReport) string {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/etcd"
-	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/history"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/journal"
@@ -17,23 +17,28 @@ import (
 	"github.com/lockstep-dev/lockstep/report"
 )
 
-// history asks etcd, and if that does not answer, the sidecar, which remembers some.
+// history asks etcd, and if that fails, the sidecar, which remembers some.
 func (s supportSources) history(ctx context.Context) ([]byte, error) {
 	out, err := s.withEtcd(ctx, func(ctx context.Context, client *etcd.Client) (any, error) {
 		entries, err := journal.List(ctx, client)
 		return httpapi.NewEntries(entries), err
 	})
+	return orRemembered(out, err, func() ([]byte, error) { return s.shown("/history", "application/json")(ctx) })
+}
+
+// orRemembered returns the answer of etcd, or if that failed, of the sidecar.
+func orRemembered(out []byte, err error, remembered func() ([]byte, error)) ([]byte, error) {
 	if err == nil {
 		return out, nil
 	}
-	remembered, fails := s.shown("/history", "application/json")(ctx)
+	out, fails := remembered()
 	if fails != nil {
 		return nil, errors.Join(err, fails)
 	}
-	return remembered, nil
+	return out, nil
 }
 
-// historyText asks the same, one after the other.
+// historyText asks etcd, and if that fails, the sidecar.
 func (s supportSources) historyText(ctx context.Context) ([]byte, error) {
 	var out strings.Builder
 	_, err := s.withEtcd(ctx, func(ctx context.Context, client *etcd.Client) (any, error) {
@@ -41,29 +46,18 @@ func (s supportSources) historyText(ctx context.Context) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		registered, err := fleet.List(ctx, client)
+		nodes, err := registeredNodes(ctx, client)
 		if err != nil {
 			return nil, err
-		}
-		var nodes []protocol.NodeID
-		for _, r := range registered.Records {
-			nodes = append(nodes, r.ID)
 		}
 		table{w: &out, now: s.p.now()}.history(entries, historyRows(entries), nodes, firstOf(entries, time.Time{}))
 		return nil, nil
 	})
-	if err == nil {
-		return []byte(out.String()), nil
-	}
-	remembered, fails := s.rememberedText(ctx)
-	if fails != nil {
-		return nil, errors.Join(err, fails)
-	}
-	return remembered, nil
+	return orRemembered([]byte(out.String()), err, func() ([]byte, error) { return s.rememberedText(ctx, err) })
 }
 
-// rememberedText prints the entries that the sidecar remembers, and the nodes that it knows.
-func (s supportSources) rememberedText(ctx context.Context) ([]byte, error) {
+// rememberedText prints why etcd was not read, the entries that the sidecar remembers, and the nodes that it knows.
+func (s supportSources) rememberedText(ctx context.Context, unread error) ([]byte, error) {
 	var entries []report.Entry
 	if err := s.decoded(ctx, "/history", &entries); err != nil {
 		return nil, err
@@ -78,7 +72,7 @@ func (s supportSources) rememberedText(ctx context.Context) ([]byte, error) {
 	}
 	drawn, list := drawnAndListed(entries)
 	var out strings.Builder
-	out.WriteString("etcd does not answer: this is what the sidecar remembers\n\n")
+	fmt.Fprintf(&out, "etcd was not read (%v): this is what the sidecar remembers\n\n", unread)
 	table{w: &out, now: s.p.now()}.history(drawn, list, nodes, firstOf(drawn, time.Time{}))
 	return []byte(out.String()), nil
 }
@@ -92,7 +86,7 @@ func (s supportSources) decoded(ctx context.Context, path string, into any) erro
 	return json.Unmarshal(text, into)
 }
 
-// drawnAndListed returns entries as they are drawn and listed. A sentence has its counts already.
+// drawnAndListed returns entries for the lanes, and rows for the list. Messages of the API contain their counts.
 func drawnAndListed(entries []report.Entry) (drawn []history.Entry, list [][]string) {
 	list = [][]string{historyHead()}
 	for _, r := range entries {

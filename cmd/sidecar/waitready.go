@@ -25,8 +25,9 @@ func (p program) waitReadyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait-ready",
 		Short: "Wait until the gate of a running sidecar is open",
-		Long: `Wait until the gate of a running sidecar is open. Each reason for waiting is printed
-to stderr, again when its cause changes for 3 s or more, and the last one at the end. Use this in init containers, systemd units and exec probes.
+		Long: `Wait until the gate of a running sidecar is open. A new reason for waiting
+is printed to stderr at once, another cause of the same reason after 3 s, and the last
+one at the end. Use this in init containers, systemd units and exec probes.
 
 With --once, do not wait: request /readyz once, and exit at once. Use this as the check
 script of keepalived, for example. A sidecar with --apiserver-readyz then includes
@@ -126,15 +127,15 @@ func lasting(message string) string {
 // kube-apiserver starts, they change several times a second.
 const settles = 3 * time.Second
 
-// waitReasons prints a new reason for a closed gate at once, and another cause of the same reason when it has settled.
-type waitReasons struct {
+// settledCauses prints a new reason for a closed gate at once, and another cause of the same reason when it has settled.
+type settledCauses struct {
 	mu     sync.Mutex // mu guards the fields below
 	causes waitCauses
 	cause  string      // the newest one
 	timer  *time.Timer // prints it; nil: none is due
 }
 
-func (w *waitReasons) print(cause string) {
+func (w *settledCauses) print(cause string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	same := lasting(cause) == lasting(w.cause)
@@ -143,9 +144,9 @@ func (w *waitReasons) print(cause string) {
 		return
 	}
 	w.cancel()
-	now, _, _ := strings.Cut(cause, ": ")
-	before, _, _ := strings.Cut(w.causes.last, ": ")
-	if now != before {
+	reason, _, _ := strings.Cut(cause, ": ")
+	printed, _, _ := strings.Cut(w.causes.last, ": ")
+	if reason != printed {
 		w.causes.print(cause)
 		return
 	}
@@ -159,7 +160,7 @@ func (w *waitReasons) print(cause string) {
 }
 
 // end returns the newest cause. Nothing is printed after it.
-func (w *waitReasons) end() string {
+func (w *settledCauses) end() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.cancel()
@@ -167,7 +168,7 @@ func (w *waitReasons) end() string {
 }
 
 // cancel needs mu.
-func (w *waitReasons) cancel() {
+func (w *settledCauses) cancel() {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
@@ -182,7 +183,7 @@ func (p program) waitReady(ctx context.Context, c *statusClient, timeout time.Du
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	causes := waitReasons{causes: waitCauses{out: p.stderr}, cause: "no answer from " + c.base}
+	causes := settledCauses{causes: waitCauses{out: p.stderr}, cause: "no answer from " + c.base}
 	ready := false
 	err := c.follow(ctx, follower{
 		each: func(a answer) (bool, error) {

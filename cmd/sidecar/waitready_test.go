@@ -45,7 +45,7 @@ func TestWaitCauses_starting(t *testing.T) {
 func TestWaitReasons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
-		w := waitReasons{causes: waitCauses{out: &out}, cause: "no answer"}
+		w := settledCauses{causes: waitCauses{out: &out}, cause: "no answer"}
 		for _, step := range []struct {
 			cause string
 			lasts time.Duration
