@@ -42,7 +42,7 @@ the newest writes may be missing in the file.`,
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(p.stdout, "%s saved: %s, %d keys, revision %d\n", args[0], bytesText(saved.Bytes), saved.Keys, saved.Revision)
+		fmt.Fprintf(p.stdout, "%s saved: %s, %s, revision %d\n", args[0], bytesText(saved.Bytes), count(saved.Keys, "key"), saved.Revision)
 		if saved.Stale {
 			fmt.Fprintf(p.stdout, "The cluster has no majority of its members now. The file has what this member has: the newest writes may be missing.\n")
 		}
@@ -151,7 +151,7 @@ func (p program) restore(ctx context.Context, opts runFlags, file string) error 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "%s restored: cluster %s with one member, %d keys, revision %d before\n", file, restored.Cluster, restored.Keys, restored.Revision)
+	fmt.Fprintf(p.stdout, "%s restored: cluster %s with one member, %s, revision %d before\n", file, restored.Cluster, count(restored.Keys, "key"), restored.Revision)
 	if restored.Replaced != "" {
 		fmt.Fprintf(p.stdout, "The data before is in %s\n", restored.Replaced)
 	}

@@ -52,8 +52,8 @@ func (p program) replay(file string, output choice) error {
 	if len(recording) == 0 {
 		return fmt.Errorf("%s: the recording is empty", file)
 	}
-	fmt.Fprintf(p.stdout, "%d steps from %s to %s, each of which the protocol allows: %d decisions of a leader, %d verdicts of the gate\n",
-		len(recording), stamp(recording[0].At), stamp(recording[len(recording)-1].At), counts["round"], counts["gate"])
+	fmt.Fprintf(p.stdout, "%s from %s to %s, each of which the protocol allows: %s of a leader, %s of the gate\n",
+		count(len(recording), "step"), stamp(recording[0].At), stamp(recording[len(recording)-1].At), count(counts["round"], "decision"), count(counts["gate"], "verdict"))
 	return nil
 }
 

@@ -19,6 +19,14 @@ type chosen struct {
 	dir string // absolute, or the name of the built-in bundle
 }
 
+func (c chosen) String() string {
+	objects := fmt.Sprintf("%d objects", len(c.Objects))
+	if len(c.Objects) == 1 {
+		objects = "1 object"
+	}
+	return fmt.Sprintf("%s %s, %s: %s", c.Name, c.Version, objects, c.dir)
+}
+
 // choose loads the bundle before anything starts. dir is the value of BUNDLE; empty: the
 // variable of the flag, or the built-in bundle.
 func choose(dir string) (chosen, error) {

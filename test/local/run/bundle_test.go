@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
@@ -22,6 +24,17 @@ func TestOtherBundle(t *testing.T) {
 		}
 		if got := n.otherBundle("acme", next, p); got != "" {
 			t.Errorf("the same name: got %s", got)
+		}
+	}
+}
+
+func TestChosen(t *testing.T) {
+	for want, objects := range map[string][]*unstructured.Unstructured{
+		"acme 0.0.0, 1 object: /acme": make([]*unstructured.Unstructured, 1), "acme 0.0.0, 0 objects: /acme": nil,
+	} {
+		c := chosen{&bundle.Bundle{Name: "acme", Objects: objects}, "/acme"}
+		if c.String() != want {
+			t.Errorf("got %s, want %s", c, want)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func (p *printer) print(format string, args ...any) {
 func (p *printer) intro(what string) {
 	p.print("%s: %s\n", p.paint.Paint(terminal.Bold, "Lockstep"), what)
 	if b := p.bundle; b.Bundle != nil {
-		p.print("bundle %s %s, %d objects: %s\n", b.Name, b.Version, len(b.Objects), b.dir)
+		p.print("bundle %s\n", b)
 	}
 	p.print("\n")
 }
@@ -96,7 +96,7 @@ func (p *printer) stopped(n node, dir string) {
 
 // stoppingFor is said before the node starts again with another bundle.
 func (p *printer) stoppingFor(b chosen) {
-	p.print("\n  stopping this node, to start it again with %s %s, %d objects: %s\n\n", b.Name, b.Version, len(b.Objects), b.dir)
+	p.print("\n  stopping this node, to start it again with %s\n\n", b)
 }
 
 // ready prints the addresses of the node, and the first time commands to try.
