@@ -52,6 +52,17 @@ func shortDigest(d string) string {
 // bundles, lowest first. A record without a digest does not count.
 func Mismatched(f Fleet) []Mismatch { return mismatched(f, bundleOf) }
 
+// MismatchedOwn is Mismatched without the nodes whose bundle has another name than that of the
+// objects: no leader applies such a bundle (OtherBundle).
+func MismatchedOwn(v StatusView, f Fleet) []Mismatch {
+	return mismatched(f, func(r *Record) string {
+		if ForeignBundle(v, r.Node.Bundle) != "" {
+			return ""
+		}
+		return bundleOf(r)
+	})
+}
+
 // MismatchedServices returns the releases whose alive controllers run different services.
 // A node that runs none does not count.
 func MismatchedServices(f Fleet) []Mismatch { return mismatched(f, servicesOf) }

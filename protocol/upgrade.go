@@ -87,7 +87,7 @@ func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 	}
 	out = append(out, outage(v, f)...)
 	out = append(out, outOfServiceNow(v, f)...)
-	for _, m := range Mismatched(f) {
+	for _, m := range MismatchedOwn(v, f) {
 		out = append(out, UpgradeObstacle{Reason: BundlesDiffer, Message: fmt.Sprintf("nodes of release %s have different bundles: %s", m.Release, m)})
 	}
 	for _, w := range RunDifferences(f) {

@@ -17,27 +17,28 @@ func (s *Show) LogDigests(ctx context.Context) error {
 	var last []string
 	for {
 		fleet, fleetChanged := s.Fleet.Load()
-		now := digestWarnings(fleet, "")
+		status, statusChanged := s.Status.Load()
+		status.View.Status.Digest = "" // a change of it is no news
+		now := digestWarnings(status.View, fleet)
 		if !slices.Equal(now, last) {
 			for _, w := range now {
 				s.cfg.Log.Warn("nodes of one release have different bundles", "message", w)
 			}
 			last = now
 		}
-		if !event.Wait(ctx, fleetChanged) || !backoff.Sleep(ctx, warningPause) {
+		if !event.Wait(ctx, fleetChanged, statusChanged) || !backoff.Sleep(ctx, warningPause) {
 			return ctx.Err()
 		}
 	}
 }
 
 // digestWarnings warns of nodes that run the same release with different objects: each of them
-// would apply its own when it leads. inForce is the digest in the status, to name the bundle in
-// force; empty: do not name it.
-func digestWarnings(f protocol.Fleet, inForce string) []string {
+// would apply its own when it leads. They name the bundle in force if the status has its digest.
+func digestWarnings(v protocol.StatusView, f protocol.Fleet) []string {
 	var out []string
-	for _, m := range protocol.Mismatched(f) {
+	for _, m := range protocol.MismatchedOwn(v, f) {
 		text := fmt.Sprintf("nodes of release %s have different bundles: %s; each leader applies its own bundle: give all these nodes the same one", m.Release, m)
-		if slices.Contains(m.Values, inForce) {
+		if inForce := v.Status.Digest; slices.Contains(m.Values, inForce) {
 			text += "; in force is that of " + string(m.Nodes[inForce][0])
 		}
 		out = append(out, text)

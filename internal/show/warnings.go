@@ -286,7 +286,7 @@ func firstOf[T any](all []T, most int) []T { return all[:min(len(all), most)] }
 // fleetWarnings returns problems of the fleet, which each node sees by itself.
 func fleetWarnings(v protocol.StatusView, f protocol.Fleet, own protocol.NodeID) []protocol.Warning {
 	var out []protocol.Warning
-	for _, text := range digestWarnings(f, v.Status.Digest) {
+	for _, text := range digestWarnings(v, f) {
 		out = append(out, protocol.Warning{Reason: protocol.BundlesDiffer, Message: text})
 	}
 	out = append(out, publish.Outside(f)...)

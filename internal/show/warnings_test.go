@@ -1,6 +1,7 @@
 package show
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,5 +44,20 @@ func TestWarningsOfALeader(t *testing.T) {
 	}
 	if got := fleetWarnings(view, f, "c"); len(got) != 3 || got[2].Reason != protocol.NoGate || got[2].Subject != "a" {
 		t.Errorf("seen by c: got %+v", got)
+	}
+}
+
+// Where a bundle has another name than that of the objects, no leader applies it: that bundles differ is no news.
+func TestFleetWarnings_otherBundle(t *testing.T) {
+	runs := func(id protocol.NodeID, name string) *protocol.Record {
+		return &protocol.Record{ID: id, Alive: true, Node: protocol.Node{Roles: protocol.Roles{Controller: true}, Bundle: name, Digest: "of " + name}}
+	}
+	f := protocol.Fleet{Revision: 1, Records: []*protocol.Record{runs("a", "acme"), runs("b", "base")}}
+	for name, want := range map[string]bool{"acme": false, "": true} { // an older program wrote no name
+		view := protocol.StatusView{Kind: protocol.StatusPresent, Status: protocol.Status{Bundle: name}}
+		differ := func(w protocol.Warning) bool { return w.Reason == protocol.BundlesDiffer }
+		if got := slices.ContainsFunc(fleetWarnings(view, f, "a"), differ); got != want {
+			t.Errorf("objects of %q: got %t, want %t", name, got, want)
+		}
 	}
 }
