@@ -339,9 +339,11 @@ func TestLedger_upgrade(t *testing.T) {
 	})
 	step(20, func(f *Facts) { f.Fleet.Records[0].Alive, f.Fleet.Records[1] = false, record("b", r11, 30) })
 	step(24, func(f *Facts) { f.Fleet.Records[0], f.Fleet.Records[1] = record("a", r11, 60), record("b", r11, 30) })
-	step(26, func(f *Facts) {
-		f.Fleet.Records[0], f.Fleet.Records[1], f.Status = record("a", r11, 60), record("b", r11, 30), status(protocol.Done, r11, 70)
-	})
+	for i, state := range []protocol.State{protocol.Working, protocol.Done} { // it ends with the objects, not with the last node
+		step(25+i, func(f *Facts) {
+			f.Fleet.Records[0], f.Fleet.Records[1], f.Status = record("a", r11, 60), record("b", r11, 30), status(state, r11, 69+int64(i))
+		})
+	}
 	got := s.entries(Upgrade)
 	if len(got) != 1 {
 		t.Fatalf("got %+v, want one entry", got)

@@ -120,8 +120,15 @@ func (l *Ledger) ended(h *Held, lasting []Happening) bool {
 		return false // Verdict ends them
 	case h.fleet && l.facts.Fleet.Revision == 0, h.Kind == Blocked && !l.facts.Leading, !h.fleet && h.Node != l.node:
 		return false // not known here
+	case h.Kind == Upgrade && l.facts.applying():
+		return false // after the last node, the leader applies the objects
 	}
 	return !slices.ContainsFunc(lasting, func(o Happening) bool { return o.grows(h) })
+}
+
+// applying reports whether the leader applies the objects of an upgrade: a rollback takes its place at once.
+func (f Facts) applying() bool {
+	return f.Status.Kind == protocol.StatusPresent && f.Status.Status.State == protocol.Working && !f.Fleet.Rollback.On()
 }
 
 // grows reports whether a happening continues an open entry. An upgrade continues, even if other releases join.
