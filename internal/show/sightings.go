@@ -11,10 +11,16 @@ import (
 // sightings are the states of all nodes as this sidecar saw them, and since when by its own clock.
 // The clocks of machines differ, and a node that is not alive reports nothing.
 type sightings struct {
-	nodes map[protocol.NodeID]sighting
-	// warnings are the warnings of live nodes. The time is zero for a warning that was present when
-	// its node was first observed: then the warning's own time counts.
-	warnings map[httpapi.NodeWarning]time.Time
+	nodes    map[protocol.NodeID]sighting
+	warnings map[httpapi.NodeWarning]seenWarning // of live nodes
+}
+
+// seenWarning is since when a node reports a warning.
+type seenWarning struct {
+	// at is by this sidecar's clock; zero: the warning was present when its node was first observed, so its own time counts.
+	at time.Time
+	// since is by the node's clock, and stays while the message changes.
+	since time.Time
 }
 
 // sighting is the observed state of a node, and since when.
@@ -32,7 +38,7 @@ func (s sighting) mayRestart(now time.Time) bool {
 // update returns the sightings after an observation of the fleet. The state of a node that is
 // observed for the first time counts from now.
 func (s sightings) update(f protocol.Fleet, now time.Time) sightings {
-	out := sightings{nodes: make(map[protocol.NodeID]sighting, len(f.Records)), warnings: map[httpapi.NodeWarning]time.Time{}}
+	out := sightings{nodes: make(map[protocol.NodeID]sighting, len(f.Records)), warnings: map[httpapi.NodeWarning]seenWarning{}}
 	for _, r := range f.Records {
 		was, known := s.nodes[r.ID]
 		is := sighting{alive: r.Alive, since: was.since}
@@ -49,19 +55,30 @@ func (s sightings) update(f protocol.Fleet, now time.Time) sightings {
 		out.nodes[r.ID] = is
 		for _, w := range r.Presence.Warnings {
 			key := httpapi.NodeWarning{Node: r.ID, Reason: w.Reason, Subject: w.Subject, Message: w.Message}
-			at, seen := s.warnings[key]
+			last, seen := s.lastSeen(key, w.Since)
 			switch {
 			case !r.Alive:
 			case !seen && known && was.alive:
-				out.warnings[key] = now
-			case !seen:
-				out.warnings[key] = time.Time{}
+				out.warnings[key] = seenWarning{now, w.Since}
 			default:
-				out.warnings[key] = at
+				out.warnings[key] = seenWarning{last.at, w.Since}
 			}
 		}
 	}
 	return out
+}
+
+// lastSeen returns the sighting of a warning, or of the one whose message it replaces.
+func (s sightings) lastSeen(key httpapi.NodeWarning, since time.Time) (seenWarning, bool) {
+	if last, seen := s.warnings[key]; seen || since.IsZero() {
+		return last, seen
+	}
+	for other, last := range s.warnings { // all that match were seen at the same time
+		if other.Node == key.Node && other.Subject == key.Subject && last.since.Equal(since) {
+			return last, true
+		}
+	}
+	return seenWarning{}, false
 }
 
 func (s sightings) equal(o sightings) bool {
@@ -78,8 +95,12 @@ func (s sightings) aliveSince(r protocol.Record, now time.Time) time.Time {
 
 // warningsSince returns the times of the warnings that this sidecar saw begin.
 func (s sightings) warningsSince() map[httpapi.NodeWarning]time.Time {
-	out := maps.Clone(s.warnings)
-	maps.DeleteFunc(out, func(_ httpapi.NodeWarning, at time.Time) bool { return at.IsZero() })
+	out := map[httpapi.NodeWarning]time.Time{}
+	for key, seen := range s.warnings {
+		if !seen.at.IsZero() {
+			out[key] = seen.at
+		}
+	}
 	return out
 }
 

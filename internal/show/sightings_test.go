@@ -27,7 +27,7 @@ func TestSightings(t *testing.T) {
 	}
 	down := *alive
 	down.Presence.APIServerDown = true
-	down.Presence.Warnings = []protocol.Warning{old, {Reason: protocol.APIServerNotReady, Message: "new", Since: at(-3600)}}
+	down.Presence.Warnings = []protocol.Warning{old, {Reason: protocol.APIServerNotReady, Message: "new", Since: at(-3600).Add(1)}}
 	s = s.update(of(&down), at(10))
 	if got := s.shown(of(&down), at(10))["b"]; !got.Alive.Equal(at(0)) || !got.Serves.Equal(at(10)) {
 		t.Errorf("its kube-apiserver is down: got %+v", got)
@@ -35,6 +35,12 @@ func TestSightings(t *testing.T) {
 	key := httpapi.NodeWarning{Node: "b", Reason: protocol.APIServerNotReady, Message: "new"}
 	if got := s.warningsSince(); len(got) != 1 || !got[key].Equal(at(10)) {
 		t.Errorf("got %v", got)
+	}
+	changed := down
+	changed.Presence.Warnings = []protocol.Warning{old, {Reason: protocol.APIServerNotReady, Message: "newer", Since: at(-3600).Add(1)}}
+	now := s.update(of(&down), at(12)).update(of(&changed), at(14)).warningsSince()
+	if key.Message = "newer"; len(now) != 1 || !now[key].Equal(at(10)) {
+		t.Errorf("its message changed: got %v", now)
 	}
 	other := down
 	other.Presence.Ready, other.Presence.Reason = false, protocol.Cordoned

@@ -80,7 +80,7 @@ func (s *Show) KeepWarnings(ctx context.Context) error {
 // warningsNow collects the problems. It keeps the times of problems that was contains too.
 func (s *Show) warningsNow(was warned, now time.Time) warned {
 	runs, answers := serviceRuns(s.ServiceState.Get(), was.answers, now)
-	own, leaders, members := s.ownWarnings(runs), s.leaderWarnings(), s.memberFacts()
+	own, leaders, members := s.ownWarnings(runs), s.leaderWarnings(was.reported), s.memberFacts()
 	troubles := members.troubles(now)
 	view := s.Status.Get().View
 	out := warned{
@@ -222,19 +222,13 @@ const (
 )
 
 // leaderWarnings returns the blockers, failures and fights of this leader, for the other nodes: its
-// own /status lists them elsewhere.
-func (s *Show) leaderWarnings() []protocol.Warning {
+// own /status lists them elsewhere. before are the warnings that it reported until now.
+func (s *Show) leaderWarnings(before []protocol.Warning) []protocol.Warning {
 	state := s.Election.Get()
 	if state.Election != protocol.Leading {
 		return nil
 	}
-	var out []protocol.Warning
-	if blockers := state.Step.Blockers; len(blockers) > 0 {
-		out = append(out, protocol.Warning{Reason: blockers[0].Reason, Message: string(state.Step.Rule) + ": " + state.Step.Message})
-	}
-	for _, b := range firstOf(state.Step.Blockers, reportedBlockers) {
-		out = append(out, protocol.Warning{Reason: b.Reason, Subject: string(b.Node), Message: b.Message})
-	}
+	out := waits(state.Step, before)
 	if state.Step.Rule == protocol.HoldForStore {
 		out = append(out, protocol.Warning{Message: string(state.Step.Rule) + ": " + state.Step.Message})
 	}
@@ -242,6 +236,28 @@ func (s *Show) leaderWarnings() []protocol.Warning {
 	out = append(out, s.failureWarnings(r)...)
 	for _, f := range firstOf(r.Drift.Fights, reportedFights) {
 		out = append(out, protocol.Warning{Reason: protocol.Fight, Subject: f.Object, Message: f.Advice(), Since: f.Since.Time})
+	}
+	return out
+}
+
+// waits returns the warnings about the nodes that a leader waits for. Their messages change while it waits: the number of
+// nodes, and which of them are alive.
+func waits(step protocol.Step, before []protocol.Warning) []protocol.Warning {
+	if len(step.Blockers) == 0 {
+		return nil
+	}
+	rule := string(step.Rule) + ": "
+	out := []protocol.Warning{{Reason: step.Blockers[0].Reason, Message: rule + step.Message}}
+	for _, b := range firstOf(step.Blockers, reportedBlockers) {
+		out = append(out, protocol.Warning{Reason: b.Reason, Subject: string(b.Node), Message: b.Message})
+	}
+	for i, w := range out {
+		same := func(o protocol.Warning) bool {
+			return o.Subject == w.Subject && (w.Subject == "" && strings.HasPrefix(o.Message, rule) || w.Subject != "" && o.Reason == w.Reason)
+		}
+		if j := slices.IndexFunc(before, same); j >= 0 {
+			out[i].Since = before[j].Since
+		}
 	}
 	return out
 }

@@ -61,3 +61,25 @@ func TestFleetWarnings_otherBundle(t *testing.T) {
 		}
 	}
 }
+
+// A leader that waits keeps the age of its warnings, also while the number of nodes or a node's state changes.
+func TestWaits(t *testing.T) {
+	step := protocol.Step{Rule: protocol.WaitForNodes, Message: "2 registered nodes", Blockers: []protocol.Blocker{
+		{Node: "b", Reason: protocol.ReleaseTooOld, Message: "upgrade it"}, {Node: "c", Reason: protocol.ReleaseTooOld, Message: "upgrade it"},
+	}}
+	before := waits(step, nil)
+	keepTimes(before, nil, noon)
+	step.Message, step.Blockers[0].Message = "3 registered nodes", "upgrade it (it is not alive)"
+	step.Blockers = append(step.Blockers, protocol.Blocker{Node: "d", Reason: protocol.ReleaseTooOld, Message: "upgrade it"})
+	now := waits(step, before)
+	keepTimes(now, before, noon.Add(time.Minute))
+	for i, want := range []time.Time{noon, noon, noon, noon.Add(time.Minute)} {
+		if !now[i].Since.Equal(want) {
+			t.Errorf("%q: got %s, want %s", now[i].Subject, now[i].Since, want)
+		}
+	}
+	step.Rule = protocol.HoldForNewer
+	if got := waits(step, now)[0]; !got.Since.IsZero() {
+		t.Errorf("another rule: got %s", got.Since)
+	}
+}
