@@ -184,6 +184,9 @@ func runOptions(args []string, variable func(string) (string, bool), node string
 		own[i] = strings.ReplaceAll(arg, "$(NODE_NAME)", node)
 	}
 	if err := flags.Parse(own); err != nil {
+		if near := nearestFlag(flags, err); near != "" {
+			err = fmt.Errorf("%w; did you mean %s?", err, near)
+		}
 		return set.options(), err
 	}
 	if flags.NArg() > 0 {

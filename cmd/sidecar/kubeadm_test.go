@@ -292,11 +292,12 @@ func TestKubeadm_invalid(t *testing.T) {
 		code int
 		want string
 	}{
-		{"no image", nil, exitUsage, "--image: required at the first call"},
+		{"no image", []string{"--bundle=builtin"}, exitUsage, "--image: required at the first call"},
+		{"neither image nor bundle", nil, exitUsage, "made with the Dockerfile of Lockstep\nsidecar: --bundle: required at the first call"},
 		{"an image with a space", []string{"--image=a b"}, exitUsage, `--image: "a b"`},
 		{"an argument", []string{"--image=a", "init"}, exitUsage, `unexpected argument "init"`},
 		{"no flag after --", []string{"--image=a", "--", "listen"}, exitUsage, `"listen" after --: must be a flag of sidecar run`},
-		{"an unknown flag after --", []string{"--image=a", "--", "--lisen=x"}, exitUsage, "the flags of sidecar run: unknown flag: --lisen"},
+		{"an unknown flag after --", []string{"--image=a", "--", "--lisen=x"}, exitUsage, "the flags of sidecar run: unknown flag: --lisen; did you mean --listen?"},
 		{"a wrong flag after --", []string{"--image=a", "--", "--listen=0.0.0.0:8086"}, exitUsage, "--insecure-listen"},
 		{"a load balancer by name", []string{"--image=a", "--apiserver-url=lb:6443"}, exitUsage, "must be https://ADDRESS:PORT"},
 		{"a relative directory", []string{"--image=a", "--dir=x"}, exitUsage, `--dir: "x": must be an absolute path`},

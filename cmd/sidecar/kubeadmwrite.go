@@ -44,8 +44,8 @@ func (p program) writeKubeadm(ctx context.Context, f kubeadmFlags) error {
 	if _, err := runOptions(named.RunArgs(), func(string) (string, bool) { return "", false }, f.nodeID); err != nil {
 		return usagef("the flags of sidecar run: %w", err)
 	}
-	if settings.Bundle == "" {
-		return usagef("--bundle: required at the first call: the directory of the bundle, or %s for the built-in one, to try Lockstep out", bundle.BuiltinName)
+	if err := requiredFlags(settings); err != nil {
+		return err
 	}
 	pod, err := readManifest(f.manifest())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -107,10 +107,19 @@ func (f kubeadmFlags) settings() (kubeadm.Settings, error) {
 		now = now.WithoutListener().Overlay(kubeadm.Settings{Args: kubeadm.ServingArgs()})
 	}
 	now.Dir = f.dir
-	if now.Image == "" {
-		return now, usagef("--image: required at the first call: the image of the sidecar, made with the Dockerfile of Lockstep")
-	}
 	return now, nil
+}
+
+// requiredFlags names all flags that are missing in a first call.
+func requiredFlags(s kubeadm.Settings) error {
+	var out []error
+	if s.Image == "" {
+		out = append(out, usagef("--image: required at the first call: the image of the sidecar, made with the Dockerfile of Lockstep"))
+	}
+	if s.Bundle == "" {
+		out = append(out, usagef("--bundle: required at the first call: the directory of the bundle, or %s for the built-in one, to try Lockstep out", bundle.BuiltinName))
+	}
+	return errors.Join(out...)
 }
 
 // readManifest reads kube-apiserver's manifest. The pod is empty if there is none.

@@ -62,14 +62,25 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 // flagError names the flag that an unknown one may be meant for.
 func flagError(cmd *cobra.Command, err error) error {
 	hint := "see " + cmd.CommandPath() + " --help"
-	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && len(unknown.GetSpecifiedShortnames()) == 0 {
-		var known []string
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-		if near, distance := nearest(unknown.GetSpecifiedName(), known); near != "" && distance <= maxTypos {
-			hint = "did you mean --" + near + "?"
-		}
+	if near := nearestFlag(cmd.Flags(), err); near != "" {
+		hint = "did you mean " + near + "?"
 	}
 	return usagef("%w; %s", err, hint)
+}
+
+// nearestFlag returns the flag that the unknown one in an error may be meant for; empty: there is none.
+func nearestFlag(flags *pflag.FlagSet, err error) string {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || len(unknown.GetSpecifiedShortnames()) > 0 {
+		return ""
+	}
+	var known []string
+	flags.VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	near, distance := nearest(unknown.GetSpecifiedName(), known)
+	if near == "" || distance > maxTypos {
+		return ""
+	}
+	return "--" + near
 }
 
 // noArgs rejects arguments that are not flags.
