@@ -16,14 +16,15 @@ type absences struct {
 
 // absence is the one of a node whose record was not written meanwhile.
 type absence struct {
-	since time.Time
+	since           time.Time
+	mayRestartUntil time.Time
 	// expires is when the leader stops waiting for the node; zero: never, because its record does not allow it.
 	expires  time.Time
 	revision int64 // of the record
 }
 
-// count notes which nodes of a snapshot have no presence. It replaces each of their records that may expire
-// by a copy with Gone set. The snapshot was requested after now and received at received: an absence counts
+// count notes which nodes of a snapshot have no presence. It replaces each of their records by a copy with
+// MayRestart, and if it may expire, with Gone. The snapshot was requested after now and received at received: an absence counts
 // from its arrival to the start of the latest request, so it is never too long. A record that was written
 // meanwhile starts from zero: the node may have been present in between.
 func (a *absences) count(f protocol.Fleet, rewinds int, now, received time.Time) {
@@ -38,16 +39,17 @@ func (a *absences) count(f protocol.Fleet, rewinds int, now, received time.Time)
 		}
 		c, counted := before[r.ID]
 		if !counted || c.revision != r.Revision {
-			c = absence{since: received, revision: r.Revision}
+			c = absence{since: received, mayRestartUntil: received.Add(protocol.RemoveAfter), revision: r.Revision}
 			if r.Problem == "" && r.Node.ExpireAfter > 0 {
 				c.expires = received.Add(r.Node.ExpireAfter)
 			}
 		}
+		absent := *r
+		absent.MayRestart = now.Before(c.mayRestartUntil)
 		if !c.expires.IsZero() {
-			absent := *r
 			absent.Gone = max(0, now.Sub(c.since))
-			f.Records[i] = &absent
 		}
+		f.Records[i] = &absent
 		a.nodes[r.ID] = c
 	}
 }
@@ -61,11 +63,11 @@ func (a *absences) shown() map[protocol.NodeID]report.Absence {
 	return out
 }
 
-// expiries returns when the leader stops waiting for a node, for each absent one.
-func (a *absences) expiries() []time.Time {
-	out := make([]time.Time, 0, len(a.nodes))
+// ends returns for each absent node when the leader stops waiting for it, and when a restart would be over.
+func (a *absences) ends() []time.Time {
+	out := make([]time.Time, 0, 2*len(a.nodes))
 	for _, c := range a.nodes {
-		out = append(out, c.expires)
+		out = append(out, c.expires, c.mayRestartUntil)
 	}
 	return out
 }

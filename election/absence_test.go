@@ -51,3 +51,26 @@ func TestAbsences(t *testing.T) {
 		}
 	})
 }
+
+// A node that is not alive for a short time may be restarting, which changes only messages: they are shown, too.
+func TestAbsences_restarts(t *testing.T) {
+	var a absences
+	begin := time.Now()
+	for passed, want := range map[time.Duration]bool{0: true, protocol.RemoveAfter - 1: true, protocol.RemoveAfter: false} {
+		f := protocol.Fleet{Records: []*protocol.Record{{ID: "n", Revision: 5}}}
+		a.count(protocol.Fleet{Records: []*protocol.Record{{ID: "n", Revision: 5}}}, 0, begin, begin)
+		a.count(f, 0, begin.Add(passed), begin.Add(passed))
+		if got := f.Records[0]; got.MayRestart != want || got.Gone != 0 {
+			t.Errorf("after %s: got %t, gone for %s", passed, got.MayRestart, got.Gone)
+		}
+	}
+	if next := (&deadlines{now: begin}).next(time.Time{}, a.ends()...); !next.Equal(begin.Add(protocol.RemoveAfter)) {
+		t.Errorf("the leader decides again at %s", next)
+	}
+	waits := func(message string) State {
+		return State{Step: protocol.Step{Blockers: []protocol.Blocker{{Node: "n", Message: message}}}}
+	}
+	if waits("it is not alive").same(waits("remove it")) {
+		t.Error("a blocker's new message is not shown")
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -97,11 +98,11 @@ type State struct {
 	Problem string
 }
 
-// same compares the fields that people see. Step.String prints all that a step decides.
+// same compares the fields that people see. Step.String prints all that a step decides, without the messages of blockers.
 func (s State) same(o State) bool {
 	return s.Election == o.Election && s.Epoch == o.Epoch && s.Eligibility == o.Eligibility &&
 		s.Working == o.Working && s.Problem == o.Problem && s.Garbage == o.Garbage && maps.Equal(s.Absences, o.Absences) &&
-		s.Step.Message == o.Step.Message && s.Step.String() == o.Step.String()
+		s.Step.Message == o.Step.Message && slices.Equal(s.Step.Blockers, o.Step.Blockers) && s.Step.String() == o.Step.String()
 }
 
 // Leader is the node that leads, as this node's watch sees it.

@@ -243,7 +243,7 @@ func (l *leadership) changes() []<-chan struct{} {
 // the decision. It reports whether ctx is still alive.
 func (l *leadership) await(ctx context.Context, changes []<-chan struct{}) bool {
 	changes = append(changes, l.job.finished())
-	next := l.clock.next(l.e.cfg.Applier.Answered(), l.absences.expiries()...)
+	next := l.clock.next(l.e.cfg.Applier.Answered(), l.absences.ends()...)
 	for {
 		beat := time.Now().Add(l.session.TTL() / 3)
 		if !next.IsZero() && next.Before(beat) {

@@ -75,7 +75,11 @@ func blockerMessage(next Status, r *Record, reason Reason, remedy string) string
 	if r.Alive && reason == ReleaseTooOld && r.Presence.Reason == ServicesNotReady {
 		why += " (its services are not ready: if it was upgraded, it is registered when they are; see sidecar status on that node)"
 	}
-	if !r.Alive {
+	switch {
+	case r.Alive:
+	case r.MayRestart:
+		why += fmt.Sprintf(" (it is not alive%s)", r.expiryNote())
+	default:
 		why += fmt.Sprintf(" (it is not alive%s; if it has stopped for good: %s)", r.expiryNote(), r.RemovalCommand())
 	}
 	return why
@@ -99,8 +103,12 @@ func newerMessage(r *Record) string {
 	if !r.Alive && r.Node.ExpireAfter > 0 {
 		note = fmt.Sprintf(" (it is not alive%s)", r.expiryNote())
 	}
-	return fmt.Sprintf("is registered with release %s%s, and the objects are newer than this leader; start it again, or if it has stopped for good: %s",
-		r.Node.Version.Release, note, r.RemovalCommand())
+	remedy := "or if it has stopped for good: " + r.RemovalCommand()
+	if r.MayRestart {
+		remedy = "unless it is restarting"
+	}
+	return fmt.Sprintf("is registered with release %s%s, and the objects are newer than this leader; start it again, %s",
+		r.Node.Version.Release, note, remedy)
 }
 
 // Remedy says why a record is corrupt, and how to repair it; empty: it is valid.

@@ -13,6 +13,22 @@ func TestBlockers_message(t *testing.T) {
 	}
 }
 
+// A blocker that may be restarting is not to be removed.
+func TestBlockers_restarts(t *testing.T) {
+	in := given(presentStatus(doneStatus("0.9.0")), controller("n", "0.9.0").dead())
+	newer := given(presentStatus(doneStatus("1.0.0")), controller("n", "1.2.0").dead())
+	newer.Status.Status.ContentRelease = rel("1.2.0")
+	for rule, in := range map[Rule]Input{WaitForNodes: in, HoldForNewer: newer} {
+		for _, restarts := range []bool{false, true} {
+			in.Fleet = WithMayRestart(in.Fleet, func(NodeID) bool { return restarts })
+			step := Next(in)
+			if step.Rule != rule || len(step.Blockers) != 1 || strings.Contains(step.Blockers[0].Message, "sidecar node remove n") == restarts {
+				t.Errorf("restarts %t: got %+v", restarts, step)
+			}
+		}
+	}
+}
+
 // A node that was upgraded, and whose services do not become ready, is registered with its old
 // release: the message says so.
 func TestBlockers_servicesNotReady(t *testing.T) {
