@@ -12,7 +12,13 @@ import (
 // about it.
 // Otherwise /status would contradict itself for a moment after each change.
 func (s Snapshot) current() Snapshot {
-	s.Warnings = s.currentWarnings()
+	s = s.withOwnPresence()
+	s.Warnings = protocol.CurrentWarnings(s.Warnings, s.Status, s.Fleet)
+	return s
+}
+
+// withOwnPresence returns the snapshot with what this sidecar knows of its node in the presence of that.
+func (s Snapshot) withOwnPresence() Snapshot {
 	i := slices.IndexFunc(s.Fleet.Records, func(r *protocol.Record) bool { return r.ID == s.Local.ID })
 	v := s.Gate.Verdict
 	if i < 0 || v.Reason == "" || v.Reason == protocol.DuplicateNodeID { // not decided yet, or the presence is another sidecar's
@@ -37,27 +43,4 @@ func (s Snapshot) current() Snapshot {
 	}
 	s.Sightings[own.ID] = seen
 	return s
-}
-
-// currentWarnings returns the warnings without those that are over: about a record that was deleted meanwhile, about a node
-// that is alive again, and NoLeader since this node leads.
-func (s Snapshot) currentWarnings() []protocol.Warning {
-	gone := func(w protocol.Warning) bool {
-		switch w.Reason {
-		case protocol.NoLeader:
-			return s.Election.State == protocol.Leading
-		case protocol.NodeDead:
-			r, found := s.Fleet.Record(protocol.NodeID(w.Subject))
-			return !found || r.Alive
-		case protocol.RecordCorrupt, protocol.NoGate, protocol.Cordoned, protocol.GateClosed, protocol.APIServerNotReady:
-			_, found := s.Fleet.Record(protocol.NodeID(w.Subject))
-			return w.Subject != "" && !found
-		default:
-			return false
-		}
-	}
-	if s.Fleet.Revision == 0 || !slices.ContainsFunc(s.Warnings, gone) {
-		return s.Warnings
-	}
-	return slices.DeleteFunc(slices.Clone(s.Warnings), gone)
 }

@@ -67,6 +67,29 @@ func TestNewStatus_removedNode(t *testing.T) {
 	}
 }
 
+// Warnings are some moments older than the fleet, from which UPGRADE follows: those that it no longer shows are over.
+func TestNewStatus_warningsAreOver(t *testing.T) {
+	b := &protocol.Record{ID: "b", Alive: true, Node: protocol.Node{ID: "b", Roles: protocol.Roles{Controller: true}}}
+	b.Presence = protocol.Presence{Reason: protocol.ShuttingDown}
+	closed := protocol.Fleet{Revision: 1, Records: []*protocol.Record{b}, Rollback: protocol.Rollback{To: protocol.Release{Major: 1}, Revision: 1}}
+	gone := *b
+	gone.Alive = false
+	warnings := []protocol.Warning{{Reason: protocol.RollingBack}, {Reason: protocol.GateClosed, Subject: "b"}, {Reason: protocol.APIServerNotReady}}
+	for name, tc := range map[string]struct {
+		fleet protocol.Fleet
+		want  int
+	}{
+		"as it was":     {closed, 3},
+		"it is stopped": {protocol.Fleet{Revision: 2, Records: []*protocol.Record{&gone}, Rollback: closed.Rollback}, 2},
+		"rolled back":   {protocol.Fleet{Revision: 2, Records: closed.Records}, 2},
+	} {
+		got := NewStatus(Snapshot{Fleet: tc.fleet, Warnings: warnings})
+		if len(got.Warnings) != tc.want || got.Warnings[tc.want-1].Reason != string(protocol.APIServerNotReady) {
+			t.Errorf("%s: got %+v", name, got.Warnings)
+		}
+	}
+}
+
 // A node that has just begun to lead does not say of itself that no node leads, although its presence does not say so yet.
 func TestNewStatus_ownLeadership(t *testing.T) {
 	own := &protocol.Record{ID: "c", Alive: true, Node: protocol.Node{ID: "c", Roles: protocol.Roles{Controller: true}}}

@@ -125,7 +125,7 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 	}
 	s.Warnings = []protocol.Warning{
 		{Reason: protocol.RemovalsHeld, Message: "the bundle is empty", Since: epochTime},
-		{Reason: protocol.NoGate, Subject: "cp-2", Message: "sidecar node remove cp-2 --confirm-stopped"},
+		{Reason: protocol.NodeDead, Subject: "cp-2", Message: "sidecar node remove cp-2 --confirm-stopped"},
 	}
 	s.EtcdFlags = " --etcd-servers=http://10.0.0.1:2379"
 	s.Etcd.Endpoints = []string{"http://10.0.0.1:2379"}

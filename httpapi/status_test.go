@@ -107,7 +107,7 @@ func TestNewStatus(t *testing.T) {
 			},
 			Warnings: []report.Warning{
 				{Reason: "RemovalsHeld", Message: "the bundle is empty", Since: report.At(when)},
-				{Reason: "NoGate", Subject: "cp-2", Message: "sidecar node remove cp-2 --confirm-stopped --etcd-servers=http://10.0.0.1:2379"},
+				{Reason: "NodeDead", Subject: "cp-2", Message: "sidecar node remove cp-2 --confirm-stopped --etcd-servers=http://10.0.0.1:2379"},
 			},
 		}
 		if diff := cmp.Diff(want, decoded(t, byName["ready"]), cmpopts.EquateEmpty()); diff != "" {

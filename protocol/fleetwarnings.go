@@ -12,18 +12,32 @@ func FleetWarnings(v StatusView, f Fleet, own NodeID) []Warning {
 	}
 	var out []Warning
 	for _, o := range UpgradeObstacles(v, f) {
-		switch o.Reason {
-		case RecordCorrupt, RollingBack, Outage, NoLeader, APIServersDiffer, ServicesDiffer:
-		case NodeDead, NoGate, Cordoned, GateClosed, APIServerNotReady:
-			if o.Node == own {
-				continue
-			}
-		default:
-			continue
+		if warnsOfFleet(o.Reason) || warnsOfNode(o.Reason) && o.Node != own {
+			out = append(out, Warning{Reason: o.Reason, Subject: string(o.Node), Message: o.Message})
 		}
-		out = append(out, Warning{Reason: o.Reason, Subject: string(o.Node), Message: o.Message})
 	}
 	return out
+}
+
+func warnsOfFleet(reason Reason) bool {
+	return slices.Contains([]Reason{RecordCorrupt, RollingBack, Outage, NoLeader, APIServersDiffer, ServicesDiffer}, reason)
+}
+
+func warnsOfNode(reason Reason) bool {
+	return slices.Contains([]Reason{NodeDead, NoGate, Cordoned, GateClosed, APIServerNotReady}, reason)
+}
+
+// CurrentWarnings returns warnings without those of FleetWarnings that are over: no obstacle that v and f show now is the
+// same problem. Without a subject, a problem of a node is one that it reports of itself.
+func CurrentWarnings(all []Warning, v StatusView, f Fleet) []Warning {
+	if f.Revision == 0 || len(all) == 0 {
+		return all
+	}
+	now := UpgradeObstacles(v, f)
+	return slices.DeleteFunc(slices.Clone(all), func(w Warning) bool {
+		same := func(o UpgradeObstacle) bool { return o.Reason == w.Reason && string(o.Node) == w.Subject }
+		return (warnsOfFleet(w.Reason) || warnsOfNode(w.Reason) && w.Subject != "") && !slices.ContainsFunc(now, same)
+	})
 }
 
 // ReportedWarnings returns at most MaxWarnings of a sidecar's warnings, for its presence. If
