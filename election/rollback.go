@@ -45,7 +45,7 @@ func beginRollback(ctx context.Context, client *etcd.Client, r RollbackRequest) 
 	}
 	refusal := protocol.RollbackRefusal(s.status, s.fleet, r.To)
 	if refusal == "" && !r.Force {
-		refusal = protocol.RollbackRisk(s.fleet, r.To)
+		refusal = protocol.RollbackRisk(s.status, s.fleet, r.To)
 	}
 	if refusal != "" {
 		return s, fmt.Errorf("%w: %s", ErrNotRollable, refusal)

@@ -82,7 +82,7 @@ func RollbackEnding(f Fleet, now time.Time) []Warning {
 }
 
 // RollbackBlockers returns the controllers that do not fit the objects of a release: they go
-// back before the objects, and their gates stay closed until the objects are there.
+// back before the objects.
 func RollbackBlockers(f Fleet, to Release) []*Record {
 	var out []*Record
 	for _, r := range f.Records {
@@ -109,11 +109,17 @@ func RollbackRefusal(v StatusView, f Fleet, to Release) string {
 	return ""
 }
 
+// shutsOut reports whether the status admits no node of a release: one that goes back to it has
+// its gate closed until the objects are there.
+func shutsOut(v StatusView, to Release) bool {
+	return v.Kind != StatusPresent || to.Less(v.Status.MinCompatible)
+}
+
 // RollbackRisk says why people may begin a rollback to a release only with --force: no newer node
-// could serve with the objects of that release. Empty: they need no force.
-func RollbackRisk(f Fleet, to Release) string {
+// could serve with the objects of that release, and none of that release serves before. Empty: they need no force.
+func RollbackRisk(v StatusView, f Fleet, to Release) string {
 	unfit := RollbackBlockers(f, to)
-	if len(unfit) > 0 && len(unfit) == len(newerControllers(f, to)) {
+	if len(unfit) > 0 && len(unfit) == len(newerControllers(f, to)) && shutsOut(v, to) {
 		return fmt.Sprintf("no node of a newer release fits the objects of release %s (%s), so the objects cannot go back while one of them serves; "+
 			"%s; if that is meant: --force", to, releasesNeeded(unfit), forcedRollback(f, to))
 	}
@@ -131,18 +137,21 @@ func RollbackStops(f Fleet, to Release) string {
 }
 
 // RollbackNotes describe the consequences of a rollback for the nodes that block it.
-func RollbackNotes(f Fleet, to Release) []string {
-	unfit := RollbackBlockers(f, to)
+func RollbackNotes(v StatusView, f Fleet, to Release) []string {
+	unfit, closes := RollbackBlockers(f, to), shutsOut(v, to)
 	switch {
 	case len(unfit) == 0:
 		return nil
-	case len(unfit) == len(newerControllers(f, to)):
+	case closes && len(unfit) == len(newerControllers(f, to)):
 		return []string{forcedRollback(f, to)}
 	}
 	var out []string
 	for _, r := range unfit {
-		out = append(out, fmt.Sprintf("%s needs objects of release %s or newer: it has to go back to %s before the objects do, "+
-			"and its gate is closed from its restart until they are there", r.ID, r.Node.MinReconciler, to))
+		note := fmt.Sprintf("%s needs objects of release %s or newer: it has to go back to %s before the objects do", r.ID, r.Node.MinReconciler, to)
+		if closes {
+			note += ", and its gate is closed from its restart until they are there"
+		}
+		out = append(out, note)
 	}
 	return out
 }
@@ -180,7 +189,7 @@ func RollbackState(v StatusView, f Fleet) string {
 	done := v.Kind == StatusPresent && v.Status.State == Done && v.Status.ContentRelease == r.To
 	leads := slices.ContainsFunc(f.Records, func(n *Record) bool { return n.aliveController() && r.leads(n.Node.Version.Release) })
 	var what string
-	switch notes := RollbackNotes(f, r.To); {
+	switch notes := RollbackNotes(v, f, r.To); {
 	case done && len(newer) > 0:
 		what = fmt.Sprintf("the objects are at %s; start the other nodes with it, one after another: %s", r.To, idsOf(newer))
 	case done:

@@ -109,7 +109,8 @@ func TestRollbackStops(t *testing.T) {
 func TestRollbackRefusal(t *testing.T) {
 	in := rolledBack()
 	in.Fleet.Rollback = Rollback{}
-	unfit := in.Fleet
+	unfit, shut := in.Fleet, in.Status
+	shut.Status.MinCompatible = rel("1.1.0")
 	for _, tc := range []struct {
 		name, to string
 		v        StatusView
@@ -119,7 +120,9 @@ func TestRollbackRefusal(t *testing.T) {
 	}{
 		{"fits", "1.0.0", in.Status, 0, "", ""},
 		{"one blocks", "1.0.0", in.Status, 1, "", ""},
-		{"all block", "1.0.0", in.Status, 2, "", "--force"},
+		{"all block, and the status admits their old release", "1.0.0", in.Status, 2, "", ""},
+		{"all block, and the status shuts their old release out", "1.0.0", shut, 2, "", "--force"},
+		{"one blocks, and the status shuts its old release out", "1.0.0", shut, 1, "", ""},
 		{"nothing goes back", "1.1.0", in.Status, 0, "nothing goes back", ""},
 		{"no status", "1.0.0", absentStatus(), 0, "no reconciler status", ""},
 	} {
@@ -132,11 +135,35 @@ func TestRollbackRefusal(t *testing.T) {
 				unfit.Records[i+1].Node.MinReconciler = m
 			}
 			wantText(t, RollbackRefusal(tc.v, unfit, rel(tc.to)), tc.refusal)
-			wantText(t, RollbackRisk(unfit, rel(tc.to)), tc.risk)
+			wantText(t, RollbackRisk(tc.v, unfit, rel(tc.to)), tc.risk)
 		})
 	}
 	unfit.Rollback = Rollback{To: rel("0.9.0"), Revision: 3}
 	if got := RollbackRefusal(in.Status, unfit, rel("1.0.0")); !strings.Contains(got, "rollback end") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A node that goes back keeps its gate closed only if the status shuts its release out.
+func TestRollbackNotes(t *testing.T) {
+	in := rolledBack()
+	for _, tc := range []struct {
+		minimum string
+		unfit   int
+		closes  string
+	}{
+		{"1.0.0", 1, ""},
+		{"1.0.0", 2, ""},
+		{"1.1.0", 1, "its gate is closed from its restart until they are there"},
+		{"1.1.0", 2, "do not use sidecar turn"},
+	} {
+		in.Status.Status.MinCompatible = rel(tc.minimum)
+		for i := range in.Fleet.Records[1:] {
+			in.Fleet.Records[i+1].Node.MinReconciler = rel(map[bool]string{true: "1.1.0", false: "1.0.0"}[i < tc.unfit])
+		}
+		got := strings.Join(RollbackNotes(in.Status, in.Fleet, rel("1.0.0")), "; ")
+		if got == "" || !strings.Contains(got, tc.closes) || tc.closes == "" && (strings.Contains(got, "closed") || strings.Contains(got, "closes")) {
+			t.Errorf("minimum %s, %d do not fit: got %q, want %q", tc.minimum, tc.unfit, got, tc.closes)
+		}
 	}
 }
