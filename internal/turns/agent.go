@@ -61,21 +61,27 @@ func (n *Node) PreReboot(ctx context.Context, agent string) error {
 	case has.Work == protocol.TurnWorkDone:
 		return &Refused{Reason: fmt.Sprintf("node %q has to serve again first, after its turn of before", want.Node)}
 	}
-	return n.awaitOut(ctx, has)
+	return n.awaitOut(ctx)
 }
 
-// awaitOut returns when this node is out of service, and its turn is at least nodeservices.TurnDrain old.
-func (n *Node) awaitOut(ctx context.Context, has protocol.Turn) error {
-	// Once, and by the monotonic clock from here on: the clock by which the turn was taken may be set back.
-	drained := time.Now().Add(nodeservices.DrainLeft(time.Since(has.Since)))
+// awaitOut returns when this node has been out of service for nodeservices.TurnDrain.
+func (n *Node) awaitOut(ctx context.Context) error {
+	var since time.Time // by the monotonic clock; zero: clients may use the node
 	for {
 		now, fleetChanged := n.cfg.Fleet.Load()
 		out, publishedChanged := n.Out(now)
-		left := time.Until(drained)
-		if out && left <= 0 {
-			return nil
+		var left time.Duration
+		switch {
+		case !out:
+			since = time.Time{}
+		case since.IsZero():
+			since, left = time.Now(), nodeservices.TurnDrain
+		default:
+			if left = nodeservices.TurnDrain - time.Since(since); left <= 0 {
+				return nil
+			}
 		}
-		if !event.WaitFor(ctx, max(0, left), fleetChanged, publishedChanged) {
+		if !event.WaitFor(ctx, left, fleetChanged, publishedChanged) {
 			return ctx.Err()
 		}
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -222,6 +224,42 @@ func TestNode_PreReboot(t *testing.T) {
 	}
 	r.wantWork(protocol.TurnWorkDone)
 	refused(t, r, "zincati", "has to serve again first")
+}
+
+// The drain begins when clients can no longer use the node, however long it has had its turn.
+func TestNode_awaitOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := event.New(protocol.Fleet{})
+		n := newNode(f, false)
+		ready := func(ready bool) {
+			f.Set(protocol.Fleet{Revision: 1, Records: []*protocol.Record{{ID: "a", Presence: protocol.Presence{Ready: ready}}}})
+			synctest.Wait()
+		}
+		ready(true)
+		var ended atomic.Bool
+		go func() {
+			if err := n.awaitOut(t.Context()); err != nil {
+				t.Error(err)
+			}
+			ended.Store(true)
+		}()
+		for range 2 {
+			<-time.After(time.Hour)
+			ready(false)
+			<-time.After(nodeservices.TurnDrain - time.Millisecond)
+			ready(false) // a change of something else
+			if ended.Load() {
+				t.Fatal("the machine may reboot while clients are leaving")
+			}
+			ready(true)
+		}
+		ready(false)
+		<-time.After(nodeservices.TurnDrain)
+		synctest.Wait()
+		if !ended.Load() {
+			t.Error("the machine may not reboot after the drain")
+		}
+	})
 }
 
 // A machine may reboot once clients do not use its node any more.

@@ -35,10 +35,6 @@ func TurnAfter(out time.Duration) Turn {
 	return TurnDrained
 }
 
-// DrainLeft returns how much of the drain is left in a turn that was taken this long ago: never more than the drain, since
-// people may set the clock back meanwhile.
-func DrainLeft(taken time.Duration) time.Duration { return min(max(TurnDrain-taken, 0), TurnDrain) }
-
 // RestartFacts are the facts that a sidecar knows when files of its services changed.
 type RestartFacts struct {
 	Turn Turn

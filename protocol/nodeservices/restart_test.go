@@ -73,17 +73,6 @@ func TestTurnAfter(t *testing.T) {
 	}
 }
 
-// People may set the clock of the machine back after the turn was taken, or forward.
-func TestDrainLeft(t *testing.T) {
-	for taken, want := range map[time.Duration]time.Duration{
-		-time.Hour: TurnDrain, 0: TurnDrain, time.Second: TurnDrain - time.Second, TurnDrain: 0, time.Hour: 0,
-	} {
-		if got := DrainLeft(taken); got != want {
-			t.Errorf("taken %s ago: got %s, want %s", taken, got, want)
-		}
-	}
-}
-
 // A node asks for a turn while services wait, and ends it only when they are ready.
 func TestNextTurnAction(t *testing.T) {
 	held := TurnFacts{Held: true, Work: protocol.TurnWorkUnderWay, Cordoned: true}

@@ -45,7 +45,7 @@ func TestFleetLock(t *testing.T) {
 	first, second := w.nodes[0], w.nodes[1]
 	w.wantAgent(first, "/v1/steady-state", "a", 200, "") // at its first start: it holds nothing
 	w.wantAgent(first, "/v1/pre-reboot", "a", 200, "")
-	w.wantAgent(first, "/v1/pre-reboot", "a", 200, "") // again, at once
+	w.wantAgent(first, "/v1/pre-reboot", "a", 200, "") // again
 	w.wantAgent(first, "/v1/pre-reboot", "b", 409, `"kind":"failed_lock"`)
 	w.wantAgent(first, "/v1/steady-state", "b", 200, "") // it holds nothing, and ends nothing
 	w.wantAgent(second, "/v1/pre-reboot", "c", 409, "has the turn")
