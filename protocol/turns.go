@@ -99,6 +99,14 @@ func (t Turn) Remedy() string {
 	}
 }
 
+// TurnRemedy says how to end a turn of this fleet. A node without a record never serves again as it is.
+func (f Fleet) TurnRemedy(t Turn) string {
+	if _, found := f.Record(t.Node); !found {
+		return fmt.Sprintf("its node has no record, so it does not serve; if its work is over: sidecar turn end %s --force", t.Node)
+	}
+	return t.Remedy()
+}
+
 // String says who holds the turn, since when, and for what, for people.
 func (t Turn) String() string {
 	text := fmt.Sprintf("node %q has the turn since %s", t.Node, t.Since.UTC().Format(time.RFC3339))
@@ -227,7 +235,7 @@ type TurnRequest struct {
 func turnObstacles(f Fleet) []UpgradeObstacle {
 	var out []UpgradeObstacle
 	for _, t := range f.Turns.Held {
-		out = append(out, UpgradeObstacle{Reason: TurnUnderWay, Node: t.Node, Message: f.turnText(t) + "; " + t.Remedy()})
+		out = append(out, UpgradeObstacle{Reason: TurnUnderWay, Node: t.Node, Message: f.turnText(t) + "; " + f.TurnRemedy(t)})
 	}
 	return out
 }
@@ -240,10 +248,10 @@ func TurnWarnings(f Fleet, now time.Time) []Warning {
 		switch {
 		case t.Overdue(now):
 			out = append(out, Warning{Reason: TurnOverdue, Subject: string(t.Node), Since: t.Until, Message: fmt.Sprintf(
-				"%s; it is over its limit since %s, and no other node gets a turn; %s", f.turnText(t), t.Until.UTC().Format(time.RFC3339), t.Remedy())})
+				"%s; it is over its limit since %s, and no other node gets a turn; %s", f.turnText(t), t.Until.UTC().Format(time.RFC3339), f.TurnRemedy(t))})
 		case t.Work.HasFailed():
 			out = append(out, Warning{Reason: TurnFailed, Subject: string(t.Node), Message: fmt.Sprintf(
-				"%s, and no other node gets a turn; %s", f.turnText(t), t.Remedy())})
+				"%s, and no other node gets a turn; %s", f.turnText(t), f.TurnRemedy(t))})
 		}
 	}
 	return out

@@ -93,3 +93,21 @@ func TestTurnWarnings_interrupted(t *testing.T) {
 		t.Errorf("got %q", why)
 	}
 }
+
+// The turn of a node without a record ends by force only.
+func TestFleet_TurnRemedy(t *testing.T) {
+	f := turnFleet(controller("a", "1.0.0"))
+	for id, forced := range map[NodeID]bool{"a": false, "gone": true} {
+		turn := Turn{Node: id, Kind: TurnOfCommand, Work: TurnWorkFailed, Until: time.Unix(1000, 0)}
+		f.Turns.Held = []Turn{turn}
+		said := []string{f.TurnRemedy(turn), turnObstacles(f)[0].Message}
+		for _, now := range []time.Time{time.Unix(0, 0), turn.Until} {
+			said = append(said, TurnWarnings(f, now)[0].Message)
+		}
+		for _, text := range said {
+			if !strings.Contains(text, "sidecar turn end "+string(id)) || strings.HasSuffix(text, "--force") != forced {
+				t.Errorf("%s: got %q, want --force: %t", id, text, forced)
+			}
+		}
+	}
+}

@@ -173,6 +173,15 @@ func TestTurn_deadNode(t *testing.T) {
 	w.want(exitOK, `"limit": 2`, "turn", "status", "-o", "json")
 }
 
+// A node without a record does not serve: its turn ends by force only, and that is said at once.
+func TestTurn_withoutRecord(t *testing.T) {
+	w := newTurnWorld(t, "cp-1")
+	w.put("turns/held/cp-3", mustMarshal(t, &lockstepv1.Turn{Node: "cp-3", Kind: "command", Command: "x", Work: "failed"}))
+	w.want(exitOK, "sidecar turn end cp-3 --force", "turn", "status")
+	w.want(exitNoService, "sidecar turn end cp-3 --force", "turn", "end", "cp-3", "--wait", "5s")
+	w.want(exitOK, "has ended by force", "turn", "end", "cp-3", "--force")
+}
+
 // A turn of a reboot is done when the machine runs with another boot ID.
 func TestTurn_rebooted(t *testing.T) {
 	w := newTurnWorld(t, "cp-1", "cp-2")

@@ -201,7 +201,7 @@ func (w *turnWork) await(ctx context.Context) (resumed bool, err error) {
 			}
 			return true, nil
 		case has.Kind != protocol.TurnOfServices:
-			return false, fmt.Errorf("%s; %s", has, has.Remedy())
+			return false, fmt.Errorf("%s; %s", has, f.TurnRemedy(has))
 		}
 		w.causes.print(has.String())
 		if !backoff.Sleep(ctx, statusPause) {
@@ -226,7 +226,7 @@ func (w *turnWork) notAfterFailure(ctx context.Context) error {
 	if !has.Work.HasFailed() || has.Kind == protocol.TurnOfServices || w.continues(has) {
 		return nil
 	}
-	return fmt.Errorf("%s; %s", has, has.Remedy())
+	return fmt.Errorf("%s; %s", has, f.TurnRemedy(has))
 }
 
 // cause explains why the node waits, and names the obstacle.
@@ -297,6 +297,9 @@ func (w *turnWork) endHeld(ctx context.Context, limit time.Duration) error {
 	has, found := f.Turns.Of(w.want.Node)
 	if !found {
 		return fleet.ErrNoTurn
+	}
+	if _, registered := f.Record(has.Node); !registered {
+		return exitError{code: exitNoService, err: errors.New(httpapi.Pasteable(fmt.Sprintf("%s; %s", has, f.TurnRemedy(has)), w.client.flags))}
 	}
 	w.want = has
 	if err := fleet.SetTurnWork(ctx, w.client.Client, has, protocol.TurnWorkDone); err != nil {
