@@ -25,7 +25,8 @@ func (l *leadership) deleteExpired(ctx context.Context, in protocol.Input) {
 			return // it is about to end
 		}
 		l.traceDelete(r)
-		deleted, err := fleet.DeleteExpired(ctx, l.e.cfg.Client, fleet.Deletion{Record: r, LeaderKey: l.key, Epoch: l.epoch})
+		turn, _ := in.Fleet.Turns.Of(r.ID)
+		deleted, err := fleet.DeleteExpired(ctx, l.e.cfg.Client, fleet.Deletion{Record: r, Turn: turn, LeaderKey: l.key, Epoch: l.epoch})
 		if err != nil {
 			l.e.cfg.Log.Warn("expired record not deleted, trying again", "record", string(r.ID), "err", err)
 			l.clock.deletionFailed()

@@ -46,13 +46,14 @@ func departure(keys keyspace.Keys, id protocol.NodeID) []clientv3.Op {
 // Deletion is a record that a leader deletes.
 type Deletion struct {
 	Record    protocol.Record // as in the snapshot
+	Turn      protocol.Turn   // of its node, as in the snapshot; zero: it has none
 	LeaderKey string
 	Epoch     int64 // the create revision of that key
 }
 
-// DeleteExpired deletes an ephemeral record that expired for a leader, and the turn of its node
-// (docs/protocol-nodes.md#ephemeral). It reports false, and deletes nothing, if the record was
-// written since, its node's presence exists, or the leader does not lead any more.
+// DeleteExpired deletes an ephemeral record that expired for a leader, and the turn of its services
+// (docs/protocol-nodes.md#ephemeral). It reports false, and deletes nothing, if the record or the
+// turn was written since, its node's presence exists, or the leader does not lead any more.
 func DeleteExpired(ctx context.Context, client *etcd.Client, d Deletion) (deleted bool, err error) {
 	keys := keyspace.Under(client.Prefix())
 	id := d.Record.ID
@@ -60,6 +61,7 @@ func DeleteExpired(ctx context.Context, client *etcd.Client, d Deletion) (delete
 		[]clientv3.Cmp{
 			clientv3.Compare(clientv3.CreateRevision(d.LeaderKey), "=", d.Epoch),
 			clientv3.Compare(clientv3.ModRevision(keys.Node(id)), "=", d.Record.Revision),
+			clientv3.Compare(clientv3.ModRevision(keys.Turn(id)), "=", d.Turn.Revision),
 			clientv3.Compare(clientv3.CreateRevision(keys.Presence(id)), "=", 0),
 		},
 		departure(keys, id), nil)

@@ -28,8 +28,8 @@ func (r *Registrar) deleteRecord(ctx context.Context, facts protocol.RetireFacts
 	}
 }
 
-// tryDeleteRecord returns etcd.ErrChanged if the record was written after it was read, or if
-// the presence is another sidecar's.
+// tryDeleteRecord returns etcd.ErrChanged if the record or the turn was written after it was read,
+// or if the presence is another sidecar's.
 func (r *Registrar) tryDeleteRecord(ctx context.Context, facts protocol.RetireFacts) (protocol.Retirement, string, error) {
 	id, lease := r.cfg.Local.Get().ID, r.cfg.Presence.Get()
 	resp, err := r.cfg.Client.Get(ctx, r.keys.Node(id))
@@ -44,35 +44,41 @@ func (r *Registrar) tryDeleteRecord(ctx context.Context, facts protocol.RetireFa
 	if !known {
 		return protocol.KeepRecord, errRoles.Error(), nil
 	}
-	facts.Roles, facts.Present = roles, lease != clientv3.NoLease
+	turn, err := r.readTurn(ctx, id)
+	if err != nil {
+		return protocol.KeepRecord, "", err
+	}
+	facts.Roles, facts.Turn, facts.Present = roles, turn, lease != clientv3.NoLease
 	decision, why := protocol.Retire(facts)
 	if decision != protocol.DeleteRecord {
 		return decision, why, nil
 	}
-	if err := r.deleteOwn(ctx, record, lease); err != nil {
+	if err := r.deleteOwn(ctx, record, turn, lease); err != nil {
 		return protocol.KeepRecord, "", err
 	}
 	r.traceLeft(facts)
 	return decision, "", nil
 }
 
-// deleteOwn deletes this node's record as it was read, its presence, and the turn of its services: no one else would end it.
-// A command that runs in a turn ends that itself.
-func (r *Registrar) deleteOwn(ctx context.Context, record protocol.Record, lease clientv3.LeaseID) error {
+// readTurn returns the turn of a node; the zero value: it has none.
+func (r *Registrar) readTurn(ctx context.Context, id protocol.NodeID) (protocol.Turn, error) {
+	resp, err := r.cfg.Client.Get(ctx, r.keys.Turn(id))
+	if err != nil || len(resp.Kvs) == 0 {
+		return protocol.Turn{}, err
+	}
+	return decodeTurn(id, new(etcd.NewKV(resp.Kvs[0]))), nil
+}
+
+// deleteOwn deletes this node's record and turn as they were read, and its presence.
+func (r *Registrar) deleteOwn(ctx context.Context, record protocol.Record, turn protocol.Turn, lease clientv3.LeaseID) error {
 	id := r.cfg.Local.Get().ID
-	ops := []clientv3.Op{clientv3.OpDelete(r.keys.Node(id)), clientv3.OpDelete(r.keys.Presence(id))}
-	turn, err := r.cfg.Client.Get(ctx, r.keys.Turn(id))
-	if err != nil {
-		return err
-	}
-	if len(turn.Kvs) > 0 && decodeTurn(id, new(etcd.NewKV(turn.Kvs[0]))).Kind == protocol.TurnOfServices {
-		ops = append(ops, clientv3.OpDelete(r.keys.Turn(id)))
-	}
-	_, err = r.cfg.Client.Write(ctx,
+	_, err := r.cfg.Client.Write(ctx,
 		[]clientv3.Cmp{
 			clientv3.Compare(clientv3.ModRevision(r.keys.Node(id)), "=", record.Revision),
+			clientv3.Compare(clientv3.ModRevision(r.keys.Turn(id)), "=", turn.Revision),
 			clientv3.Compare(clientv3.LeaseValue(r.keys.Presence(id)), "=", lease),
-		}, ops...)
+		},
+		clientv3.OpDelete(r.keys.Node(id)), clientv3.OpDelete(r.keys.Turn(id)), clientv3.OpDelete(r.keys.Presence(id)))
 	return err
 }
 

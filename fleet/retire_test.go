@@ -132,13 +132,18 @@ func TestRegistrar_retiresUnchangedRecord(t *testing.T) {
 	n := read.Node
 	n.Roles.Controller = false
 	putNode(t, e.raw, n)
-	if err := e.registrar.deleteOwn(t.Context(), read, lease); !errors.Is(err, etcd.ErrChanged) {
+	if err := e.registrar.deleteOwn(t.Context(), read, protocol.Turn{}, lease); !errors.Is(err, etcd.ErrChanged) {
 		t.Errorf("got %v, want ErrChanged", err)
 	}
 	if kept, alive := e.has(); !kept || !alive {
 		t.Errorf("record=%t presence=%t, want both", kept, alive)
 	}
-	if err := e.registrar.deleteOwn(t.Context(), record(t, e.raw), lease); err != nil {
+	turn := protocol.Turn{Node: "me", Kind: protocol.TurnOfCommand}
+	turn.Revision = put(t, e.raw, keys.Turn("me"), encodeTurn(turn))
+	if err := e.registrar.deleteOwn(t.Context(), record(t, e.raw), protocol.Turn{}, lease); !errors.Is(err, etcd.ErrChanged) {
+		t.Errorf("in a turn that it has not read: got %v, want ErrChanged", err)
+	}
+	if err := e.registrar.deleteOwn(t.Context(), record(t, e.raw), turn, lease); err != nil {
 		t.Error(err)
 	}
 	if kept, alive := e.has(); kept || alive {
@@ -208,7 +213,13 @@ func TestDeleteExpired(t *testing.T) {
 		"as the snapshot has it": {func(protocol.NodeID, *Deletion) {}, true},
 		"written since":          {func(id protocol.NodeID, _ *Deletion) { putNode(t, raw, node(t, string(id), "1.0.0")) }, false},
 		"present":                {func(id protocol.NodeID, _ *Deletion) { put(t, raw, keys.Presence(id), nil) }, false},
-		"deposed":                {func(_ protocol.NodeID, d *Deletion) { d.Epoch-- }, false},
+		"has a turn since": {func(id protocol.NodeID, _ *Deletion) {
+			put(t, raw, keys.Turn(id), encodeTurn(protocol.Turn{Node: id, Kind: protocol.TurnOfCommand}))
+		}, false},
+		"in the turn of its services": {func(id protocol.NodeID, d *Deletion) {
+			d.Turn.Revision = put(t, raw, keys.Turn(id), encodeTurn(protocol.Turn{Node: id, Kind: protocol.TurnOfServices}))
+		}, true},
+		"deposed": {func(_ protocol.NodeID, d *Deletion) { d.Epoch-- }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			id := protocol.NodeID(t.Name()[len("TestDeleteExpired/"):])
@@ -221,6 +232,9 @@ func TestDeleteExpired(t *testing.T) {
 			resp, err := raw.Get(t.Context(), keys.Node(id))
 			if err != nil || (len(resp.Kvs) == 0) != tc.want {
 				t.Errorf("left %v, %v", resp.Kvs, err)
+			}
+			if resp, err := raw.Get(t.Context(), keys.Turn(id)); err != nil || tc.want && len(resp.Kvs) > 0 {
+				t.Errorf("left the turn %v, %v", resp.Kvs, err)
 			}
 		})
 	}

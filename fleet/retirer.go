@@ -74,9 +74,11 @@ func (l *Retirer) facts(waited, refused time.Duration) protocol.RetireFacts {
 		GateClosed: l.cfg.GateClosed(), Leads: l.cfg.Leads.Get(),
 		Waited: waited, ShutdownDelay: l.cfg.ShutdownDelay, Refused: refused,
 	}
-	if own, found := r.cfg.Fleet.Get().Record(local.ID); found && own.Problem == "" {
+	now := r.cfg.Fleet.Get()
+	if own, found := now.Record(local.ID); found && own.Problem == "" {
 		facts.Roles = own.Node.Roles
 	}
+	facts.Turn, _ = now.Turns.Of(local.ID)
 	return facts
 }
 

@@ -40,8 +40,8 @@ func TestRemove_inItsTurn(t *testing.T) {
 	}
 }
 
-// The services of a node that leaves for good may have a turn, which ends with its record. A command that runs there ends its
-// own turn.
+// The services of a node that leaves for good may have a turn, which ends with its record. In another turn, the work may go on:
+// record and turn stay, with the cordon.
 func TestRegistrar_retiresInItsTurn(t *testing.T) {
 	for kind, stays := range map[protocol.TurnKind]bool{protocol.TurnOfServices: false, protocol.TurnOfCommand: true} {
 		e := newEphemeral(t)
@@ -49,8 +49,12 @@ func TestRegistrar_retiresInItsTurn(t *testing.T) {
 		if _, err := e.raw.Put(t.Context(), keys.Turn("me"), string(encodeTurn(turn))); err != nil {
 			t.Fatal(err)
 		}
-		if decision, why, err := e.retire(); err != nil || decision != protocol.DeleteRecord {
+		want := map[bool]protocol.Retirement{true: protocol.KeepRecord, false: protocol.DeleteRecord}[stays]
+		if decision, why, err := e.retire(); err != nil || decision != want {
 			t.Fatalf("%s: got %v, %q, %v", kind, decision, why, err)
+		}
+		if kept, _ := e.has(); kept != stays {
+			t.Errorf("%s: the record exists: %t, want %t", kind, kept, stays)
 		}
 		f, err := ReadTurns(t.Context(), e.client)
 		if err != nil {

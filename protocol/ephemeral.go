@@ -48,6 +48,7 @@ type RetireFacts struct {
 	// Roles are the roles in the record. If it is corrupt, they are the last roles that
 	// the sidecar read or wrote.
 	Roles      Roles
+	Turn       Turn // of its node; zero: it has none
 	Present    bool // its presence is in etcd
 	GateClosed bool // for good, and /readyz shows it
 	Leads      bool // it may still hold the leader's key
@@ -72,6 +73,8 @@ func Retire(f RetireFacts) (Retirement, string) {
 		return KeepRecord, "the presence is not in etcd"
 	case !deletable(f.Roles):
 		return KeepRecord, rolesStay
+	case f.Turn.keepsRecord():
+		return KeepRecord, "its node has a turn, whose work may go on"
 	// Before the wait, which a confirmed stop ends.
 	case f.GateClosed && !f.Leads && f.Waited >= f.ShutdownDelay && f.Refused >= StoppedAfter:
 		return DeleteRecord, ""
@@ -88,14 +91,21 @@ const rolesStay = "its roles are not those of a controller alone"
 // decision. Members of etcd count on a consensus member.
 func deletable(r Roles) bool { return r.Controller && !r.Consensus }
 
+// keepsRecord reports whether an ephemeral record stays because of the turn of its node: the
+// cordon is in the record, and a sidecar that registers again would open the gate in the middle of
+// the work. Services that change keep the gate closed by themselves.
+func (t Turn) keepsRecord() bool { return t.Node != "" && t.Kind != TurnOfServices }
+
 // DeletionsDue returns the records that a leader deletes: ephemeral ones that it
-// ignores already, except its own. Each deletion is guarded by the record's revision
-// and by the absence of its presence.
+// ignores already, except its own. Each deletion is guarded by the revisions of the record and of
+// the turn of its node, and by the absence of its presence.
 func DeletionsDue(f Fleet, own NodeID) []Record {
 	var out []Record
 	for _, r := range f.Records {
 		if r.Node.Ephemeral && r.Expired() && r.ID != own && deletable(r.Node.Roles) {
-			out = append(out, *r)
+			if turn, _ := f.Turns.Of(r.ID); !turn.keepsRecord() {
+				out = append(out, *r)
+			}
 		}
 	}
 	return out

@@ -30,6 +30,8 @@ func TestLeave(t *testing.T) {
 		{"without a presence", func(f *RetireFacts) { f.Present = false }, KeepRecord, "presence"},
 		{"the role was taken", func(f *RetireFacts) { f.Roles = Roles{} }, KeepRecord, "roles"},
 		{"a member of etcd", func(f *RetireFacts) { f.Roles.Consensus = true }, KeepRecord, "roles"},
+		{"a command has the turn", func(f *RetireFacts) { f.Turn = Turn{Node: "a", Kind: TurnOfCommand} }, KeepRecord, "turn"},
+		{"its services have the turn", func(f *RetireFacts) { f.Turn = Turn{Node: "a", Kind: TurnOfServices} }, DeleteRecord, ""},
 		{"its gate is open", func(f *RetireFacts) { f.GateClosed = false }, WaitToRetire, "not stopped yet"},
 		{"it leads", func(f *RetireFacts) { f.Leads = true }, WaitToRetire, "not stopped yet"},
 		{"before the delay", func(f *RetireFacts) { f.Waited = f.ShutdownDelay - 1 }, WaitToRetire, "not stopped yet"},
@@ -66,13 +68,18 @@ func TestDeletionsDue(t *testing.T) {
 		change(ephemeral("roleless", after), func(r *Record) { r.Node.Roles.Controller = false }),
 		controller("stays", "1.0.0").gone(after, after),
 		ephemeral("too-soon", after-1),
+		ephemeral("turn-of-command", after),
+		ephemeral("turn-of-services", after),
+		ephemeral("turn-unreadable", after),
 		change(ephemeral("worker-too", after), func(r *Record) { r.Node.Roles.Worker = true }),
-	}}
+	}, Turns: Turns{Held: []Turn{
+		{Node: "turn-of-command", Kind: TurnOfCommand}, {Node: "turn-of-services", Kind: TurnOfServices}, {Node: "turn-unreadable"},
+	}}}
 	var got []string
 	for _, r := range DeletionsDue(due, "me") {
 		got = append(got, string(r.ID))
 	}
-	if want := "due worker-too"; strings.Join(got, " ") != want {
+	if want := "due turn-of-services worker-too"; strings.Join(got, " ") != want {
 		t.Errorf("got %v, want %s", got, want)
 	}
 }

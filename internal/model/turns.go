@@ -21,6 +21,7 @@ type TurnsConfig struct {
 	Cordons int  // how often people cordon a node
 	Forces  int  // how often people end the turn of a node that is dead
 	Leaves  int  // how often people remove a node that is dead, or take the controller role from one
+	Expires int  // how often a leader deletes the record of a node that is dead
 	// Overrides is how often people let a node serve in spite of its closed gate.
 	Overrides int
 	Off       turnSafeguard
@@ -34,6 +35,9 @@ func (c *TurnsConfig) String() string {
 	text := fmt.Sprintf("%d nodes, %d turns, %s, %d faults, %d cordons, %d forces", c.Nodes, c.Limit, members, c.Faults, c.Cordons, c.Forces)
 	if c.Leaves > 0 {
 		text += fmt.Sprintf(", %d leaves", c.Leaves)
+	}
+	if c.Expires > 0 {
+		text += fmt.Sprintf(", %d expire", c.Expires)
 	}
 	if c.Overrides > 0 {
 		text += fmt.Sprintf(", %d overrides", c.Overrides)
@@ -69,6 +73,8 @@ const (
 	removedEnds
 	// A node without the controller role need not serve again.
 	roleEnds
+	// The record of a node in its turn is kept when it expires.
+	turnKeepsRecord
 )
 
 // turnCordon is who took a node out of service.
@@ -103,12 +109,13 @@ type turnsState struct {
 	nodes                   [maxTurning]turningNode
 	faults, cordons, forces uint8
 	overrides, leaves       uint8
+	expires                 uint8
 }
 
 func initialTurns(cfg *TurnsConfig) turnsState {
 	s := turnsState{
 		faults: uint8(cfg.Faults), cordons: uint8(cfg.Cordons), forces: uint8(cfg.Forces),
-		overrides: uint8(cfg.Overrides), leaves: uint8(cfg.Leaves),
+		overrides: uint8(cfg.Overrides), leaves: uint8(cfg.Leaves), expires: uint8(cfg.Expires),
 	}
 	for i := range cfg.Nodes {
 		s.nodes[i] = turningNode{up: true, member: cfg.Members, alive: true, ready: true}
@@ -146,15 +153,6 @@ func (s *turnsState) readRecord(cfg *TurnsConfig, i, reader int, patient bool) *
 	return r
 }
 
-func (s *turnsState) fleet(cfg *TurnsConfig) (f protocol.Fleet) {
-	for i := range cfg.Nodes {
-		if !s.nodes[i].gone {
-			f.Records = append(f.Records, s.record(i))
-		}
-	}
-	return f
-}
-
 // facts returns the facts that a waiting node reads. patient: it was out of service for long.
 //
 //revive:disable-next-line:flag-parameter it is a fact
@@ -165,7 +163,7 @@ func (s *turnsState) facts(cfg *TurnsConfig, reader int, patient bool) protocol.
 	}
 	for i := range cfg.Nodes {
 		n := &s.nodes[i]
-		if !n.gone {
+		if !n.unregistered() {
 			f.Fleet.Records = append(f.Fleet.Records, s.readRecord(cfg, i, reader, patient))
 		}
 		if n.held && (n.alive || cfg.Off&deadKeeps == 0) {
@@ -215,6 +213,7 @@ const (
 	turnOverrideEnd
 	turnRemove
 	turnTakeRole
+	turnDeleteExpired
 	turnMoves
 )
 
@@ -248,7 +247,7 @@ func (s *turnsState) move(cfg *TurnsConfig, m turnMove, i int) string {
 		return s.recover(cfg, m, i)
 	case turnPowerOff, turnBreak, turnMemberFail, turnExpire:
 		return s.fail(m, i)
-	case turnRemove, turnTakeRole:
+	case turnRemove, turnTakeRole, turnDeleteExpired:
 		return s.leave(cfg, m, i)
 	default:
 		return s.people(cfg, m, i)
@@ -358,7 +357,7 @@ func (s *turnsState) recover(cfg *TurnsConfig, m turnMove, i int) string {
 		}
 		return fmt.Sprintf("reports ready=%t", ready)
 	case m == turnStart && !n.gone && (!n.up || !n.alive):
-		n.up, n.alive = true, true
+		n.up, n.alive, n.expired = true, true, false
 		return "starts"
 	case m == turnMemberStart && cfg.Members && !n.member:
 		n.member = true

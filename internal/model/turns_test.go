@@ -8,6 +8,7 @@ func TestTurns(t *testing.T) {
 		{Nodes: 2, Limit: 1, Faults: 1, Cordons: 1, Overrides: 1},
 		{Nodes: 3, Limit: 1, Faults: 1, Cordons: 1},
 		{Nodes: 3, Limit: 1, Faults: 1, Leaves: 1},
+		{Nodes: 2, Limit: 1, Faults: 2, Cordons: 1, Expires: 1},
 	}
 	if *full {
 		worlds = append(worlds,
@@ -77,6 +78,10 @@ func TestTurnsMutations(t *testing.T) {
 		{
 			"role-ends", "Nodes would wait until one serves that has no controller role.",
 			"EachInTurn", TurnsConfig{Nodes: 3, Limit: 1, Leaves: 1, Off: roleEnds},
+		},
+		{
+			"turn-keeps-record", "The cordon of a turn would end with the record while its work goes on, and the next node would leave service as well.",
+			"ServesAgain", TurnsConfig{Nodes: 2, Limit: 1, Faults: 1, Expires: 1, Off: turnKeepsRecord},
 		},
 		{
 			"patience-ends", "Nodes that are broken would wait for each other, and people could repair none in a turn.",

@@ -1,10 +1,15 @@
 package model
 
-import "github.com/lockstep-dev/lockstep/protocol"
+import (
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
 
 // turningLeave is the part of a node that has left the controllers.
 type turningLeave struct {
 	gone     bool // people have removed it: it has no record, and never starts again
+	expired  bool // a leader has deleted its record: it has none until it starts again
 	roleless bool // people took the controller role from it
 	mayServe bool // its sidecar has not closed the gate for that yet
 }
@@ -14,10 +19,44 @@ func (l turningLeave) node(i int) protocol.Node {
 	return protocol.Node{ID: nodeID(i), Roles: protocol.Roles{Controller: !l.roleless}, Serves: l.mayServe}
 }
 
-// leave makes a move of people after which a node is no registered controller.
+// unregistered reports whether a node has no record.
+func (l turningLeave) unregistered() bool { return l.gone || l.expired }
+
+func (s *turnsState) fleet(cfg *TurnsConfig) (f protocol.Fleet) {
+	for i := range cfg.Nodes {
+		if !s.nodes[i].unregistered() {
+			f.Records = append(f.Records, s.record(i))
+		}
+	}
+	return f
+}
+
+// deleteExpired lets a leader delete the record of a dead node, which has expired, as it decides for ephemeral ones.
+func (s *turnsState) deleteExpired(cfg *TurnsConfig, i int) string {
+	n := &s.nodes[i]
+	if s.expires == 0 || n.alive || n.unregistered() {
+		return ""
+	}
+	r := s.record(i)
+	r.Node.Ephemeral, r.Node.ExpireAfter, r.Gone = true, time.Minute, time.Minute
+	f := protocol.Fleet{Records: []*protocol.Record{r}}
+	if n.held && cfg.Off&turnKeepsRecord == 0 {
+		f.Turns.Held = []protocol.Turn{{Node: nodeID(i), Kind: protocol.TurnOfCommand}}
+	}
+	if len(protocol.DeletionsDue(f, "")) == 0 {
+		return ""
+	}
+	s.expires--
+	n.expired, n.held, n.done, n.cordon = true, false, false, turnCordonNone
+	return "has no record any more: it has expired"
+}
+
+// leave makes a move after which a node is no registered controller.
 func (s *turnsState) leave(cfg *TurnsConfig, m turnMove, i int) string {
 	n := &s.nodes[i]
 	switch {
+	case m == turnDeleteExpired:
+		return s.deleteExpired(cfg, i)
 	case s.leaves == 0:
 	case m == turnRemove && !n.up && !n.alive && !n.gone:
 		s.leaves--

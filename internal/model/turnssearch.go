@@ -22,7 +22,7 @@ func CheckTurns(cfg *TurnsConfig) (r TurnsResult) {
 				return "", "", ""
 			}
 			r.Taken = r.Taken || next.nodes[i].held
-			name, why = next.brokenBy(cfg, before, i)
+			name, why = next.brokenBy(cfg, before, turnMove(m), i)
 			return fmt.Sprintf("%s %s", nodeID(i), what), name, why
 		},
 		future: func(s *turnsState) (name, why string) { return s.stuck(cfg) },
@@ -31,7 +31,7 @@ func CheckTurns(cfg *TurnsConfig) (r TurnsResult) {
 }
 
 // brokenBy returns the first invariant that a move of node i breaks, and why.
-func (s *turnsState) brokenBy(cfg *TurnsConfig, before *turnsState, i int) (name, why string) {
+func (s *turnsState) brokenBy(cfg *TurnsConfig, before *turnsState, m turnMove, i int) (name, why string) {
 	now, was := &s.nodes[i], &before.nodes[i]
 	held := countOf(s.nodes[:], func(n *turningNode) bool { return n.held })
 	took := now.held && !was.held
@@ -45,7 +45,7 @@ func (s *turnsState) brokenBy(cfg *TurnsConfig, before *turnsState, i int) (name
 		return "LeavesMajority", fmt.Sprintf("without %s, etcd has no majority", nodeID(i))
 	case now.granted && !was.granted && before.allServe(cfg) && before.isBehind(i):
 		return "FirstComes", fmt.Sprintf("%s gets the turn before a node that has waited for longer", nodeID(i))
-	case was.held && !now.held && was.alive && !s.servesByItself(i) && (!was.roleless || was.mayServe):
+	case was.held && !now.held && m != turnForce && m != turnRemove && !s.servesByItself(i) && (!was.roleless || was.mayServe):
 		return "ServesAgain", fmt.Sprintf("the turn of %s ends, and it does not serve", nodeID(i))
 	}
 	return "", ""
