@@ -19,6 +19,7 @@ type ServiceTurnsConfig struct {
 	Cordons int  // how often people cordon a node, or end a cordon
 	Repairs int  // how often people repair a file
 	Forces  int  // how often people end the turn of a node that is dead
+	Leaves  int  // how often people take the controller role from a node
 	// Fine: a node reports its state, and learns of its turn, in moves of their own.
 	Fine bool
 	Off  serviceSafeguard
@@ -32,12 +33,15 @@ func (c *ServiceTurnsConfig) String() string {
 	if c.Fine {
 		steps = ", fine moves"
 	}
+	if c.Leaves > 0 {
+		steps = fmt.Sprintf(", %d leaves", c.Leaves) + steps
+	}
 	return fmt.Sprintf("%d nodes, %s, %d breaks, %d offs, %d cordons, %d repairs, %d forces%s",
 		c.Nodes, kind, c.Breaks, c.Offs, c.Cordons, c.Repairs, c.Forces, steps)
 }
 
 // serviceSafeguard is a part of the rules that a search can turn off.
-type serviceSafeguard uint8
+type serviceSafeguard uint16
 
 const (
 	// Services of a closed gate are stopped when it was closed for the drain.
@@ -56,6 +60,8 @@ const (
 	patienceOfBroken
 	// A turn whose cordon people ended is given back.
 	givenBack
+	// The turn of a node that has lost the controller role is finished.
+	roleFinishes
 )
 
 // The contents of the file of a service.
@@ -102,18 +108,20 @@ type turningKeys struct {
 	place             uint8 // in the queue; 0: it does not wait
 	held              bool
 	work              protocol.TurnWork
+	roleless          bool // people took the controller role from it
 }
 
 // changingState is a state of the world.
 type changingState struct {
 	nodes                                  [maxTurning]changingNode
 	breaks, offs, cordons, repairs, forces uint8
+	leaves                                 uint8
 }
 
 func initialChanging(cfg *ServiceTurnsConfig) changingState {
 	s := changingState{
 		breaks: uint8(cfg.Breaks), offs: uint8(cfg.Offs), cordons: uint8(cfg.Cordons),
-		repairs: uint8(cfg.Repairs), forces: uint8(cfg.Forces),
+		repairs: uint8(cfg.Repairs), forces: uint8(cfg.Forces), leaves: uint8(cfg.Leaves),
 	}
 	for i := range cfg.Nodes {
 		s.nodes[i] = changingNode{turningKeys: turningKeys{alive: true, open: true}, up: true, ready: true, wasReady: true, served: true}
@@ -124,7 +132,7 @@ func initialChanging(cfg *ServiceTurnsConfig) changingState {
 // record is the record and presence of a node in the store.
 func (s *changingState) record(i int) *protocol.Record {
 	n := &s.nodes[i]
-	r := &protocol.Record{ID: nodeID(i), Alive: n.alive, Node: protocol.Node{ID: nodeID(i), Roles: protocol.Roles{Controller: true}}}
+	r := &protocol.Record{ID: nodeID(i), Alive: n.alive, Node: protocol.Node{ID: nodeID(i), Roles: protocol.Roles{Controller: !n.roleless}}}
 	if r.Presence.Ready, r.Presence.APIServerDown = n.alive && n.open, n.down; r.Presence.Ready {
 		r.Presence.Reason = protocol.Ready
 	}
@@ -190,14 +198,15 @@ func (n *changingNode) restart(cfg *ServiceTurnsConfig) nodeservices.Restart {
 
 // pending reports whether a changed service waits.
 func (n *changingNode) pending(cfg *ServiceTurnsConfig) bool {
-	return n.up && n.file != n.runs && n.restart(cfg) != nodeservices.RestartNow
+	return n.up && !n.roleless && n.file != n.runs && n.restart(cfg) != nodeservices.RestartNow
 }
 
 // action is the next action of a node about its turn.
 func (n *changingNode) action(cfg *ServiceTurnsConfig) nodeservices.TurnAction {
-	ready := n.file == n.runs && n.ready
+	ready := n.file == n.runs && n.ready && !n.roleless
 	return nodeservices.NextTurnAction(nodeservices.TurnFacts{
 		Held: n.held, Work: n.work, Cordoned: n.cordon != turnCordonNone || cfg.Off&givenBack != 0, Pending: n.pending(cfg),
-		Ready: ready || cfg.Off&readinessAwaited != 0 && n.file == n.runs, Failing: !n.ready && n.never(cfg),
+		Ready: ready || cfg.Off&readinessAwaited != 0 && n.file == n.runs, Failing: !n.ready && n.never(cfg) && !n.roleless,
+		NoRole: n.roleless && cfg.Off&roleFinishes == 0,
 	})
 }

@@ -7,6 +7,7 @@ func TestTurnsOfServices(t *testing.T) {
 		{Nodes: 2, Bad: true, Breaks: 2, Offs: 1, Repairs: 1, Forces: 1},
 		{Nodes: 3, Bad: true, Fine: true},
 		{Nodes: 3, Bad: true, Breaks: 1, Repairs: 1},
+		{Nodes: 3, Bad: true, Leaves: 1},
 	}
 	if *full {
 		worlds = append(worlds,
@@ -71,6 +72,10 @@ func TestTurnsOfServicesMutations(t *testing.T) {
 		{
 			"given-back", "People would end the cordon of a turn before the service stops, and it would never stop.",
 			"EachChanges", ServiceTurnsConfig{Nodes: 2, Cordons: 1, Off: givenBack},
+		},
+		{
+			"role-finishes", "Nodes would wait for the turn of one whose services will not start again.",
+			"EachChanges", ServiceTurnsConfig{Nodes: 3, Leaves: 1, Off: roleFinishes},
 		},
 	} {
 		t.Run(m.name, func(t *testing.T) {

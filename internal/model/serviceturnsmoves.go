@@ -29,6 +29,7 @@ const (
 	restartUncordon
 	restartRepair
 	restartForce
+	restartTakeRole
 	restartMoves
 )
 
@@ -71,9 +72,28 @@ func (s *changingState) move(cfg *ServiceTurnsConfig, m restartMove, i int) stri
 		return s.run(cfg, m, i)
 	case restartBreak, restartPowerOff, restartExpire:
 		return s.fail(m, i)
+	case restartTakeRole:
+		return s.takeRole(cfg, i)
 	default:
 		return s.people(m, i)
 	}
+}
+
+// takeRole takes the controller role from a node, which closes its gate and stops its service.
+func (s *changingState) takeRole(cfg *ServiceTurnsConfig, i int) string {
+	n := &s.nodes[i]
+	var f protocol.Fleet
+	for j := range cfg.Nodes {
+		f.Records = append(f.Records, s.record(j))
+	}
+	if _, allowed := protocol.JudgeCordon(f, nodeID(i)); s.leaves == 0 || !n.up || !n.alive || !allowed {
+		return ""
+	}
+	s.leaves--
+	s.leaveQueue(i)
+	n.roleless, n.gate = true, gateDrained
+	n.ready, n.wasReady, n.served, n.changing, n.stopped = false, false, false, false, false
+	return "loses the controller role"
 }
 
 // turn makes a move of a node about its turn.
@@ -183,7 +203,7 @@ func (s *changingState) finish(cfg *ServiceTurnsConfig, i int) string {
 func (s *changingState) notice(cfg *ServiceTurnsConfig, m restartMove, i int) string {
 	n := &s.nodes[i]
 	withheld := !n.served || n.changing && cfg.Off&gateWithheld == 0
-	opens := n.cordon == turnCordonNone && !withheld
+	opens := n.cordon == turnCordonNone && !withheld && !n.roleless
 	switch {
 	case m == restartGate && opens && n.gate != gateOpen:
 		n.gate = gateOpen
@@ -236,12 +256,12 @@ func (s *changingState) observe(i int) (changed bool) {
 func (s *changingState) run(cfg *ServiceTurnsConfig, m restartMove, i int) string {
 	n := &s.nodes[i]
 	switch {
-	case m == restartLoad && n.up && n.file != n.runs && n.restart(cfg) == nodeservices.RestartNow:
+	case m == restartLoad && n.up && !n.roleless && n.file != n.runs && n.restart(cfg) == nodeservices.RestartNow:
 		n.stopped = n.stopped || n.wasReady && n.cordon == turnCordonTurn
 		n.changing = n.changing || n.gate != gateOpen
 		n.runs, n.ready, n.wasReady = n.file, false, false
 		return "starts its service again"
-	case m == restartReady && n.up && !n.wasReady && !n.never(cfg):
+	case m == restartReady && n.up && !n.roleless && !n.wasReady && !n.never(cfg):
 		n.ready, n.wasReady, n.served, n.changing, n.stopped = true, true, true, false, false
 		return "has a service that is ready"
 	case m == restartStart && (!n.up || !n.alive):

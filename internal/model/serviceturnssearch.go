@@ -36,7 +36,7 @@ func (s *changingState) broken(cfg *ServiceTurnsConfig, before *changingState, m
 		return "LeavesOne", fmt.Sprintf("the turn of %s takes the last node in service", id)
 	case m == restartGate && now.gate == gateOpen && now.changing:
 		return "OpenServes", fmt.Sprintf("the gate of %s opens, and its service is not ready since the change", id)
-	case m == restartAct && was.held && !now.held && now.file == now.runs && !s.record(i).Serves():
+	case m == restartAct && was.held && !now.held && now.file == now.runs && !s.record(i).Serves() && !now.roleless:
 		return "ServesAgain", fmt.Sprintf("the turn of %s ends, and it does not serve", id)
 	}
 	return "", ""
@@ -66,6 +66,7 @@ func afterFaults() []restartMove {
 func (s *changingState) stuck(cfg *ServiceTurnsConfig, ends map[changingState]bool) (name, why string) {
 	st := *s
 	st.breaks, st.offs, st.cordons, st.repairs, st.forces = 0, 0, 0, 0, 0
+	st.leaves = 0
 	for i := range cfg.Nodes {
 		n := &st.nodes[i]
 		if n.file == contentRepaired && n.wasReady && !n.ready {
@@ -87,7 +88,7 @@ func (s *changingState) stuck(cfg *ServiceTurnsConfig, ends map[changingState]bo
 			}
 		}
 		if countOf(st.nodes[:], func(n *changingNode) bool {
-			return n.runs == contentRepaired && n.ready && n.gate == gateOpen && !n.held && n.place == 0
+			return (n.roleless || n.runs == contentRepaired && n.ready && n.gate == gateOpen) && !n.held && n.place == 0
 		}) == cfg.Nodes {
 			ends[from] = true
 			return "", ""
