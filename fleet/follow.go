@@ -25,13 +25,17 @@ type Follower struct {
 	decoder Decoder
 }
 
-// observed contains the two halves of an observation. nodes.Revision is 0 until the records
-// were listed.
+// observed contains the parts of an observation. It is complete once each was listed.
 type observed struct {
 	nodes, presences etcd.Listing
-	presencesKnown   bool
 	rollback         protocol.Rollback
 	turns            protocol.Turns
+
+	nodesKnown, presencesKnown, rollbackKnown, turnsKnown bool
+}
+
+func (o *observed) complete() bool {
+	return o.nodesKnown && o.presencesKnown && o.rollbackKnown && o.turnsKnown
 }
 
 // NewFollower returns a follower that has observed nothing yet. The revision of its fleet is 0.
@@ -65,7 +69,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return f.client.Follow(ctx, f.keys.Nodes(), func(l etcd.Listing) {
-			f.observe(func(o *observed) { o.nodes = l })
+			f.observe(func(o *observed) { o.nodes, o.nodesKnown = l, l.Revision != 0 })
 		})
 	})
 	group.Go(func() error {
@@ -76,12 +80,12 @@ func (f *Follower) Run(ctx context.Context) error {
 	group.Go(func() error {
 		key := f.keys.Rollback()
 		return f.client.Follow(ctx, key, func(l etcd.Listing) {
-			f.observe(func(o *observed) { o.rollback = DecodeRollback(key, l) })
+			f.observe(func(o *observed) { o.rollback, o.rollbackKnown = DecodeRollback(key, l), true })
 		})
 	})
 	group.Go(func() error {
 		return f.client.Follow(ctx, f.keys.Turns(), func(l etcd.Listing) {
-			f.observe(func(o *observed) { o.turns = DecodeTurns(f.keys, l) })
+			f.observe(func(o *observed) { o.turns, o.turnsKnown = DecodeTurns(f.keys, l), true })
 		})
 	})
 	group.Go(func() error {
@@ -95,7 +99,7 @@ func (f *Follower) observe(change func(*observed)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change(&f.seen)
-	if f.seen.nodes.Revision != 0 && f.seen.presencesKnown {
+	if f.seen.complete() {
 		fleet := f.decoder.Decode(f.keys, f.seen.nodes, f.seen.presences)
 		fleet.Rollback, fleet.Turns = f.seen.rollback, f.seen.turns
 		f.fleet.Set(fleet)

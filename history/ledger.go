@@ -85,7 +85,7 @@ func (l *Ledger) endClosings() {
 func (l *Ledger) Observe(at time.Time, now Facts) {
 	was, before := l.facts, l.observed
 	begins := l.begins(now)
-	if now.Fleet.Revision != 0 {
+	if now.Fleet.Revision != 0 && now.EtcdProblem == "" { // else the fleet may be older
 		l.observed = at
 	}
 	l.facts, l.leading = now, now.Leading

@@ -99,9 +99,14 @@ func (t Turn) Remedy() string {
 	}
 }
 
-// TurnRemedy says how to end a turn of this fleet. A node without a record never serves again as it is.
+// TurnRemedy says how to end a turn of this fleet. A node without a record never serves again as it is, and an ephemeral
+// one that is not alive may never return: its record stays with the turn.
 func (f Fleet) TurnRemedy(t Turn) string {
-	if _, found := f.Record(t.Node); !found {
+	r, found := f.Record(t.Node)
+	switch {
+	case found && r.Node.Ephemeral && !r.Alive:
+		return r.deadMessage()
+	case !found:
 		return fmt.Sprintf("its node has no record, so it does not serve; if its work is over: sidecar turn end %s --force", t.Node)
 	}
 	return t.Remedy()

@@ -94,6 +94,18 @@ func TestTurnWarnings_interrupted(t *testing.T) {
 	}
 }
 
+// The turn of an ephemeral node that is not alive keeps its record: only its removal ends both.
+func TestFleet_TurnRemedy_ephemeral(t *testing.T) {
+	f := turnFleet(controller("a", "1.0.0"))
+	turn := Turn{Node: "a", Kind: TurnOfCommand}
+	for _, alive := range []bool{true, false} {
+		f.Records[0].Node.Ephemeral, f.Records[0].Alive = true, alive
+		if got := f.TurnRemedy(turn); strings.Contains(got, "sidecar node remove a --confirm-stopped") == alive {
+			t.Errorf("alive: %t: got %q", alive, got)
+		}
+	}
+}
+
 // The turn of a node without a record ends by force only.
 func TestFleet_TurnRemedy(t *testing.T) {
 	f := turnFleet(controller("a", "1.0.0"))

@@ -41,8 +41,13 @@ func (t table) alive(n report.FleetNode) string {
 
 // ephemeral reports whether and when the record of a node is deleted.
 func (t table) ephemeral(n report.FleetNode) string {
-	if n.Ephemeral && !n.ExpiresAt.IsZero() {
-		return "deleted in " + duration(max(0, n.ExpiresAt.Sub(t.now).Round(time.Second)))
+	left := n.ExpiresAt.Sub(t.now).Round(time.Second)
+	switch {
+	case !n.Ephemeral || n.ExpiresAt.IsZero():
+	case left > 0:
+		return "deleted in " + duration(left)
+	default:
+		return "expired" // it is about to be deleted, unless its node has a turn
 	}
 	return ephemeralText(n.Record)
 }

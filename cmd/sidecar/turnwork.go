@@ -299,7 +299,8 @@ func (w *turnWork) endHeld(ctx context.Context, limit time.Duration) error {
 		return fleet.ErrNoTurn
 	}
 	if _, registered := f.Record(has.Node); !registered {
-		return exitError{code: exitNoService, err: errors.New(httpapi.Pasteable(fmt.Sprintf("%s; %s", has, f.TurnRemedy(has)), w.client.flags))}
+		problem := fmt.Sprintf("%s; %s", has, f.TurnRemedy(has))
+		return exitError{code: exitNoService, err: errors.New(httpapi.Pasteable(problem, w.client.flags))}
 	}
 	w.want = has
 	if err := fleet.SetTurnWork(ctx, w.client.Client, has, protocol.TurnWorkDone); err != nil {
