@@ -106,7 +106,9 @@ func (a *applyBench) round(ctx context.Context) error {
 		return err
 	}
 	for _, n := range bareWorkers {
-		err := errors.Join(a.other(ctx, bare(n)), a.create(ctx, "create", bareCreate(n)), a.create(ctx, "lockstep", barePosts(n, a.posts())))
+		err := errors.Join(
+			a.other(ctx, bare(n)), a.create(ctx, "create", bareCreate(n)), a.create(ctx, "lockstep", barePosts(n, a.posts())),
+		)
 		if err != nil {
 			return err
 		}
