@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -120,5 +121,24 @@ func TestFollower_compactedWhileCutOff(t *testing.T) {
 	fleet := await(t, f.Fleet(), "the change", func(f protocol.Fleet) bool { return f.Revision >= revision })
 	if len(fleet.Records) != 1 || fleet.Records[0].ID != "b" || fleet.Records[0].Node.Version.Release != rel(t, "1.1.0") {
 		t.Errorf("got %+v, want b of 1.1.0 alone", fleet.Records)
+	}
+}
+
+// A fleet is published once each of its parts was listed: without its rollback or turns it would be another one.
+func TestFollower_completeOnly(t *testing.T) {
+	f := &Follower{fleet: event.New(protocol.Fleet{})}
+	for _, part := range []func(*observed){
+		func(o *observed) { o.nodes.Revision, o.nodesKnown = 7, true },
+		func(o *observed) { o.presencesKnown = true },
+		func(o *observed) { o.rollbackKnown = true },
+		func(o *observed) { o.turnsKnown = true },
+	} {
+		if f.fleet.Get().Revision != 0 {
+			t.Fatalf("published with %+v", f.seen)
+		}
+		f.observe(part)
+	}
+	if f.fleet.Get().Revision != 7 {
+		t.Errorf("a complete fleet is not published: %+v", f.seen)
 	}
 }

@@ -78,7 +78,7 @@ func (r *Registrar) deleteOwn(ctx context.Context, record protocol.Record, turn 
 			clientv3.Compare(clientv3.ModRevision(r.keys.Turn(id)), "=", turn.Revision),
 			clientv3.Compare(clientv3.LeaseValue(r.keys.Presence(id)), "=", lease),
 		},
-		clientv3.OpDelete(r.keys.Node(id)), clientv3.OpDelete(r.keys.Turn(id)), clientv3.OpDelete(r.keys.Presence(id)))
+		append(departure(r.keys, id), clientv3.OpDelete(r.keys.Presence(id)))...)
 	return err
 }
 
