@@ -108,7 +108,7 @@ COMPUTES := nice -n 19
 
 .PHONY: test
 test: export RACE := yes
-test: docs vet test-plain test-raced ## every test, the end-to-end ones too, with the race detector also in what starts processes
+test: docs vet test-plain test-raced attack ## every test, the end-to-end ones too, with the race detector also in what starts processes, and each attack for ATTACK=1m
 
 # Tests end sidecars after each step, or let them write traces, and pause members of etcd. Where make did not build
 # these programs, each process of a test builds its own: a link takes two seconds of a processor.
