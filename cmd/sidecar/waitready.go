@@ -26,8 +26,8 @@ func (p program) waitReadyCommand() *cobra.Command {
 		Use:   "wait-ready",
 		Short: "Wait until the gate of a running sidecar is open",
 		Long: `Wait until the gate of a running sidecar is open. A new reason for waiting
-is printed to stderr at once, another cause of the same reason after 3 s, and the last
-one at the end. Use this in init containers, systemd units and exec probes.
+is printed to stderr at once, another cause of the same reason after 3 s (after 10 s if
+causes keep changing), and the last one at the end. Use this in init containers, systemd units and exec probes.
 
 With --once, do not wait: request /readyz once, and exit at once. Use this as the check
 script of keepalived, for example. A sidecar with --apiserver-readyz then includes
@@ -127,18 +127,27 @@ func lasting(message string) string {
 // kube-apiserver starts, they change several times a second.
 const settles = 3 * time.Second
 
-// settledCauses prints a new reason for a closed gate at once, and another cause of the same reason when it has settled.
+// unsettled is how long causes of one reason may change without a line: some never settle, such as two that take turns.
+const unsettled = 10 * time.Second
+
+// settledCauses prints a new reason for a closed gate at once. It prints another cause of the same reason when it has
+// settled, or when others than the printed one have been there for too long together.
 type settledCauses struct {
 	mu     sync.Mutex // mu guards the fields below
 	causes waitCauses
-	cause  string      // the newest one
-	timer  *time.Timer // prints it; nil: none is due
+	cause  string        // the newest one
+	since  time.Time     // when that began
+	other  time.Duration // how long causes before it were not the printed one
+	timer  *time.Timer   // prints it; nil: none is due
 }
 
 func (w *settledCauses) print(cause string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	same := lasting(cause) == lasting(w.cause)
+	if !same && w.timer != nil {
+		w.other += time.Since(w.since)
+	}
 	w.cause = cause
 	if same {
 		return
@@ -147,16 +156,26 @@ func (w *settledCauses) print(cause string) {
 	reason, _, _ := strings.Cut(cause, ": ")
 	printed, _, _ := strings.Cut(w.causes.last, ": ")
 	if reason != printed {
-		w.causes.print(cause)
+		w.printNewest()
 		return
 	}
-	w.timer = time.AfterFunc(settles, func() {
+	if lasting(cause) == lasting(w.causes.last) {
+		return
+	}
+	w.since = time.Now()
+	w.timer = time.AfterFunc(min(settles, unsettled-w.other), func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.timer != nil {
-			w.causes.print(w.cause)
+			w.printNewest()
 		}
 	})
+}
+
+// printNewest needs mu.
+func (w *settledCauses) printNewest() {
+	w.causes.print(w.cause)
+	w.other, w.timer = 0, nil
 }
 
 // end returns the newest cause. Nothing is printed after it.

@@ -68,3 +68,33 @@ func TestWaitReasons(t *testing.T) {
 		}
 	})
 }
+
+// Causes that change faster than they settle are printed too, at times: two that take turns, and those that never come
+// back. A moment of another cause is not.
+func TestWaitReasons_neverSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		w := settledCauses{causes: waitCauses{out: &out}}
+		causes := func(n int, name func(int) string) {
+			for i := range n {
+				w.print("ServicesNotReady: " + name(i))
+				<-time.After(900 * time.Millisecond)
+				synctest.Wait()
+			}
+		}
+		causes(25, func(i int) string { return []string{"refused", "403"}[i%2] })
+		causes(12, func(i int) string { return "read from port " + strings.Repeat("1", i) })
+		w.print("StatusMissing: none")
+		<-time.After(time.Hour)
+		w.print("StatusMissing: moment")
+		<-time.After(settles - 1)
+		w.print("StatusMissing: none")
+		<-time.After(time.Hour)
+		w.end()
+		const want = "waiting: ServicesNotReady: refused\nwaiting: ServicesNotReady: 403\nwaiting: ServicesNotReady: read from port 1111111111\n" +
+			"waiting: StatusMissing: none\n"
+		if out.String() != want {
+			t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+		}
+	})
+}
