@@ -10,8 +10,10 @@ import (
 // Mismatch is a release whose nodes run different bundles, services or kube-apiservers.
 type Mismatch struct {
 	Release Release
-	Values  []string            // digests or versions, sorted
-	Nodes   map[string][]NodeID // by value, sorted
+	// Bundle is the name of their bundles, if it is not that of the objects.
+	Bundle string
+	Values []string            // digests or versions, sorted
+	Nodes  map[string][]NodeID // by value, sorted
 }
 
 // String names the nodes by value.
@@ -52,15 +54,46 @@ func shortDigest(d string) string {
 // bundles, lowest first. A record without a digest does not count.
 func Mismatched(f Fleet) []Mismatch { return mismatched(f, bundleOf) }
 
-// MismatchedOwn is Mismatched without the nodes whose bundle has another name than that of the
-// objects: no leader applies such a bundle (OtherBundle).
-func MismatchedOwn(v StatusView, f Fleet) []Mismatch {
-	return mismatched(f, func(r *Record) string {
-		if ForeignBundle(v, r.Node.Bundle) != "" {
-			return ""
+// MismatchedBundles is Mismatched among nodes whose bundles have one name: that names differ is
+// OtherBundle. Those of the objects' name come first, with those without a name. Of another name no
+// leader applies a bundle, until people let it replace the objects: they need to know before.
+func MismatchedBundles(v StatusView, f Fleet) []Mismatch {
+	names := []string{""}
+	for _, r := range f.Records {
+		if name := r.Node.Bundle; !slices.Contains(names, name) && ForeignBundle(v, name) != "" {
+			names = append(names, name)
 		}
-		return bundleOf(r)
-	})
+	}
+	slices.Sort(names)
+	nameOf := func(r *Record) string {
+		if !slices.Contains(names, r.Node.Bundle) {
+			return "" // the objects'
+		}
+		return r.Node.Bundle
+	}
+	var out []Mismatch
+	for _, name := range names {
+		found := mismatched(f, func(r *Record) string {
+			if nameOf(r) != name {
+				return ""
+			}
+			return bundleOf(r)
+		})
+		for _, m := range found {
+			m.Bundle = name
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// Bundles is the beginning of a message for people, about different bundles.
+func (m Mismatch) Bundles() string {
+	ofName := ""
+	if m.Bundle != "" {
+		ofName = " of the name " + m.Bundle
+	}
+	return fmt.Sprintf("nodes of release %s have different bundles%s: %s", m.Release, ofName, m)
 }
 
 // MismatchedServices returns the releases whose alive controllers run different services.

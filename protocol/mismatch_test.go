@@ -20,6 +20,50 @@ func TestMismatched(t *testing.T) {
 	}
 }
 
+func TestMismatchedBundles(t *testing.T) {
+	runs := func(id, name, digest string) *Record {
+		r := controller(id, "1.1.0")
+		r.Node.Bundle, r.Node.Digest = name, digest
+		return r
+	}
+	objectsOf := func(name string) StatusView { return presentStatus(Status{Bundle: name}) }
+	for name, tc := range map[string]struct {
+		view    StatusView
+		records []*Record
+		want    string
+	}{
+		"one bundle of each name": {objectsOf("base"), []*Record{runs("a", "base", "x"), runs("b", "acme", "y"), runs("c", "acme", "y"), runs("d", "", "x")}, ""},
+		"two of the objects' name, of which one is not named": {
+			objectsOf("base"), []*Record{runs("a", "base", "x"), runs("b", "acme", "y"), runs("c", "", "z")},
+			"nodes of release 1.1.0 have different bundles: x on a; z on c",
+		},
+		"two that wait for a replacement": {
+			objectsOf("base"), []*Record{runs("a", "acme", "x"), runs("b", "acme", "y"), runs("c", "other", "z")},
+			"nodes of release 1.1.0 have different bundles of the name acme: x on a; y on b",
+		},
+		"of each name": {
+			objectsOf("base"), []*Record{runs("a", "other", "1"), runs("b", "acme", "1"), runs("c", "acme", "2"), runs("d", "base", "1"), runs("e", "base", "3"), runs("f", "other", "4")},
+			"nodes of release 1.1.0 have different bundles: 1 on d; 3 on e" +
+				" | nodes of release 1.1.0 have different bundles of the name acme: 1 on b; 2 on c" +
+				" | nodes of release 1.1.0 have different bundles of the name other: 1 on a; 4 on f",
+		},
+		"the objects have no name": {
+			objectsOf(""), []*Record{runs("a", "base", "x"), runs("b", "acme", "y")},
+			"nodes of release 1.1.0 have different bundles: x on a; y on b",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, m := range MismatchedBundles(tc.view, Fleet{Records: tc.records}) {
+				got = append(got, m.Bundles())
+			}
+			if got := strings.Join(got, " | "); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestRunDifferences(t *testing.T) {
 	runs := func(id, release, apiserver, services string) *Record {
 		r := controller(id, release)

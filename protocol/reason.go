@@ -121,8 +121,8 @@ const (
 	// GateClosed: the gate of a controller that is alive is closed, for a reason that does
 	// not follow from an upgrade that is under way. That node says why.
 	GateClosed Reason = "GateClosed"
-	// BundlesDiffer: nodes of one release run different bundles, of the objects' name. Give
-	// them the same one.
+	// BundlesDiffer: nodes of one release run different bundles of one name. Give them the
+	// same one.
 	BundlesDiffer Reason = "BundlesDiffer"
 	// APIServersDiffer: nodes of one release run kube-apiservers of different versions.
 	// The gate compares releases, so it cannot see that: give them the same one.

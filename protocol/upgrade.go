@@ -87,8 +87,8 @@ func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 	}
 	out = append(out, outage(v, f)...)
 	out = append(out, outOfServiceNow(v, f)...)
-	for _, m := range MismatchedOwn(v, f) {
-		out = append(out, UpgradeObstacle{Reason: BundlesDiffer, Message: fmt.Sprintf("nodes of release %s have different bundles: %s", m.Release, m)})
+	for _, m := range MismatchedBundles(v, f) {
+		out = append(out, UpgradeObstacle{Reason: BundlesDiffer, Message: m.Bundles()})
 	}
 	for _, w := range RunDifferences(f) {
 		out = append(out, UpgradeObstacle{Reason: w.Reason, Node: NodeID(w.Subject), Message: w.Message})

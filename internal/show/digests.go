@@ -36,8 +36,12 @@ func (s *Show) LogDigests(ctx context.Context) error {
 // would apply its own when it leads. They name the bundle in force if the status has its digest.
 func digestWarnings(v protocol.StatusView, f protocol.Fleet) []string {
 	var out []string
-	for _, m := range protocol.MismatchedOwn(v, f) {
-		text := fmt.Sprintf("nodes of release %s have different bundles: %s; each leader applies its own bundle: give all these nodes the same one", m.Release, m)
+	for _, m := range protocol.MismatchedBundles(v, f) {
+		applies := "each leader applies its own bundle"
+		if m.Bundle != "" {
+			applies = "after sidecar bundle replace, each leader applies its own bundle"
+		}
+		text := fmt.Sprintf("%s; %s: give all these nodes the same one", m.Bundles(), applies)
 		if inForce := v.Status.Digest; slices.Contains(m.Values, inForce) {
 			text += "; in force is that of " + string(m.Nodes[inForce][0])
 		}

@@ -47,18 +47,36 @@ func TestWarningsOfALeader(t *testing.T) {
 	}
 }
 
-// Where a bundle has another name than that of the objects, no leader applies it: that bundles differ is no news.
-func TestFleetWarnings_otherBundle(t *testing.T) {
-	runs := func(id protocol.NodeID, name string) *protocol.Record {
-		return &protocol.Record{ID: id, Alive: true, Node: protocol.Node{Roles: protocol.Roles{Controller: true}, Bundle: name, Digest: "of " + name}}
+// Bundles are compared with others of their name. A leader applies one of another name only after a replacement.
+func TestFleetWarnings_bundlesDiffer(t *testing.T) {
+	runs := func(id protocol.NodeID, name, digest string) *protocol.Record {
+		return &protocol.Record{ID: id, Alive: true, Node: protocol.Node{Roles: protocol.Roles{Controller: true}, Bundle: name, Digest: digest}}
 	}
-	f := protocol.Fleet{Revision: 1, Records: []*protocol.Record{runs("a", "acme"), runs("b", "base")}}
-	for name, want := range map[string]bool{"acme": false, "": true} { // an older program wrote no name
-		view := protocol.StatusView{Kind: protocol.StatusPresent, Status: protocol.Status{Bundle: name}}
-		differ := func(w protocol.Warning) bool { return w.Reason == protocol.BundlesDiffer }
-		if got := slices.ContainsFunc(fleetWarnings(view, f, "a"), differ); got != want {
-			t.Errorf("objects of %q: got %t, want %t", name, got, want)
-		}
+	two := []*protocol.Record{runs("a", "acme", "x"), runs("b", "base", "y")}
+	three := append(slices.Clone(two), runs("c", "acme", "z"))
+	for name, tc := range map[string]struct {
+		records []*protocol.Record
+		objects string // the name of their bundle
+		want    string // in the one warning
+	}{
+		"one of each name":               {two, "acme", ""},
+		"an older program wrote no name": {two, "", "different bundles: x on a; y on b; each leader applies its own bundle: give"},
+		"two of the objects' name":       {three, "acme", "different bundles: x on a; z on c; each leader applies its own bundle: give"},
+		"two of another name": {three, "base",
+			"different bundles of the name acme: x on a; z on c; after sidecar bundle replace, each leader applies its own bundle: give"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			view := protocol.StatusView{Kind: protocol.StatusPresent, Status: protocol.Status{Bundle: tc.objects}}
+			var got []string
+			for _, w := range fleetWarnings(view, protocol.Fleet{Revision: 1, Records: tc.records}, "a") {
+				if w.Reason == protocol.BundlesDiffer {
+					got = append(got, w.Message)
+				}
+			}
+			if tc.want == "" && len(got) > 0 || tc.want != "" && (len(got) != 1 || !strings.Contains(got[0], tc.want)) {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
 	}
 }
 
