@@ -82,11 +82,12 @@ type Entry struct {
 	Reason  protocol.Reason `json:"reason"`
 	Message string          `json:"message"`
 	Count   int             `json:"count"`
-	// Objects are the first MaxObjects that were repaired or removed, and More is how many others there were.
+	// Objects are the first MaxObjects that were repaired or removed, or failed after the nodes of an upgrade, and More is
+	// how many others there were.
 	Objects []string `json:"objects,omitempty"`
 	More    int      `json:"more,omitempty"`
 	// Lasted is the total duration of a thing that ended and began again, and Spans are the newest of its times. Older
-	// programs wrote no spans.
+	// programs wrote no spans. Of an upgrade, a span ends when every node serves with the release.
 	Lasted time.Duration `json:"lasted,omitempty"`
 	Spans  []Span        `json:"spans,omitempty"`
 	// Out is how long each node was out of service in an upgrade, and Waits how long the leader waited for each.
@@ -110,11 +111,19 @@ func (e Entry) Sentence() string {
 	if e.Count > 1 {
 		text += fmt.Sprintf(" (%d times%s)", e.Count, e.inAll())
 	}
-	return text + e.named() + each("; it waited for ", e.Waits) + each("; out of service: ", e.Out)
+	if OfRelease(e) {
+		return text + e.afterNodes() + each("; it waited for ", e.Waits) + each("; out of service: ", e.Out)
+	}
+	return text + e.named()
 }
 
 // Note is the message with the objects named so far, cut at maxNote. An Event keeps the note that it was created with.
-func (e Entry) Note() string { return clipTo(e.Message+e.named(), maxNote) }
+func (e Entry) Note() string {
+	if OfRelease(e) {
+		return clipTo(e.Message+e.afterNodes(), maxNote)
+	}
+	return clipTo(e.Message+e.named(), maxNote)
+}
 
 // maxNote is the most bytes that kube-apiservers accept in the note of an Event.
 const maxNote = 1024

@@ -21,6 +21,7 @@ const (
 	Leads    = 'L' // it began to lead, or led when the time began
 	Turns    = 'T' // a turn of planned work began
 	Upgrades = '═' // an upgrade or a rollback is under way
+	Objects  = '─' // every node serves with its release, and its objects are not complete
 	Nothing  = '·'
 )
 
@@ -53,8 +54,8 @@ func Lanes(entries []Entry, nodes []protocol.NodeID, from, to time.Time, width i
 	for _, e := range entries {
 		lane := slices.Index(nodes, e.Node) + 1
 		switch {
-		case e.Kind == Upgrade || e.Kind == Rollback:
-			p.paint(out[0].Cells, e, Upgrades)
+		case OfRelease(e):
+			p.upgrade(out[0].Cells, e)
 		case e.Node != "" && OutOfService(e):
 			p.outages(out[lane].Cells, e)
 		}
@@ -89,6 +90,16 @@ func (p painter) paint(cells []rune, e Entry, with rune) {
 	for i := first; i <= last; i++ {
 		cells[i] = with
 	}
+}
+
+// upgrade paints an upgrade or a rollback. What nodes do later than in its first part has other causes.
+func (p painter) upgrade(cells []rune, e Entry) {
+	if e.rolledOut() {
+		rest := e
+		rest.Time, e.Until = e.Spans[0].Until, e.Spans[0].Until
+		p.paint(cells, rest, Objects)
+	}
+	p.paint(cells, e, Upgrades)
 }
 
 // outages paints the times of an entry in which a node was out of service. It certainly was at the begin and at the end.

@@ -230,7 +230,7 @@ func sum(text string) uint32 {
 func (l *Ledger) end(at time.Time, h *Held) {
 	h.endAt(at)
 	h.dirty = true
-	if h.Kind == Upgrade || h.Kind == Rollback {
+	if OfRelease(h.Entry) {
 		h.Reason = Done
 		h.Message = clip(h.Message + "; " + l.outcome())
 		l.settle(at, h)

@@ -21,14 +21,20 @@ func (l *Ledger) begins(now Facts) map[protocol.NodeID]bool {
 // tally counts, during an upgrade, how long each node is out of service, and how long the leader waits for each.
 // A node registers with another release while it is out of service: its outage began before the upgrade that it begins.
 func (l *Ledger) tally(at time.Time, now Facts, begins map[protocol.NodeID]bool) {
-	entry := l.last(func(h *Held) bool { return h.Open() && (h.Kind == Upgrade || h.Kind == Rollback) })
+	entry := l.last(func(h *Held) bool { return h.Open() && OfRelease(h.Entry) })
 	out, waits := map[protocol.NodeID]bool{}, map[protocol.NodeID]bool{}
 	for _, r := range now.Fleet.Records {
 		out[r.ID] = r.Counts() && !r.Serves()
 	}
-	if entry == nil {
+	if _, one := now.release(); entry != nil && entry.rolledOut() && !one {
+		l.rollsAgain(entry)
+	}
+	if entry == nil || entry.rolledOut() {
 		count(&Held{}, nil, l.outs, out, at)
 		clear(l.waits)
+		if entry != nil && now.Leading {
+			entry.nameFailing(now)
+		}
 		return
 	}
 	if entry != l.upgrade {
@@ -40,6 +46,9 @@ func (l *Ledger) tally(at time.Time, now Facts, begins map[protocol.NodeID]bool)
 	entry.Out = count(entry, entry.Out, l.outs, out, at)
 	entry.Waits = count(entry, entry.Waits, l.waits, waits, at)
 	maps.Copy(l.counted, l.outs)
+	if now.rolledOut() {
+		l.rollOut(at, entry)
+	}
 }
 
 // beginTally starts the tally of an upgrade. An outage that already runs counts from now, unless its node began the
@@ -75,7 +84,7 @@ func (l *Ledger) lengthen() {
 			continue
 		}
 		l.counted[id] = began
-		if _, still := l.outs[id]; still && l.upgrade.Open() {
+		if _, still := l.outs[id]; still && l.upgrade.Open() && !l.upgrade.rolledOut() {
 			l.outs[id] = began
 			continue
 		}
@@ -155,6 +164,12 @@ func longest(a, b map[protocol.NodeID]time.Duration) map[protocol.NodeID]time.Du
 
 // settle counts the times that still run at the end of an upgrade.
 func (l *Ledger) settle(at time.Time, h *Held) {
+	if h.rolledOut() {
+		if !h.objectsWaited() {
+			h.Objects = nil // what failed for a moment
+		}
+		return
+	}
 	h.Out = count(h, h.Out, l.outs, nil, at)
 	h.Waits = count(h, h.Waits, l.waits, nil, at)
 }

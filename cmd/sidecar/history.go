@@ -35,9 +35,10 @@ upgraded, and what failed. The sidecars keep it in etcd, also for nodes whose di
 lost. The newest is last.
 
 Above the list is one lane for each node, whatever --kind lists: █ in service, ░ out of
-service, L where it began to lead, T where its turn of planned work began, and ═ in the
-first lane while an upgrade or a rollback was under way. ▒ is partly out of service: an
-entry that joins several outages has no more than the newest 12 of their times.`,
+service, L where it began to lead, T where its turn of planned work began, and in the
+first lane ═ while an upgrade or a rollback was under way, then ─ while every node served
+and its objects were not complete. ▒ is partly out of service: an entry that joins
+several outages has no more than the newest 12 of their times.`,
 		Args:    noArgs,
 		PreRunE: func(*cobra.Command, []string) error { _, err := f.filter(p.now()); return err }, // before etcd is asked
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
