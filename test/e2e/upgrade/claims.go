@@ -19,9 +19,9 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// claimTimeout is how long a claim may take to become true. Only a kube-apiserver
-// that just started takes seconds.
-const claimTimeout = 30 * time.Second
+// claimTimeout is how long a claim may take to become true. A kube-apiserver that just started
+// takes seconds, and a minute on a machine that does much else.
+const claimTimeout = 3 * time.Minute
 
 // reasonTooOld is the gate's reason when the node is too old for the objects.
 const reasonTooOld = "ReleaseTooOld"
