@@ -64,7 +64,7 @@ func TestElection_deletesExpired(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range protocol.UpgradeObstacles(w.view(), in) {
+	for _, o := range protocol.JudgeUpgrade(protocol.UpgradeFacts{Status: w.view(), Fleet: in}).Obstacles {
 		if o.Reason == protocol.UpgradeUnderWay {
 			t.Errorf("got the obstacle %+v", o)
 		}

@@ -22,7 +22,7 @@ func TestPasteable(t *testing.T) {
 		"it is complete: sidecar uncordon a --etcd-servers=E":             "it is complete: sidecar uncordon a --etcd-servers=E",
 		"the sidecar is starting":                                         "the sidecar is starting",
 		"its sidecar node is old":                                         "its sidecar node is old",
-		(&protocol.Record{ID: "n-1.x"}).RemovalCommand():                  "sidecar node remove n-1.x --confirm-stopped --etcd-servers=E",
+		"sidecar node remove n-1.x --confirm-stopped":                     "sidecar node remove n-1.x --confirm-stopped --etcd-servers=E",
 		(&protocol.Record{ID: "c", Problem: "p"}).Remedy() + ", and more": "p; its sidecar writes it again if it is alive; if the node has stopped for good: sidecar node remove c --confirm-stopped --etcd-servers=E, and more",
 	} {
 		if got := s.pasteable(message); got != want {

@@ -80,7 +80,7 @@ func blockerMessage(next Status, r *Record, reason Reason, remedy string) string
 	case r.MayRestart:
 		why += fmt.Sprintf(" (it is not alive%s)", r.expiryNote())
 	default:
-		why += fmt.Sprintf(" (it is not alive%s; if it has stopped for good: %s)", r.expiryNote(), r.RemovalCommand())
+		why += fmt.Sprintf(" (it is not alive%s; if it has stopped for good: %s)", r.expiryNote(), r.removalCommand())
 	}
 	return why
 }
@@ -103,7 +103,7 @@ func newerMessage(r *Record) string {
 	if !r.Alive && r.Node.ExpireAfter > 0 {
 		note = fmt.Sprintf(" (it is not alive%s)", r.expiryNote())
 	}
-	remedy := "or if it has stopped for good: " + r.RemovalCommand()
+	remedy := "or if it has stopped for good: " + r.removalCommand()
 	if r.MayRestart {
 		remedy = "unless it is restarting"
 	}
@@ -116,19 +116,19 @@ func (r *Record) Remedy() string {
 	if r.Problem == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s; its sidecar writes it again if it is alive; if the node has stopped for good: %s", r.Problem, r.RemovalCommand())
+	return fmt.Sprintf("%s; its sidecar writes it again if it is alive; if the node has stopped for good: %s", r.Problem, r.removalCommand())
 }
 
-// DepartureCommands are the commands that remove a node. Its etcd member is removed first: until
+// departureCommands are the commands that remove a node. Its etcd member is removed first: until
 // then it counts for the majority, and the node could start again from its data directory.
-func (r *Record) DepartureCommands() string {
+func (r *Record) departureCommands() string {
 	if !r.Votes {
-		return r.RemovalCommand()
+		return r.removalCommand()
 	}
-	return fmt.Sprintf("sidecar cluster remove %s; then: %s", r.ID, r.RemovalCommand())
+	return fmt.Sprintf("sidecar cluster remove %s; then: %s", r.ID, r.removalCommand())
 }
 
-// RemovalCommand is the command that removes the record.
-func (r *Record) RemovalCommand() string {
+// removalCommand is the command that removes the record.
+func (r *Record) removalCommand() string {
 	return fmt.Sprintf("sidecar node remove %s --confirm-stopped", r.ID)
 }

@@ -12,8 +12,8 @@ import (
 // the leader compares two clocks: the results are for people.
 
 const (
-	// MaxClockDifference is how far the clocks of two nodes may differ without a warning.
-	MaxClockDifference = 5 * time.Second
+	// maxClockDifference is how far the clocks of two nodes may differ without a warning.
+	maxClockDifference = 5 * time.Second
 	// writeDelay bounds two times: from reading the clock to the write of a presence, and how
 	// long etcd's previous answer was on its way.
 	writeDelay = 10 * time.Second
@@ -34,8 +34,8 @@ func ClockOffset(f ClockFacts) (time.Duration, bool) {
 	switch {
 	case f.Written.IsZero():
 		return 0, false
-	case f.Written.Sub(f.Seen) >= MaxClockDifference:
-	case !f.NotBefore.IsZero() && f.NotBefore.Sub(f.Written) >= MaxClockDifference+writeDelay:
+	case f.Written.Sub(f.Seen) >= maxClockDifference:
+	case !f.NotBefore.IsZero() && f.NotBefore.Sub(f.Written) >= maxClockDifference+writeDelay:
 	default:
 		return 0, false
 	}
@@ -93,7 +93,7 @@ func reportsClock(own, id NodeID, f Fleet) bool {
 
 // clockText rounds a difference, so that it is the same each time.
 func clockText(d time.Duration) string {
-	if rough := d.Round(MaxClockDifference); rough < time.Minute {
+	if rough := d.Round(maxClockDifference); rough < time.Minute {
 		return rough.String()
 	}
 	d = d.Round(time.Minute)

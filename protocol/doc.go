@@ -20,9 +20,9 @@
 //	#leader-rules     Next           next.go          what does the leader do now
 //	                  Rule           rules.go         the rules, in order
 //	                  Blockers       blockers.go      which nodes a new status would shut out
-//	                  Target         status.go        the status in which a leader's work ends
-//	                  Restrict       status.go        the status that fits before and after
-//	                  Rebuild        status.go        the status that replaces a lost one
+//	                  target         status.go        the status in which a leader's work ends
+//	                  restrict       status.go        the status that fits before and after
+//	                  rebuild        status.go        the status that replaces a lost one
 //	#yielding         Next           next.go          YieldUnreachable
 //	#gate             Judge          verdict.go       is this node ready, and why not
 //	#dead-nodes       Overdue        expiry.go        must a sidecar close its gate
@@ -30,7 +30,7 @@
 //	#ephemeral        Retire         ephemeral.go     does a sidecar that stops delete its record
 //	                  DeletionsDue   ephemeral.go     which records does a leader delete
 //	#duplicate-ids    MustYieldID    duplicate.go     must this sidecar give up its node ID
-//	#content-epoch    CredibleEpoch  epoch.go         which content epoch counts
+//	#content-epoch    credibleEpoch  epoch.go         which content epoch counts
 //	#stores           Next           next.go          HoldForStore
 //	#bundle-names     Next           next.go          HoldForBundle
 //	#rollback         Rollback       rollback.go      who leads, when may it begin, and when has it ended

@@ -23,7 +23,7 @@ type Retirement int
 
 // The decisions. The zero value: not decided.
 const (
-	RetirementUnset  Retirement = iota
+	_                Retirement = iota
 	WaitToRetire                // decide again later
 	DeleteRecord                // delete it, with the presence
 	KeepRecord                  // it stays, and expires
@@ -34,7 +34,7 @@ const (
 func (r Retirement) String() string {
 	names := [retirementValues]string{"Unset", "WaitToRetire", "DeleteRecord", "KeepRecord"}
 	if r < 0 || int(r) >= retirementValues {
-		return names[RetirementUnset]
+		return names[0]
 	}
 	return names[r]
 }

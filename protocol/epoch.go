@@ -16,10 +16,10 @@ const MaxEpochGap = 1 << 20
 // IsContentEpoch reports whether a number can be a content epoch.
 func IsContentEpoch(n int64) bool { return 1 <= n && n <= MaxContentEpoch }
 
-// CredibleEpoch returns the content epoch to count from, given the one in the status
+// credibleEpoch returns the content epoch to count from, given the one in the status
 // and the highest one in the mark; 0: unknown. It is the higher one, unless they
 // are too far apart.
-func CredibleEpoch(status, mark int64) int64 {
+func credibleEpoch(status, mark int64) int64 {
 	lower, higher := min(status, mark), max(status, mark)
 	if lower > 0 && higher-lower > MaxEpochGap {
 		return lower
@@ -27,9 +27,9 @@ func CredibleEpoch(status, mark int64) int64 {
 	return higher
 }
 
-// NextEpoch returns the content epoch after a credible one. After the highest, it
+// nextEpoch returns the content epoch after a credible one. After the highest, it
 // begins again with 1: the old epochs are then too far above to be credible.
-func NextEpoch(credible int64) int64 {
+func nextEpoch(credible int64) int64 {
 	if credible < 0 || credible >= MaxContentEpoch {
 		return 1
 	}
@@ -39,7 +39,7 @@ func NextEpoch(credible int64) int64 {
 // GarbageEpoch returns which of two content epochs is not credible, for people;
 // empty: both are.
 func GarbageEpoch(status, mark int64) string {
-	switch credible := CredibleEpoch(status, mark); {
+	switch credible := credibleEpoch(status, mark); {
 	case status == 0 || mark == 0 || max(status, mark) == credible:
 		return ""
 	case status > mark:

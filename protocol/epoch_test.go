@@ -32,8 +32,8 @@ func TestCredibleEpoch(t *testing.T) {
 		{MaxContentEpoch, MaxContentEpoch + 1, MaxContentEpoch + 1, 1, ""}, // other content has the highest
 		{1, MaxContentEpoch, 1, 2, "in the mark"},
 	} {
-		credible := CredibleEpoch(tc.status, tc.mark)
-		if next := NextEpoch(credible); credible != tc.want || next != tc.next {
+		credible := credibleEpoch(tc.status, tc.mark)
+		if next := nextEpoch(credible); credible != tc.want || next != tc.next {
 			t.Errorf("status %d, mark %d: got %d, then %d; want %d, then %d", tc.status, tc.mark, credible, next, tc.want, tc.next)
 		}
 		garbage := GarbageEpoch(tc.status, tc.mark)
@@ -75,7 +75,7 @@ func TestNext_numbersByHand(t *testing.T) {
 					w.settle()
 					apart := max(status, mark) - min(status, mark)
 					if IsContentEpoch(status) && IsContentEpoch(mark) && (apart < MaxEpochGap-1 || apart > MaxEpochGap+1) {
-						if got, want := w.mark.HighestEpoch, CredibleEpoch(status, mark); got != want && got != NextEpoch(want) {
+						if got, want := w.mark.HighestEpoch, credibleEpoch(status, mark); got != want && got != nextEpoch(want) {
 							t.Errorf("got content epoch %d, want %d or the next", got, want)
 						}
 					}

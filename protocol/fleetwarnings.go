@@ -11,7 +11,7 @@ func FleetWarnings(v StatusView, f Fleet, own NodeID) []Warning {
 		return nil // the fleet was not read yet
 	}
 	var out []Warning
-	for _, o := range UpgradeObstacles(v, f) {
+	for _, o := range upgradeObstacles(v, f) {
 		if warnsOfFleet(o.Reason) || warnsOfNode(o.Reason) && o.Node != own {
 			out = append(out, Warning{Reason: o.Reason, Subject: string(o.Node), Message: o.Message})
 		}
@@ -33,7 +33,7 @@ func CurrentWarnings(all []Warning, v StatusView, f Fleet) []Warning {
 	if f.Revision == 0 || len(all) == 0 {
 		return all
 	}
-	now := UpgradeObstacles(v, f)
+	now := upgradeObstacles(v, f)
 	return slices.DeleteFunc(slices.Clone(all), func(w Warning) bool {
 		same := func(o UpgradeObstacle) bool { return o.Reason == w.Reason && string(o.Node) == w.Subject }
 		return (warnsOfFleet(w.Reason) || warnsOfNode(w.Reason) && w.Subject != "") && !slices.ContainsFunc(now, same)

@@ -25,9 +25,9 @@ func (m Mismatch) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// Odd returns the one node that differs from all others, if there are two or more of
+// odd returns the one node that differs from all others, if there are two or more of
 // them; empty: no node is the odd one.
-func (m Mismatch) Odd() NodeID {
+func (m Mismatch) odd() NodeID {
 	if len(m.Values) != 2 {
 		return ""
 	}
@@ -125,18 +125,18 @@ func apiserverOf(r *Record) string {
 	return r.Presence.APIServer
 }
 
-// RunDifferences returns a warning for each release whose alive nodes run
+// runDifferences returns a warning for each release whose alive nodes run
 // different services, or kube-apiservers of different versions
 // (docs/protocol.md#upgrade-ready). Its subject is the odd node, if there is one.
-func RunDifferences(f Fleet) []Warning {
+func runDifferences(f Fleet) []Warning {
 	var out []Warning
 	for _, m := range MismatchedAPIServers(f) {
-		out = append(out, Warning{Reason: APIServersDiffer, Subject: string(m.Odd()), Message: fmt.Sprintf(
+		out = append(out, Warning{Reason: APIServersDiffer, Subject: string(m.odd()), Message: fmt.Sprintf(
 			"nodes of release %s have kube-apiservers of different versions: %s; a gate compares releases alone, so give all these nodes the kube-apiserver of that release",
 			m.Release, m)})
 	}
 	for _, m := range MismatchedServices(f) {
-		out = append(out, Warning{Reason: ServicesDiffer, Subject: string(m.Odd()), Message: fmt.Sprintf(
+		out = append(out, Warning{Reason: ServicesDiffer, Subject: string(m.odd()), Message: fmt.Sprintf(
 			"nodes of release %s have different services: %s; give all these nodes the same files in --services, with $(NODE_ID) and $(NODE_ADDRESS) for what is the node's own",
 			m.Release, m)})
 	}

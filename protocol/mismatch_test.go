@@ -15,8 +15,8 @@ func TestMismatched(t *testing.T) {
 	if len(got) != 1 || got[0].Release != rel("1.1.0") {
 		t.Fatalf("got %v, want release 1.1.0 alone", got)
 	}
-	if want := "sha256:0123456789ab on b; y on c, d"; got[0].String() != want || got[0].Odd() != "b" {
-		t.Errorf("got %q, the odd one %q, want %q", got[0], got[0].Odd(), want)
+	if want := "sha256:0123456789ab on b; y on c, d"; got[0].String() != want || got[0].odd() != "b" {
+		t.Errorf("got %q, the odd one %q, want %q", got[0], got[0].odd(), want)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestRunDifferences(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := RunDifferences(Fleet{Records: tc.records})
+			got := runDifferences(Fleet{Records: tc.records})
 			if len(got) != len(tc.want) {
 				t.Fatalf("got %+v, want %q", got, tc.want)
 			}

@@ -93,13 +93,13 @@ func withoutStatus(in Input) Step {
 	if fin := in.Progress.Finished; fin.Epoch != 0 && fin.Same(in.own()) && fin.Epoch >= in.Mark.HighestEpoch {
 		// All objects are in place, and the mark is complete. Whether this was the first
 		// reconciliation, or the status was lost after the pass: the target is true.
-		return in.write(FirstReconciliation, Target(Status{ContentEpoch: fin.Epoch}, in.Local), "all objects are in place")
+		return in.write(FirstReconciliation, target(Status{ContentEpoch: fin.Epoch}, in.Local), "all objects are in place")
 	}
 	if in.Mark.Kind == MarkUnknown {
 		return in.survey(RebuildStatus, "there is no status; reading the mark and the objects to see whether the cluster is new")
 	}
 	if in.Mark.Kind == MarkPresent && in.Mark.FirstDone && len(in.Mark.Entries) > 0 {
-		return in.write(RebuildStatus, Rebuild(in.Mark, in.Local), "the status was lost; rebuilding it from the mark")
+		return in.write(RebuildStatus, rebuild(in.Mark, in.Local), "the status was lost; rebuilding it from the mark")
 	}
 	first := in.change(FirstReconciliation, in.content(in.Mark.newest()), "the first reconciliation")
 	first.Work.First = true
@@ -137,7 +137,7 @@ func keepTarget(in Input, content Content) Step {
 	if now.Epoch != in.Local.Epoch || now.Bundle != in.Local.Bundle {
 		// A leader records its epoch before its first write to the API: the next
 		// leader learns from it that this one may have requests in flight.
-		return in.write(KeepTarget, Target(now, in.Local), "recording the new leader")
+		return in.write(KeepTarget, target(now, in.Local), "recording the new leader")
 	}
 	p := in.Progress
 	switch {
@@ -175,14 +175,14 @@ func applyContent(in Input, content Content) Step {
 	if in.Progress.Finished != content {
 		return in.change(ApplyContent, content, "applying the bundle's objects")
 	}
-	return in.write(ApplyContent, Target(now, in.Local), "all objects are in place")
+	return in.write(ApplyContent, target(now, in.Local), "all objects are in place")
 }
 
 // waitForNodes is WaitForNodes: the status must first admit only nodes that fit
 // the objects before and after.
 func waitForNodes(in Input) Step {
 	now := in.Status.Status
-	restricted := Restrict(now, in.Local)
+	restricted := restrict(now, in.Local)
 	note, remedy := deadlock(now, in.Local)
 	if waits := blockers(now, restricted, in.Fleet, remedy); len(waits) > 0 {
 		return Step{Kind: StepAwait, Rule: WaitForNodes, Blockers: waits, Message: unfitNodes(len(waits)) + note}
@@ -217,7 +217,7 @@ func deadlock(now Status, local Local) (note, remedy string) {
 
 // equalsTarget compares state, version, minimum and digest.
 func (s Status) equalsTarget(local Local) bool {
-	t := Target(s, local)
+	t := target(s, local)
 	return s.State == t.State && s.Version == t.Version && s.MinCompatible == t.MinCompatible && s.Digest == t.Digest
 }
 
@@ -232,10 +232,10 @@ func (in Input) own() Content {
 // newest known content if it is the same and its epoch counts, else the next one
 // (docs/protocol.md#content-epoch).
 func (in Input) content(newest Content) Content {
-	own, credible := in.own(), CredibleEpoch(newest.Epoch, in.Mark.HighestEpoch)
+	own, credible := in.own(), credibleEpoch(newest.Epoch, in.Mark.HighestEpoch)
 	own.Epoch = newest.Epoch
 	if newest.Epoch == 0 || !own.Same(newest) || newest.Epoch != credible {
-		own.Epoch = NextEpoch(credible)
+		own.Epoch = nextEpoch(credible)
 	}
 	return own
 }

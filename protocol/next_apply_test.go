@@ -70,7 +70,7 @@ func TestNext_waitsForStaleWrites(t *testing.T) {
 	if step.Kind != StepReconcile || !step.Work.Wait || step.Work.FallbackEntry != fallback {
 		t.Errorf("got %s with %s, want a pass that waits, with %s", step, step.Work.FallbackEntry, fallback)
 	}
-	in.Status.Status = Target(in.Status.Status, in.Local)
+	in.Status.Status = target(in.Status.Status, in.Local)
 	if step := Next(in); step.Kind != StepReconcile || step.Work.Wait {
 		t.Errorf("got %s, want a pass that does not wait: the content is there", step)
 	}

@@ -93,7 +93,7 @@ func checkStep(t *testing.T, in Input, step Step) {
 		if step.Guard.Epoch != in.Local.Epoch || step.Guard.StatusRevision != in.Status.Revision || step.Status.Epoch != in.Local.Epoch {
 			fail("OneWriter: guard %+v", step.Guard)
 		}
-		if step.Status.State == Done && step.Status != Target(now, in.Local) {
+		if step.Status.State == Done && step.Status != target(now, in.Local) {
 			fail("DONE with something else than the target")
 		}
 	case StepReconcile:

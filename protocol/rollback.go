@@ -136,8 +136,8 @@ func RollbackStops(f Fleet, to Release) string {
 	return fmt.Sprintf("until a node of release %s starts, no node leads and nothing is repaired", to)
 }
 
-// RollbackNotes describe the consequences of a rollback for the nodes that block it.
-func RollbackNotes(v StatusView, f Fleet, to Release) []string {
+// rollbackNotes describe the consequences of a rollback for the nodes that block it.
+func rollbackNotes(v StatusView, f Fleet, to Release) []string {
 	unfit, closes := RollbackBlockers(f, to), shutsOut(v, to)
 	switch {
 	case len(unfit) == 0:
@@ -189,7 +189,7 @@ func RollbackState(v StatusView, f Fleet) string {
 	done := v.Kind == StatusPresent && v.Status.State == Done && v.Status.ContentRelease == r.To
 	leads := slices.ContainsFunc(f.Records, func(n *Record) bool { return n.aliveController() && r.leads(n.Node.Version.Release) })
 	var what string
-	switch notes := RollbackNotes(v, f, r.To); {
+	switch notes := rollbackNotes(v, f, r.To); {
 	case done && len(newer) > 0:
 		what = fmt.Sprintf("the objects are at %s; start the other nodes with it, one after another: %s", r.To, idsOf(newer))
 	case done:

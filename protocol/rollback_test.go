@@ -161,7 +161,7 @@ func TestRollbackNotes(t *testing.T) {
 		for i := range in.Fleet.Records[1:] {
 			in.Fleet.Records[i+1].Node.MinReconciler = rel(map[bool]string{true: "1.1.0", false: "1.0.0"}[i < tc.unfit])
 		}
-		got := strings.Join(RollbackNotes(in.Status, in.Fleet, rel("1.0.0")), "; ")
+		got := strings.Join(rollbackNotes(in.Status, in.Fleet, rel("1.0.0")), "; ")
 		if got == "" || !strings.Contains(got, tc.closes) || tc.closes == "" && (strings.Contains(got, "closed") || strings.Contains(got, "closes")) {
 			t.Errorf("minimum %s, %d do not fit: got %q, want %q", tc.minimum, tc.unfit, got, tc.closes)
 		}

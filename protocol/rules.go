@@ -65,11 +65,3 @@ const (
 	// to such nodes; ApplyContent follows (docs/protocol.md#rule-wait-for-nodes).
 	WaitForNodes Rule = "WaitForNodes"
 )
-
-// Rules lists all rules in the order in which Next evaluates them.
-func Rules() []Rule {
-	return []Rule{
-		ResignWithoutRole, ResignCordoned, ResignForRollback, ResignToNewer, YieldUnreachable, AwaitStatus,
-		HoldForStore, HoldForBundle, FirstReconciliation, RebuildStatus, HoldForNewer, KeepTarget, ApplyContent, WaitForNodes,
-	}
-}

@@ -91,10 +91,10 @@ func (v StatusView) String() string {
 	return "unknown"
 }
 
-// Target returns the status in which this leader's work ends: DONE, with its
+// target returns the status in which this leader's work ends: DONE, with its
 // own version and minApiserverRelease. It keeps the content epoch and the
 // drained epoch of now (docs/protocol.md#leader-rules).
-func Target(now Status, local Local) Status {
+func target(now Status, local Local) Status {
 	return Status{
 		State:          Done,
 		Version:        local.Version,
@@ -109,11 +109,11 @@ func Target(now Status, local Local) Status {
 	}
 }
 
-// Restrict returns the intersection of now and the needs of the local content: it
+// restrict returns the intersection of now and the needs of the local content: it
 // admits only nodes that fit the objects before and after
 // (docs/protocol.md#rule-wait-for-nodes). The content of the status stays as it
 // is.
-func Restrict(now Status, local Local) Status {
+func restrict(now Status, local Local) Status {
 	out := now
 	out.State = Working
 	out.Leader = local.ID
@@ -141,11 +141,11 @@ func (s Status) Covered() Content {
 	}
 }
 
-// Rebuild returns a status that excludes no more than any status since the mark
+// rebuild returns a status that excludes no more than any status since the mark
 // was last written: WORKING, with the lowest release and the highest
 // minApiserverRelease of all content that may be present
 // (docs/protocol.md#rule-rebuild-status). The mark must contain entries.
-func Rebuild(mark Mark, local Local) Status {
+func rebuild(mark Mark, local Local) Status {
 	newest := mark.newest()
 	out := Status{
 		State:          Working,

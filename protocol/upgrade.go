@@ -46,7 +46,7 @@ func JudgeUpgrade(f UpgradeFacts) UpgradeAnswer {
 			Reason: EtcdFull, Message: "the database of etcd is full, so no node can register: see ETCD",
 		})
 	}
-	out.Obstacles = slices.Concat(out.Obstacles, UpgradeObstacles(f.Status, WithVoters(f.Fleet, f.Voters)), VoterObstacles(f.Voters))
+	out.Obstacles = slices.Concat(out.Obstacles, upgradeObstacles(f.Status, WithVoters(f.Fleet, f.Voters)), VoterObstacles(f.Voters))
 	for _, w := range f.Overdue {
 		if w.Reason == TurnOverdue {
 			out.Obstacles = append(out.Obstacles, UpgradeObstacle{Reason: w.Reason, Node: NodeID(w.Subject), Message: w.Message})
@@ -56,9 +56,9 @@ func JudgeUpgrade(f UpgradeFacts) UpgradeAnswer {
 	return out
 }
 
-// UpgradeObstacles returns why the next upgrade must not start, as far as status and fleet
+// upgradeObstacles returns why the next upgrade must not start, as far as status and fleet
 // show it.
-func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
+func upgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 	var out []UpgradeObstacle
 	for _, r := range f.Records {
 		if r.Problem != "" {
@@ -90,7 +90,7 @@ func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 	for _, m := range MismatchedBundles(v, f) {
 		out = append(out, UpgradeObstacle{Reason: BundlesDiffer, Message: m.Bundles()})
 	}
-	for _, w := range RunDifferences(f) {
+	for _, w := range runDifferences(f) {
 		out = append(out, UpgradeObstacle{Reason: w.Reason, Node: NodeID(w.Subject), Message: w.Message})
 	}
 	return append(out, reported(f)...)
@@ -112,7 +112,7 @@ func (r *Record) deadMessage() string {
 	if r.MayRestart {
 		return "it is not alive; start it again, unless it is restarting"
 	}
-	return "it is not alive; start it again, or if it has stopped for good: " + r.DepartureCommands()
+	return "it is not alive; start it again, or if it has stopped for good: " + r.departureCommands()
 }
 
 // failingObjects names the objects that the leader cannot apply, and where to look.
@@ -177,7 +177,7 @@ func outOfServiceNow(v StatusView, f Fleet) []UpgradeObstacle {
 	var out []UpgradeObstacle
 	for _, r := range f.Records {
 		if LacksGate(r) {
-			out = append(out, UpgradeObstacle{Reason: NoGate, Node: r.ID, Message: NoGateMessage(r)})
+			out = append(out, UpgradeObstacle{Reason: NoGate, Node: r.ID, Message: noGateMessage(r)})
 		}
 	}
 	for _, r := range f.Records {
@@ -244,8 +244,8 @@ func ObstacleReasons() []Reason {
 // LacksGate reports whether a controller is alive and reports no gate.
 func LacksGate(r *Record) bool { return r.aliveController() && r.Presence.Reason == "" }
 
-// NoGateMessage explains a missing gate, and says how to find the cause.
-func NoGateMessage(r *Record) string {
+// noGateMessage explains a missing gate, and says how to find the cause.
+func noGateMessage(r *Record) string {
 	where := ""
 	if r.Presence.Host != "" {
 		where = " on host " + r.Presence.Host

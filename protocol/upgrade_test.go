@@ -116,7 +116,7 @@ func TestUpgradeObstacles(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var got []string
-			for _, o := range UpgradeObstacles(tc.view, Fleet{Records: tc.records}) {
+			for _, o := range upgradeObstacles(tc.view, Fleet{Records: tc.records}) {
 				got = append(got, strings.TrimSpace(fmt.Sprint(o.Reason, " ", o.Node)))
 				if o.Message == "" {
 					t.Errorf("%s has no message", o.Reason)
@@ -148,7 +148,7 @@ func TestUpgradeReady_allGatesOpen(t *testing.T) {
 			for _, release := range []string{"1.0.0", "1.1.0", "1.2.0"} {
 				b := controller("b", release).closedBy(reason)
 				for _, b := range []*Record{b, b.cordoned()} {
-					if len(UpgradeObstacles(view, Fleet{Records: []*Record{controller("a", "1.1.0").leading(), b}})) == 0 {
+					if len(upgradeObstacles(view, Fleet{Records: []*Record{controller("a", "1.1.0").leading(), b}})) == 0 {
 						t.Errorf("%v, b closed by %q at %s: got ready", view, reason, release)
 					}
 				}
@@ -193,7 +193,7 @@ func TestUpgradeObstacles_remedy(t *testing.T) {
 		{"the leader of a deadlock is not alive", []*Record{deadlocked.dead(), old}, "upgrade b"},
 		{"the old node is not alive", []*Record{deadlocked, old.dead()}, "b is not alive: upgrade it, or if it has stopped for good: sidecar node remove b --confirm-stopped"},
 	} {
-		got := UpgradeObstacles(presentStatus(doneStatus("1.0.0")), Fleet{Records: tc.records})
+		got := upgradeObstacles(presentStatus(doneStatus("1.0.0")), Fleet{Records: tc.records})
 		if len(got) == 0 || got[0].Message != under+tc.want {
 			t.Errorf("%s: got %+v, want %s", tc.name, got, under+tc.want)
 		}
@@ -218,7 +218,7 @@ func TestUpgradeObstacles_names(t *testing.T) {
 		{"one old node is dead", []*Record{at(controller("a", "1.1.0").leading(), 9), controller("b", "1.0.0").serving(), controller("c", "1.0.0").dead()},
 			"an upgrade is in progress: b, c run release 1.0.0, a runs 1.1.0; upgrade b; c is not alive: upgrade it, or if it has stopped for good: sidecar node remove c --confirm-stopped"},
 	} {
-		if got := UpgradeObstacles(presentStatus(doneStatus("1.0.0")), Fleet{Records: tc.records})[0].Message; got != tc.want {
+		if got := upgradeObstacles(presentStatus(doneStatus("1.0.0")), Fleet{Records: tc.records})[0].Message; got != tc.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", tc.name, got, tc.want)
 		}
 	}
@@ -230,7 +230,7 @@ func TestUpgradeObstacles_rollback(t *testing.T) {
 		controller("a", "1.0.0").leading(), controller("b", "1.1.0").serving(), controller("c", "1.1.0").serving(),
 	}}
 	const want = "the nodes run different releases: a runs release 1.0.0, b, c run 1.1.0; roll b, c back, too"
-	all := UpgradeObstacles(presentStatus(doneStatus("1.0.0")), f)
+	all := upgradeObstacles(presentStatus(doneStatus("1.0.0")), f)
 	if !slices.ContainsFunc(all, func(o UpgradeObstacle) bool { return o.Message == want }) {
 		t.Errorf("got %+v, want %q", all, want)
 	}
@@ -265,7 +265,7 @@ func TestUpgradeObstacles_anotherBundle(t *testing.T) {
 		{"of an older release", at(controller("a", "0.1.0").serving(), 9).runs("base", ""), "an upgrade is in progress: a runs release 0.1.0, b, c run 1.1.0; upgrade a"},
 		{"none", at(controller("a", "1.2.0").leading(), 9), "an upgrade is in progress: b, c run release 1.1.0, a runs 1.2.0; upgrade b, c"},
 	} {
-		all := UpgradeObstacles(v, Fleet{Records: []*Record{tc.a, b, c}})
+		all := upgradeObstacles(v, Fleet{Records: []*Record{tc.a, b, c}})
 		if tc.name != "none" {
 			if all[0].Reason != OtherBundle || all[0].Node != "a" {
 				t.Errorf("%s: it begins with %+v", tc.name, all[0])
@@ -294,7 +294,7 @@ func TestUpgradeObstacles_objects(t *testing.T) {
 		`6 objects fail: Role "x", Role "y" and 4 more (see FAILURES on a)`: named(6, `Role "x"`, `Role "y"`),
 		`2 objects fail (see FAILURES on a)`:                                named(2),
 	} {
-		if got := UpgradeObstacles(presentStatus(Status{State: Done, Version: ver("1.1.0")}), Fleet{Records: []*Record{r}}); len(got) != 1 || got[0].Message != want {
+		if got := upgradeObstacles(presentStatus(Status{State: Done, Version: ver("1.1.0")}), Fleet{Records: []*Record{r}}); len(got) != 1 || got[0].Message != want {
 			t.Errorf("got %+v, want %s", got, want)
 		}
 	}
@@ -357,7 +357,7 @@ func TestUpgradeObstacles_restarts(t *testing.T) {
 	f := Fleet{Revision: 1, Records: []*Record{controller("a", "1.1.0").leading(), controller("b", "1.1.0").serving(), old}}
 	for _, restarts := range []bool{true, false} {
 		var text []string
-		for _, o := range UpgradeObstacles(presentStatus(doneStatus("1.0.0")), WithMayRestart(f, func(id NodeID) bool { return restarts && id != "b" })) {
+		for _, o := range upgradeObstacles(presentStatus(doneStatus("1.0.0")), WithMayRestart(f, func(id NodeID) bool { return restarts && id != "b" })) {
 			text = append(text, o.Message)
 		}
 		got := strings.Join(text, "|")

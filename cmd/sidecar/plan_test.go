@@ -70,8 +70,11 @@ func (r planRig) nodes(dir string, ids ...string) {
 // done makes the status tell that the objects are those of the bundle in dir.
 func (r planRig) done(dir string) {
 	r.Helper()
-	b := mustLoad(r.T, dir)
-	value, err := status.Encode(protocol.Target(protocol.Status{ContentEpoch: 1}, b.Local()), noon)
+	own := mustLoad(r.T, dir).Local()
+	value, err := status.Encode(protocol.Status{
+		State: protocol.Done, Version: own.Version, MinCompatible: own.Constraints.MinAPIServer,
+		Digest: own.Digest, Bundle: own.Bundle, ContentRelease: own.Version.Release, ContentEpoch: 1,
+	}, noon)
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -31,7 +31,7 @@ type AdditionVerdict int
 
 // The verdicts. The zero value: not judged yet.
 const (
-	AdditionUnset AdditionVerdict = iota
+	_ AdditionVerdict = iota
 	// MayAdd: no member uses its address.
 	MayAdd
 	// WasAdded: an earlier attempt added it.

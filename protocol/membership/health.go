@@ -35,10 +35,10 @@ type Measures struct {
 // The limits of a disk. A member whose disk takes longer than its election timeout loses the
 // lead; at a tenth of that, clients wait.
 const (
-	SlowDisk     = 100 * time.Millisecond
-	VerySlowDisk = time.Second
-	// A disk is slow if one in slowShare operations within slowWindow takes longer than SlowDisk,
-	// and someSlow of them at least; or if someVerySlow take longer than VerySlowDisk. A
+	slowDisk     = 100 * time.Millisecond
+	verySlowDisk = time.Second
+	// A disk is slow if one in slowShare operations within slowWindow takes longer than slowDisk,
+	// and someSlow of them at least; or if someVerySlow take longer than verySlowDisk. A
 	// single pause, as of a laptop that builds something meanwhile, is not: an operator cannot
 	// do anything about it.
 	slowShare    = 20
@@ -67,7 +67,7 @@ type Health struct {
 type diskTimes struct {
 	at             time.Time // of the second one
 	all            int
-	slow, verySlow int           // that took longer than SlowDisk, and VerySlowDisk
+	slow, verySlow int           // that took longer than slowDisk, and verySlowDisk
 	worst          time.Duration // how long at least the slowest of slow took
 }
 
@@ -138,11 +138,11 @@ func timesOf(before, now Durations) diskTimes {
 	lower, upTo, upToBefore := 0.0, uint64(0), uint64(0)
 	add := func(total, totalBefore uint64) {
 		took, n := time.Duration(lower*float64(time.Second)), int(total-upTo)-int(totalBefore-upToBefore)
-		if n <= 0 || took < SlowDisk {
+		if n <= 0 || took < slowDisk {
 			return
 		}
 		out.slow, out.worst = out.slow+n, took
-		if took >= VerySlowDisk {
+		if took >= verySlowDisk {
 			out.verySlow += n
 		}
 	}
@@ -178,7 +178,7 @@ func (h Health) Disk(now time.Time) (protocol.Warning, bool) {
 	}
 	return protocol.Warning{Reason: protocol.DiskSlow, Message: fmt.Sprintf(
 		"the disk of its etcd member is slow, or its machine has too much to do: within the last %s, a write took %s or longer (limit %s), and the writes "+
-			"of all nodes wait for it; find out what else uses that disk and that machine, or give --data-dir a faster disk", minutes(slowHold), rounded(all.worst), SlowDisk)}, true
+			"of all nodes wait for it; find out what else uses that disk and that machine, or give --data-dir a faster disk", minutes(slowHold), rounded(all.worst), slowDisk)}, true
 }
 
 // LeaderChanges returns the warning that etcd's leader changes too often, if it does.

@@ -29,7 +29,7 @@ type LearnerStep int
 
 // The steps. The zero value: not decided.
 const (
-	LearnerStepUnset LearnerStep = iota
+	_ LearnerStep = iota
 	// AwaitLearner: do nothing yet.
 	AwaitLearner
 	// PromoteLearner: it votes from then on.

@@ -10,7 +10,7 @@ type RemovalVerdict int
 
 // The verdicts. The zero value: none was reached.
 const (
-	RemovalUnset RemovalVerdict = iota
+	_ RemovalVerdict = iota
 	// MayRemove: the others stay a cluster.
 	MayRemove
 	// KeepLastVoter: no voter would stay.
@@ -92,7 +92,7 @@ type Step int
 
 // The steps. The zero value: none was decided.
 const (
-	StepUnset Step = iota
+	_ Step = iota
 	// AsIs: nothing.
 	AsIs
 	// AskMembers: ask for the list of the members.
@@ -127,7 +127,7 @@ func (s Step) String() string {
 		"BeginLeaving", "RemoveMember", "StopMember", "MoveData", "EndLeaving",
 	}
 	if s < 0 || int(s) >= memberSteps {
-		return names[StepUnset]
+		return names[0]
 	}
 	return names[s]
 }

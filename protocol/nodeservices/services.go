@@ -10,7 +10,7 @@ type Step int
 
 // The steps. The zero value: none was decided.
 const (
-	StepUnset Step = iota
+	_ Step = iota
 	// AwaitRoles: running services stay, until the node's roles are known.
 	AwaitRoles
 	// Idle: nothing runs, and nothing is wanted.
@@ -43,7 +43,7 @@ func (s Step) String() string {
 		"StopServices", "StartServices", "AwaitServices", "Serve",
 	}
 	if s < 0 || int(s) >= serviceSteps {
-		return names[StepUnset]
+		return names[0]
 	}
 	return names[s]
 }

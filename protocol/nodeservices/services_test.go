@@ -104,7 +104,7 @@ func TestMayRegister(t *testing.T) {
 }
 
 func TestStep_String(t *testing.T) {
-	for s := StepUnset + 1; s < serviceSteps; s++ {
+	for s := Step(1); s < serviceSteps; s++ {
 		if s.String() == "" || s.String() == "Unset" {
 			t.Errorf("step %d has no name", s)
 		}

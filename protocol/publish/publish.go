@@ -179,7 +179,7 @@ type Kind int
 
 // The kinds. The zero value: not decided.
 const (
-	Unset Kind = iota
+	_     Kind = iota
 	Keep       // it stays as it is
 	Wait       // it needs a write, but may not be written now
 	Write      // it is written, unless it changed after it was read
