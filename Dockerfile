@@ -1,16 +1,15 @@
 # syntax=docker/dockerfile:1
 
-# The image of the sidecar: one static binary, distroless, as a user without
-# privileges.
+# The image of the sidecar: one static binary and the certificates of public authorities, as a user
+# without privileges.
 #
 #   docker build --build-arg VERSION=v0.1.0 --build-arg COMMIT="$(git rev-parse HEAD)" -t lockstep .
 #   docker buildx build --platform linux/amd64,linux/arm64 ...
 #
-# Both base images are arguments: pin them by digest, or take them from a mirror.
-# The last stage needs nothing of a distribution but the certificates of public
-# authorities, so an image without a shell will do.
+# It has no base: nothing of a distribution is in it that has to be kept up to date. What compiles is an
+# argument: pin it by digest, or take it from a mirror. The files of a release are not built from here,
+# and need no other image (build/image).
 ARG BUILD_IMAGE=golang:1.26
-ARG BASE_IMAGE=gcr.io/distroless/static-debian12:nonroot
 
 # The compiler runs on the building machine and compiles for the target:
 # nothing is emulated.
@@ -37,14 +36,16 @@ RUN --mount=type=cache,target=/cache/go-mod \
       -X github.com/lockstep-dev/lockstep/internal/buildinfo.date=${DATE}" \
       build/sidecar /out/sidecar
 
-FROM ${BASE_IMAGE}
+FROM scratch
 ARG VERSION=""
 ARG COMMIT=""
 LABEL org.opencontainers.image.title="lockstep" \
       org.opencontainers.image.description="One reconciler, and a readiness gate, for an HA Kubernetes control plane" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${COMMIT}"
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/sidecar /sidecar
+ENV PATH=/ SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
 
 # A number, so that Kubernetes can check runAsNonRoot.
 USER 65532:65532

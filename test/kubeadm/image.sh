@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the image of the sidecar from the Dockerfile, without a Docker engine and without a
-# registry: image.sh OUT.tar NAME:TAG. It needs root, and Debian's buildah. The base images
-# are made of this machine: its Go, its shell, its certificates of authorities.
+# registry: image.sh OUT.tar NAME:TAG. It needs root, and Debian's buildah. The image that compiles
+# is made of this machine: its Go, its shell, its certificates of authorities.
 set -eu
 out=$1 name=$2
 top=$(cd "$(dirname "$0")/../.." && pwd)
@@ -32,13 +32,7 @@ b config --env PATH=/usr/local/go/bin:/bin --env HOME=/root --env GOFLAGS=-modca
 	--env "GOPROXY=file:///modules/cache/download,$(go env GOPROXY)" "$c"
 b commit -q --rm "$c" localhost/golang >/dev/null
 
-c=$(b from scratch)
-m=$(b mount "$c")
-mkdir -p "$m/etc/ssl" "$m/tmp"
-cp -rL /etc/ssl/certs "$m/etc/ssl/"
-b commit -q --rm "$c" localhost/static >/dev/null
-
-b bud -q --network host -v "$(go env GOMODCACHE):/modules:ro" --build-arg BUILD_IMAGE=localhost/golang --build-arg BASE_IMAGE=localhost/static \
+b bud -q --network host -v "$(go env GOMODCACHE):/modules:ro" --build-arg BUILD_IMAGE=localhost/golang \
 	--build-arg VERSION="${name##*:}" -t "$name" "$top" >&2
 rm -f "$out"
 b push -q "$name" "docker-archive:$out:$name" >&2
