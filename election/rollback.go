@@ -43,9 +43,10 @@ func beginRollback(ctx context.Context, client *etcd.Client, r RollbackRequest) 
 	if err != nil {
 		return s, fmt.Errorf("read status, records and presences: %w", err)
 	}
-	refusal := protocol.RollbackRefusal(s.status, s.fleet, r.To)
+	answer := protocol.JudgeRollback(s.status, s.fleet, r.To)
+	refusal := answer.Refusal
 	if refusal == "" && !r.Force {
-		refusal = protocol.RollbackRisk(s.status, s.fleet, r.To)
+		refusal = answer.Risk
 	}
 	if refusal != "" {
 		return s, fmt.Errorf("%w: %s", ErrNotRollable, refusal)
@@ -134,7 +135,7 @@ func (e *Election) endRollback(ctx context.Context) error {
 	switch {
 	case protocol.RollbackDone(s.status, s.fleet):
 		err = deleteRollback(ctx, e.cfg.Client, r, unchanged(e.keys(), s)...)
-	case protocol.RollbackOver(r, time.Now()):
+	case r.Over(time.Now()):
 		err = deleteRollback(ctx, e.cfg.Client, r)
 	default:
 		return nil

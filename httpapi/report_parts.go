@@ -133,14 +133,11 @@ func NewRollback(v protocol.StatusView, f protocol.Fleet) *report.Rollback {
 	if !r.On() {
 		return nil
 	}
-	out := &report.Rollback{
+	message, blockers := protocol.RollbackProgress(v, f)
+	return &report.Rollback{
 		To: r.To.String(), By: r.By, Since: report.At(r.Since), Until: report.At(r.Until),
-		Blockers: []string{}, Message: protocol.RollbackState(v, f),
+		Blockers: protocol.NodeNames(blockers), Message: message,
 	}
-	for _, n := range protocol.RollbackBlockers(f, r.To) {
-		out.Blockers = append(out.Blockers, string(n.ID))
-	}
-	return out
 }
 
 func (s Snapshot) rollbackReport() *report.Rollback {

@@ -9,7 +9,7 @@ import (
 // It returns "" if it fits. answered is the gitVersion in the kube-apiserver's /version; empty:
 // no answer yet (docs/protocol-nodes.md#apiserver-version).
 //
-// wanted is valid by ValidAPIServerVersion, and is compared as far as it goes: 1.36 fits
+// wanted is MAJOR.MINOR or MAJOR.MINOR.PATCH, and is compared as far as it goes: 1.36 fits
 // v1.36.2, and v1.36.0-rc.1 as well. wanted empty: every version fits.
 func APIServerProblem(wanted, answered string) string {
 	switch {
@@ -23,21 +23,6 @@ func APIServerProblem(wanted, answered string) string {
 	}
 	return fmt.Sprintf("the bundle is for kube-apiserver %s (apiserverVersion in bundle.yaml), and the one of this node is %s; "+
 		"start the kube-apiserver of this release", wanted, answered)
-}
-
-// ValidAPIServerVersion reports whether a version is MAJOR.MINOR or MAJOR.MINOR.PATCH:
-// numbers without leading zeros and without a v.
-func ValidAPIServerVersion(version string) bool {
-	parts := strings.Split(version, ".")
-	if len(version) > 32 || len(parts) < 2 || len(parts) > 3 {
-		return false
-	}
-	for _, p := range parts {
-		if p == "" || strings.Trim(p, "0123456789") != "" || len(p) > 1 && p[0] == '0' {
-			return false
-		}
-	}
-	return true
 }
 
 // fitsVersion compares numbers only. It ignores a suffix of answered, such as +k3s1.

@@ -2,7 +2,6 @@ package protocol
 
 import (
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -13,12 +12,8 @@ type Override struct {
 	Message string    // why, in people's words; may be empty
 }
 
-const (
-	// MaxOverride is how long an override can last: it must not be forgotten.
-	MaxOverride = 24 * time.Hour
-	// MaxOverrideMessage is the limit of Override.Message, in bytes.
-	MaxOverrideMessage = 256
-)
+// MaxOverride is how long an override can last: it must not be forgotten.
+const MaxOverride = 24 * time.Hour
 
 // On reports whether there is an override.
 func (o Override) On() bool { return o != Override{} }
@@ -30,26 +25,6 @@ func (o Override) String() string {
 		text += fmt.Sprintf(" (%s)", o.Message)
 	}
 	return text
-}
-
-// ParseOverride reads an override file: its first line is the end of the override, its
-// second line, if any, the reason.
-func ParseOverride(text string) (Override, error) {
-	end, message, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	until, err := time.Parse(time.RFC3339, strings.TrimSpace(end))
-	if err != nil {
-		return Override{}, fmt.Errorf("its first line must be the time at which the override ends, like 2026-01-02T15:04:05Z, and is %.40q", end)
-	}
-	message = strings.Join(strings.Fields(message), " ")
-	if len(message) > MaxOverrideMessage {
-		return Override{}, fmt.Errorf("its message has %d bytes; at most %d", len(message), MaxOverrideMessage)
-	}
-	return Override{Until: until.UTC(), Message: message}, nil
-}
-
-// Text returns the contents of an override file.
-func (o Override) Text() string {
-	return o.Until.UTC().Format(time.RFC3339) + "\n" + o.Message + "\n"
 }
 
 // JudgeOverride decides whether an override that was written at a time is in force now.

@@ -17,12 +17,8 @@ type Rollback struct {
 	Revision     int64     // the key's mod revision; 0: there is none
 }
 
-// RollbackTime is how long a rollback lasts if people do not say it, and MaxRollbackTime how
-// long it can last: it must not be forgotten.
-const (
-	RollbackTime    = 24 * time.Hour
-	MaxRollbackTime = 7 * 24 * time.Hour
-)
+// MaxRollbackTime is how long a rollback can last: it must not be forgotten.
+const MaxRollbackTime = 7 * 24 * time.Hour
 
 // rollbackNotice is how long before its end people are warned.
 const rollbackNotice = time.Hour
@@ -59,19 +55,19 @@ func RollbackDone(v StatusView, f Fleet) bool {
 	return len(newerControllers(f, to)) == 0 && !slices.ContainsFunc(f.Records, func(r *Record) bool { return r.Problem != "" })
 }
 
-// RollbackOver reports whether the time of the rollback is over.
-func RollbackOver(r Rollback, now time.Time) bool { return r.On() && !now.Before(r.Until) }
+// Over reports whether the time of the rollback is over.
+func (r Rollback) Over(now time.Time) bool { return r.On() && !now.Before(r.Until) }
 
-// RollbackNoticeAt is when people are warned that the rollback ends by its time: an hour
+// noticeAt is when people are warned that the rollback ends by its time: an hour
 // before, or a quarter of its time if that is less.
-func RollbackNoticeAt(r Rollback) time.Time {
+func (r Rollback) noticeAt() time.Time {
 	return r.Until.Add(-min(rollbackNotice, max(0, r.Until.Sub(r.Since)/4)))
 }
 
-// RollbackEnding warns that the rollback ends by its time, and of the consequence.
-func RollbackEnding(f Fleet, now time.Time) []Warning {
+// rollbackEnding warns that the rollback ends by its time, and of the consequence.
+func rollbackEnding(f Fleet, now time.Time) []Warning {
 	r := f.Rollback
-	if !r.On() || now.Before(RollbackNoticeAt(r)) {
+	if !r.On() || now.Before(r.noticeAt()) {
 		return nil
 	}
 	follows := "nothing has to follow"
@@ -81,9 +77,9 @@ func RollbackEnding(f Fleet, now time.Time) []Warning {
 	return []Warning{{Reason: RollbackEnds, Message: fmt.Sprintf("%s ends soon: %s; to go on longer: sidecar rollback begin --to %s --for 24h", r, follows, r.To)}}
 }
 
-// RollbackBlockers returns the controllers that do not fit the objects of a release: they go
+// rollbackBlockers returns the controllers that do not fit the objects of a release: they go
 // back before the objects.
-func RollbackBlockers(f Fleet, to Release) []*Record {
+func rollbackBlockers(f Fleet, to Release) []*Record {
 	var out []*Record
 	for _, r := range f.Records {
 		if r.Problem == "" && r.MayServe() && to.Less(r.Node.Version.Release) && to.Less(r.Node.MinReconciler) {
@@ -93,9 +89,19 @@ func RollbackBlockers(f Fleet, to Release) []*Record {
 	return out
 }
 
-// RollbackRefusal says why people may not begin a rollback to a release on these facts, even with
-// --force; empty: they may.
-func RollbackRefusal(v StatusView, f Fleet, to Release) string {
+// RollbackAnswer says whether people may begin a rollback, in sentences for them.
+type RollbackAnswer struct {
+	Refusal string // why they may not, even with --force; empty: they may
+	Risk    string // why they need --force; empty: they do not need it
+	Stops   string // the consequence until a node of the release starts; empty: one is registered
+}
+
+// JudgeRollback decides whether people may begin a rollback to a release.
+func JudgeRollback(v StatusView, f Fleet, to Release) RollbackAnswer {
+	return RollbackAnswer{Refusal: rollbackRefusal(v, f, to), Risk: rollbackRisk(v, f, to), Stops: rollbackStops(f, to)}
+}
+
+func rollbackRefusal(v StatusView, f Fleet, to Release) string {
 	if r := f.Rollback; r.On() && r.To != to {
 		return fmt.Sprintf("%s is under way; to end it: sidecar rollback end", r)
 	}
@@ -115,10 +121,10 @@ func shutsOut(v StatusView, to Release) bool {
 	return v.Kind != StatusPresent || to.Less(v.Status.MinCompatible)
 }
 
-// RollbackRisk says why people may begin a rollback to a release only with --force: no newer node
-// could serve with the objects of that release, and none of that release serves before. Empty: they need no force.
-func RollbackRisk(v StatusView, f Fleet, to Release) string {
-	unfit := RollbackBlockers(f, to)
+// rollbackRisk: no newer node could serve with the objects of that release, and none of that
+// release serves before.
+func rollbackRisk(v StatusView, f Fleet, to Release) string {
+	unfit := rollbackBlockers(f, to)
 	if len(unfit) > 0 && len(unfit) == len(newerControllers(f, to)) && shutsOut(v, to) {
 		return fmt.Sprintf("no node of a newer release fits the objects of release %s (%s), so the objects cannot go back while one of them serves; "+
 			"%s; if that is meant: --force", to, releasesNeeded(unfit), forcedRollback(f, to))
@@ -126,8 +132,7 @@ func RollbackRisk(v StatusView, f Fleet, to Release) string {
 	return ""
 }
 
-// RollbackStops says what a rollback to a release stops where no registered controller runs it. Empty: nothing.
-func RollbackStops(f Fleet, to Release) string {
+func rollbackStops(f Fleet, to Release) string {
 	for _, r := range f.Records {
 		if r.Problem == "" && r.Node.Roles.Controller && r.Node.Version.Release == to {
 			return ""
@@ -138,7 +143,7 @@ func RollbackStops(f Fleet, to Release) string {
 
 // rollbackNotes describe the consequences of a rollback for the nodes that block it.
 func rollbackNotes(v StatusView, f Fleet, to Release) []string {
-	unfit, closes := RollbackBlockers(f, to), shutsOut(v, to)
+	unfit, closes := rollbackBlockers(f, to), shutsOut(v, to)
 	switch {
 	case len(unfit) == 0:
 		return nil
@@ -182,8 +187,16 @@ func newerControllers(f Fleet, to Release) []*Record {
 	return out
 }
 
-// RollbackState says how a rollback that is under way goes on, and how to give it up.
-func RollbackState(v StatusView, f Fleet) string {
+// RollbackProgress says how a rollback that is under way goes on, and how to give it up. It goes
+// on when the blockers have gone back.
+func RollbackProgress(v StatusView, f Fleet) (message string, blockers []NodeID) {
+	for _, r := range rollbackBlockers(f, f.Rollback.To) {
+		blockers = append(blockers, r.ID)
+	}
+	return rollbackState(v, f), blockers
+}
+
+func rollbackState(v StatusView, f Fleet) string {
 	r := f.Rollback
 	newer := newerControllers(f, r.To)
 	done := v.Kind == StatusPresent && v.Status.State == Done && v.Status.ContentRelease == r.To
@@ -210,5 +223,5 @@ func rollbackObstacle(v StatusView, f Fleet) []UpgradeObstacle {
 	if !f.Rollback.On() {
 		return nil
 	}
-	return []UpgradeObstacle{{Reason: RollingBack, Message: fmt.Sprintf("%s is under way: %s", f.Rollback, RollbackState(v, f))}}
+	return []UpgradeObstacle{{Reason: RollingBack, Message: fmt.Sprintf("%s is under way: %s", f.Rollback, rollbackState(v, f))}}
 }

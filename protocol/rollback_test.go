@@ -64,7 +64,7 @@ func TestRollbackEnds(t *testing.T) {
 	}
 	until := time.Unix(1000, 0)
 	in.Fleet.Rollback.Until = until
-	if RollbackOver(in.Fleet.Rollback, until.Add(-time.Second)) || !RollbackOver(in.Fleet.Rollback, until) {
+	if in.Fleet.Rollback.Over(until.Add(-time.Second)) || !in.Fleet.Rollback.Over(until) {
 		t.Error("its time is over when its end has come, and not before")
 	}
 }
@@ -85,25 +85,25 @@ func TestRollbackEnding(t *testing.T) {
 	} {
 		in := rolledBack()
 		in.Fleet.Rollback.Since, in.Fleet.Rollback.Until = begun, begun.Add(tt.lasts)
-		if got := RollbackEnding(in.Fleet, begun.Add(tt.before)); got != nil {
+		if got := rollbackEnding(in.Fleet, begun.Add(tt.before)); got != nil {
 			t.Errorf("%s after it began for %s: got %v", tt.before, tt.lasts, got)
 		}
-		got := RollbackEnding(in.Fleet, begun.Add(tt.ends))
+		got := rollbackEnding(in.Fleet, begun.Add(tt.ends))
 		if len(got) != 1 || got[0].Reason != RollbackEnds || !strings.Contains(got[0].Message, "a node of a newer release (n, o) leads") {
 			t.Errorf("%s after it began for %s: got %v", tt.ends, tt.lasts, got)
 		}
 	}
-	if got := RollbackEnding(Fleet{}, begun); got != nil {
+	if got := rollbackEnding(Fleet{}, begun); got != nil {
 		t.Errorf("without a rollback: got %v", got)
 	}
 }
 
 func TestRollbackStops(t *testing.T) {
 	f := rolledBack().Fleet // n is of 1.0.0
-	wantText(t, RollbackStops(f, rel("1.0.0")), "")
-	wantText(t, RollbackStops(f, rel("0.9.0")), "until a node of release 0.9.0 starts, no node leads and nothing is repaired")
+	wantText(t, rollbackStops(f, rel("1.0.0")), "")
+	wantText(t, rollbackStops(f, rel("0.9.0")), "until a node of release 0.9.0 starts, no node leads and nothing is repaired")
 	f.Records[0].Node.Roles.Controller = false
-	wantText(t, RollbackStops(f, rel("1.0.0")), "no node leads")
+	wantText(t, rollbackStops(f, rel("1.0.0")), "no node leads")
 }
 
 func TestRollbackRefusal(t *testing.T) {
@@ -134,12 +134,12 @@ func TestRollbackRefusal(t *testing.T) {
 				}
 				unfit.Records[i+1].Node.MinReconciler = m
 			}
-			wantText(t, RollbackRefusal(tc.v, unfit, rel(tc.to)), tc.refusal)
-			wantText(t, RollbackRisk(tc.v, unfit, rel(tc.to)), tc.risk)
+			wantText(t, rollbackRefusal(tc.v, unfit, rel(tc.to)), tc.refusal)
+			wantText(t, rollbackRisk(tc.v, unfit, rel(tc.to)), tc.risk)
 		})
 	}
 	unfit.Rollback = Rollback{To: rel("0.9.0"), Revision: 3}
-	if got := RollbackRefusal(in.Status, unfit, rel("1.0.0")); !strings.Contains(got, "rollback end") {
+	if got := JudgeRollback(in.Status, unfit, rel("1.0.0")).Refusal; !strings.Contains(got, "rollback end") {
 		t.Errorf("got %q", got)
 	}
 }

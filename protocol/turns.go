@@ -245,9 +245,30 @@ func turnObstacles(f Fleet) []UpgradeObstacle {
 	return out
 }
 
-// TurnWarnings warn of turns whose work failed, or that are over their limit: the turn is kept,
-// and no other node gets one.
-func TurnWarnings(f Fleet, now time.Time) []Warning {
+// WorkWarnings warn of the work that people began: of turns that failed or are over their limit, as the
+// turn is kept and no other node gets one, and of a rollback that ends soon by its time.
+func WorkWarnings(f Fleet, now time.Time) []Warning {
+	return append(turnWarnings(f, now), rollbackEnding(f, now)...)
+}
+
+// NextWorkWarning returns when the passage of time adds a warning next; zero: never.
+func NextWorkWarning(f Fleet, now time.Time) time.Time {
+	var next time.Time
+	earlier := func(at time.Time) {
+		if at.After(now) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	for _, t := range f.Turns.Held {
+		earlier(t.Until)
+	}
+	if f.Rollback.On() {
+		earlier(f.Rollback.noticeAt())
+	}
+	return next
+}
+
+func turnWarnings(f Fleet, now time.Time) []Warning {
 	var out []Warning
 	for _, t := range f.Turns.Held {
 		switch {
@@ -260,15 +281,4 @@ func TurnWarnings(f Fleet, now time.Time) []Warning {
 		}
 	}
 	return out
-}
-
-// NextTurnLimit returns when a turn is over its limit next; zero: none is.
-func NextTurnLimit(turns Turns, now time.Time) time.Time {
-	var next time.Time
-	for _, t := range turns.Held {
-		if t.Until.After(now) && (next.IsZero() || t.Until.Before(next)) {
-			next = t.Until
-		}
-	}
-	return next
 }

@@ -16,7 +16,7 @@ func TestTurnWarnings_services(t *testing.T) {
 	}
 	f := turnFleet(broken, controller("b", "1.0.0").ready())
 	f.Turns.Held = []Turn{turn}
-	got := TurnWarnings(f, since)
+	got := turnWarnings(f, since)
 	if len(got) != 1 || got[0].Reason != TurnFailed || got[0].Subject != "a" {
 		t.Fatalf("got %+v, want that the turn of a has failed", got)
 	}
@@ -29,10 +29,10 @@ func TestTurnWarnings_services(t *testing.T) {
 		t.Errorf("got %+v, want why the work of the turn has failed", o)
 	}
 	f.Turns.Held[0].Work = TurnWorkUnderWay
-	if got := TurnWarnings(f, since); len(got) != 0 || f.TurnProblem(f.Turns.Held[0]) != "" {
+	if got := turnWarnings(f, since); len(got) != 0 || f.TurnProblem(f.Turns.Held[0]) != "" {
 		t.Errorf("got %+v, want nothing of work under way", got)
 	}
-	if got := TurnWarnings(f, since.Add(TurnTime)); len(got) != 1 || got[0].Reason != TurnOverdue {
+	if got := turnWarnings(f, since.Add(TurnTime)); len(got) != 1 || got[0].Reason != TurnOverdue {
 		t.Errorf("got %+v, want that it is over its limit", got)
 	}
 }
@@ -80,7 +80,7 @@ func TestTurnWarnings_interrupted(t *testing.T) {
 	turn := Turn{Node: "a", Since: since, Kind: TurnOfCommand, Command: "kubeadm upgrade node", Work: TurnWorkInterrupted, BootID: "one"}
 	turn.Problem = turn.Interrupted("one", since)
 	f.Turns.Held = []Turn{turn}
-	got := TurnWarnings(f, since)
+	got := turnWarnings(f, since)
 	if len(got) != 1 || got[0].Reason != TurnFailed {
 		t.Fatalf("got %+v, want that the turn of a has failed", got)
 	}
@@ -114,7 +114,7 @@ func TestFleet_TurnRemedy(t *testing.T) {
 		f.Turns.Held = []Turn{turn}
 		said := []string{f.TurnRemedy(turn), turnObstacles(f)[0].Message}
 		for _, now := range []time.Time{time.Unix(0, 0), turn.Until} {
-			said = append(said, TurnWarnings(f, now)[0].Message)
+			said = append(said, turnWarnings(f, now)[0].Message)
 		}
 		for _, text := range said {
 			if !strings.Contains(text, "sidecar turn end "+string(id)) || strings.HasSuffix(text, "--force") != forced {

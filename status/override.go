@@ -144,7 +144,7 @@ func parseOverride(file string) (out overrideFile, err error) {
 	if err != nil {
 		return overrideFile{}, fmt.Errorf("%w: %w", errUnread, err)
 	}
-	o, err := protocol.ParseOverride(string(text))
+	o, err := decodeOverride(string(text))
 	if err != nil {
 		return overrideFile{}, err
 	}

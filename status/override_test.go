@@ -23,11 +23,11 @@ func TestReadOverride(t *testing.T) {
 		want    protocol.Override
 		problem string
 	}{
-		"in force":            {text: in.Text(), mode: 0o644, want: in},
-		"over":                {text: over.Text(), mode: 0o644, age: -2 * time.Minute},
-		"others may write it": {text: in.Text(), mode: 0o646, problem: "can be changed by every user (mode 0646)"},
+		"in force":            {text: EncodeOverride(in), mode: 0o644, want: in},
+		"over":                {text: EncodeOverride(over), mode: 0o644, age: -2 * time.Minute},
+		"others may write it": {text: EncodeOverride(in), mode: 0o646, problem: "can be changed by every user (mode 0646)"},
 		"garbage":             {text: "for ever", mode: 0o600, problem: "its first line must be"},
-		"too long ago":        {text: in.Text(), mode: 0o600, age: 24 * time.Hour, problem: "longer than 24h"},
+		"too long ago":        {text: EncodeOverride(in), mode: 0o600, age: 24 * time.Hour, problem: "longer than 24h"},
 		"a directory":         {mode: os.ModeDir | 0o755, problem: "must be a file"},
 	} {
 		file := filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
@@ -78,7 +78,7 @@ func TestReadOverride_unreadable(t *testing.T) {
 		"garbage":                   {func() error { return os.WriteFile(file, []byte("x"), 0o600) }, now.Add(time.Minute), protocol.Override{}, "has no effect"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(file, []byte(in.Text()), 0o600); err != nil {
+			if err := os.WriteFile(file, []byte(EncodeOverride(in)), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = os.Remove(file) })

@@ -76,8 +76,8 @@ func (p program) overrideBegin(f overrideFlags) error {
 	switch {
 	case f.duration < minOverride || f.duration > protocol.MaxOverride:
 		return usagef("--for: %s: must be at least %s, and at most %s, like --for=30m", f.duration, minOverride, protocol.MaxOverride)
-	case len(o.Message) > protocol.MaxOverrideMessage:
-		return usagef("--message: has %d bytes; at most %d", len(o.Message), protocol.MaxOverrideMessage)
+	case len(o.Message) > status.MaxOverrideMessage:
+		return usagef("--message: has %d bytes; at most %d", len(o.Message), status.MaxOverrideMessage)
 	case !f.confirmed:
 		fmt.Fprintf(p.stdout, "Nothing was changed. With --yes, this node serves whatever its gate says %s:\n"+
 			"its kube-apiserver may then serve objects that its release does not fit.\n", o)
@@ -100,7 +100,7 @@ func writeOverride(file string, o protocol.Override) error {
 	if err != nil {
 		return err
 	}
-	_, err = tmp.WriteString(o.Text())
+	_, err = tmp.WriteString(status.EncodeOverride(o))
 	// The sidecar may run as another user.
 	if err := errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
 		return errors.Join(err, os.Remove(tmp.Name()))

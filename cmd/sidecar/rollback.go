@@ -37,7 +37,7 @@ type rollbackFlags struct {
 }
 
 func (p program) rollbackBeginCommand() *cobra.Command {
-	f := rollbackFlags{duration: protocol.RollbackTime}
+	f := rollbackFlags{duration: 24 * time.Hour}
 	output := newChoice("text", "json")
 	cmd := withEtcd(&cobra.Command{
 		Use:   "begin --to RELEASE",
@@ -94,7 +94,7 @@ func (p program) beginRollback(ctx context.Context, client etcdClient, f rollbac
 	if err != nil {
 		return err
 	}
-	if stops := protocol.RollbackStops(fleet, to); stops != "" && output.value == "text" {
+	if stops := protocol.JudgeRollback(status, fleet, to).Stops; stops != "" && output.value == "text" {
 		fmt.Fprintln(p.stdout, stops)
 	}
 	return p.printRollback(client, status, fleet, output)

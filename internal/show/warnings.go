@@ -61,10 +61,7 @@ func (s *Show) KeepWarnings(ctx context.Context) error {
 			s.warned.Set(is)
 		}
 		at := nextServiceFault(s.ServiceState.Get(), s.warned.Get().answers, now)
-		if r := s.Fleet.Get().Rollback; r.On() {
-			at = earliest(at, protocol.RollbackNoticeAt(r), now)
-		}
-		at = earliest(at, protocol.NextTurnLimit(s.Fleet.Get().Turns, now), now)
+		at = earliest(at, protocol.NextWorkWarning(s.Fleet.Get(), now), now)
 		at = earliest(at, s.Schedule.Get().WarnsAt(), now)
 		if at = earliest(at, s.memberFacts().nextRemoval(now), now); !at.IsZero() {
 			event.WaitFor(ctx, at.Sub(now), changes...)
@@ -87,8 +84,7 @@ func (s *Show) warningsNow(was warned, now time.Time) warned {
 		shown: slices.Concat(own, membership.DatabaseWarnings(databases(members.members)),
 			members.warnings(troubles), members.leaving(), members.interrupted(now), s.Cluster.Health().Get().Shown,
 			members.fleetWarningsNow(view, now),
-			protocol.TurnWarnings(members.fleet, now),
-			protocol.RollbackEnding(members.fleet, now)),
+			protocol.WorkWarnings(members.fleet, now)),
 		reported: protocol.ReportedWarnings(slices.Concat(own, leaders)),
 		troubles: troubles, answers: answers,
 	}

@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/internal/strict"
@@ -101,10 +102,25 @@ func apiserverVersion(f strict.Fields, n *strict.Node) string {
 	switch {
 	case !ok:
 		f.Add("apiserverVersion", "must be text, in quotes, like \"1.36\" or \"1.36.2\": without them, 1.30 is the number 1.3")
-	case !protocol.ValidAPIServerVersion(version):
+	case !validAPIServerVersion(version):
 		f.Add("apiserverVersion", "%q must be MAJOR.MINOR or MAJOR.MINOR.PATCH of a kube-apiserver, like \"1.36\" or \"1.36.2\"", version)
 	}
 	return version
+}
+
+// validAPIServerVersion reports whether a version is MAJOR.MINOR or MAJOR.MINOR.PATCH:
+// numbers without leading zeros and without a v.
+func validAPIServerVersion(version string) bool {
+	parts := strings.Split(version, ".")
+	if len(version) > 32 || len(parts) < 2 || len(parts) > 3 {
+		return false
+	}
+	for _, p := range parts {
+		if p == "" || strings.Trim(p, "0123456789") != "" || len(p) > 1 && p[0] == '0' {
+			return false
+		}
+	}
+	return true
 }
 
 func prunePolicy(f strict.Fields, n *strict.Node) bool {
