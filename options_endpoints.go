@@ -3,7 +3,7 @@ package lockstep
 import (
 	"net/netip"
 
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/publish"
 )
 
 // checkService checks the fields for writing the Service kubernetes.
@@ -23,7 +23,7 @@ func (o Options) checkService(p *problems) {
 			p.add(field, flag, "%q: must be an IP address", text)
 		case ip.Zone() != "" || ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() || ip.Is4In6():
 			p.add(field, flag, "%q: must be an address at which pods on other machines reach this node's kube-apiserver", text)
-		case i > 0 && protocol.FamilyOf(text) == protocol.FamilyOf(o.APIServerAddress[0]):
+		case i > 0 && publish.FamilyOf(text) == publish.FamilyOf(o.APIServerAddress[0]):
 			p.add(field, flag, "%q and %q are of one family: must be one address, or one IPv4 and one IPv6 address", o.APIServerAddress[0], text)
 		}
 	}

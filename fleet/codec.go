@@ -14,6 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/publish"
 )
 
 // Decode returns the fleet of the records and presences at one revision. Bytes
@@ -236,7 +237,7 @@ func decodeEndpoint(e *lockstepv1.Endpoint) protocol.Endpoint {
 		switch address := ip.String(); {
 		case out.Address == "":
 			out.Address = address
-		case out.Secondary == "" && protocol.FamilyOf(address) != protocol.FamilyOf(out.Address):
+		case out.Secondary == "" && publish.FamilyOf(address) != publish.FamilyOf(out.Address):
 			out.Secondary = address
 		}
 	}

@@ -61,23 +61,23 @@ func (r *Record) InService() bool {
 
 // Serves reports whether a node is in service and its kube-apiserver is ready, as far as
 // the presence shows it. It is the answer of /readyz of the node's sidecar.
-func (r *Record) Serves() bool { return r.InService() && !r.Presence.Down() }
+func (r *Record) Serves() bool { return r.InService() && !r.Presence.down() }
 
 // WhyServes returns the reason why a node that is alive serves or not, and the sidecar's
 // message if the gate is not the reason.
 func (r *Record) WhyServes() (Reason, string) {
-	if r.InService() && r.Presence.Down() {
-		return r.Presence.NotReady()
+	if r.InService() && r.Presence.down() {
+		return r.Presence.notReady()
 	}
 	return r.Presence.Reason, ""
 }
 
-// Down reports whether the kube-apiserver of a node is not ready (--apiserver-readyz).
+// down reports whether the kube-apiserver of a node is not ready (--apiserver-readyz).
 // Sidecars of older releases report that only in the endpoint.
-func (p Presence) Down() bool { return p.APIServerDown || p.Endpoint.Down }
+func (p Presence) down() bool { return p.APIServerDown || p.Endpoint.Down }
 
-// NotReady returns why the kube-apiserver of a node is not ready, as its sidecar reports it.
-func (p Presence) NotReady() (Reason, string) {
+// notReady returns why the kube-apiserver of a node is not ready, as its sidecar reports it.
+func (p Presence) notReady() (Reason, string) {
 	for _, w := range p.Warnings {
 		if w.Subject == "" && (w.Reason == APIServerNotReady || w.Reason == APIRefused) {
 			return w.Reason, w.Message

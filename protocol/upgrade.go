@@ -189,7 +189,7 @@ func outOfServiceNow(v StatusView, f Fleet) []UpgradeObstacle {
 	out = append(out, closedGates(v, f)...)
 	for _, r := range f.Records {
 		if r.InService() && !r.Serves() {
-			_, cause := r.Presence.NotReady()
+			_, cause := r.Presence.notReady()
 			out = append(out, UpgradeObstacle{Reason: APIServerNotReady, Node: r.ID, Message: cause + ", " +
 				"so it does not serve, and an upgrade stops another one: see the sidecar status of that node"})
 		}

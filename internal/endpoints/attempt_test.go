@@ -123,7 +123,7 @@ func TestWrite_changed(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := New(Config{API: client, Log: slog.New(slog.DiscardHandler)})
-	to := target{kind: sliceResource, name: serviceName, family: protocol.IPv4, now: object{version: "7"}, step: publish.Step{Addresses: []string{"10.0.0.1"}, Port: 6443}}
+	to := target{kind: sliceResource, name: serviceName, family: publish.IPv4, now: object{version: "7"}, step: publish.Step{Addresses: []string{"10.0.0.1"}, Port: 6443}}
 	if err := p.write(t.Context(), to, "s"); err != nil {
 		t.Errorf("got %v", err)
 	}
@@ -155,7 +155,7 @@ func TestRound_writtenByAnother(t *testing.T) {
 	if wait := p.round(t.Context(), f, seen); wait <= 0 || p.due.IsZero() {
 		t.Errorf("it is the turn of another one: got %s", wait)
 	}
-	o := object{version: "1", family: protocol.IPv4, Object: publish.Object{
+	o := object{version: "1", family: publish.IPv4, Object: publish.Object{
 		Known: true, Addresses: []string{"10.0.0.1"}, Port: 6443, Revision: 5, Store: "s", Own: true, Complete: true,
 	}}
 	seen.slices[serviceName], seen.endpoints = o, o

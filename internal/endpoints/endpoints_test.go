@@ -20,7 +20,7 @@ func TestParse(t *testing.T) {
 	parse := func(text string) object { return sliceResource.parse([]byte(text), object{name: "kubernetes"}) }
 	got := parse(sliceByKubeAPIServer)
 	if got.Own || got.Manager != publish.KubeAPIServer || !got.Complete || got.Port != 6443 || got.version != "7" ||
-		got.family != protocol.IPv4 || strings.Join(got.Addresses, " ") != "10.0.0.1 10.0.0.2" || got.Revision != 0 {
+		got.family != publish.IPv4 || strings.Join(got.Addresses, " ") != "10.0.0.1 10.0.0.2" || got.Revision != 0 {
 		t.Errorf("got %+v", got)
 	}
 	ours := strings.Replace(sliceByKubeAPIServer, `"resourceVersion"`, `"annotations": {"lockstep.dev/revision": "12", "lockstep.dev/store": "s"}, "resourceVersion"`, 1)
@@ -53,7 +53,7 @@ func TestParse(t *testing.T) {
 // What the Publisher itself writes is complete when it is read.
 func TestBodies(t *testing.T) {
 	for _, k := range []*resource{sliceResource, endpointsResource} {
-		raw := mustJSON(t, k.body(target{family: protocol.IPv4, step: publish.Step{Addresses: []string{"10.0.0.1"}, Port: 6443}}))
+		raw := mustJSON(t, k.body(target{family: publish.IPv4, step: publish.Step{Addresses: []string{"10.0.0.1"}, Port: 6443}}))
 		whole := strings.Replace(raw, "{", `{"metadata": {"labels": {"kubernetes.io/service-name": "kubernetes", "endpointslice.kubernetes.io/skip-mirror": "true"}},`, 1)
 		if got := k.parse([]byte(whole), object{}); !got.Complete || got.Port != 6443 || strings.Join(got.Addresses, " ") != "10.0.0.1" {
 			t.Errorf("%s: got %+v of %s", k.kind, got, whole)
@@ -65,7 +65,7 @@ func TestBodies(t *testing.T) {
 func TestRequest(t *testing.T) {
 	step := publish.Step{Addresses: []string{"10.0.0.1"}, Port: 6443, Revision: 12}
 	for version, want := range map[string]string{"": "POST", "7": "PATCH"} {
-		r, err := sliceResource.request(target{name: "kubernetes", family: protocol.IPv4, step: step, now: object{version: version}}, "store")
+		r, err := sliceResource.request(target{name: "kubernetes", family: publish.IPv4, step: step, now: object{version: version}}, "store")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,24 +159,24 @@ func TestPlan_families(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		fleet  []*protocol.Record
-		exists protocol.Family
+		exists publish.Family
 		want   string
 		second string // an address in the slice kubernetes-ipv6
 	}{
-		{"one family", []*protocol.Record{r("a", "10.0.0.1", "")}, protocol.FamilyUnset, "kubernetes IPv4, kubernetes IPv4", ""},
-		{"the last node of the second family has left", []*protocol.Record{r("a", "10.0.0.1", "")}, protocol.IPv4, "kubernetes IPv4, kubernetes-ipv6 IPv6, kubernetes IPv4", "fd00::1"},
-		{"no node, and two slices", nil, protocol.IPv4, "kubernetes IPv4, kubernetes-ipv6 IPv6, kubernetes IPv4", "fd00::1"},
-		{"both", []*protocol.Record{r("a", "10.0.0.1", "fd00::1")}, protocol.IPv4, "kubernetes IPv4, kubernetes-ipv6 IPv6, kubernetes IPv4", ""},
-		{"both, IPv6 first", []*protocol.Record{r("a", "fd00::1", "10.0.0.1")}, protocol.FamilyUnset, "kubernetes IPv6, kubernetes-ipv4 IPv4, kubernetes IPv6", ""},
-		{"the empty slice that a kube-apiserver left", []*protocol.Record{r("a", "fd00::1", "")}, protocol.IPv4, "kubernetes-ipv6 IPv6, kubernetes IPv6", ""},
-		{"no node", nil, protocol.IPv6, "kubernetes IPv6, kubernetes IPv6", ""},
+		{"one family", []*protocol.Record{r("a", "10.0.0.1", "")}, publish.FamilyUnset, "kubernetes IPv4, kubernetes IPv4", ""},
+		{"the last node of the second family has left", []*protocol.Record{r("a", "10.0.0.1", "")}, publish.IPv4, "kubernetes IPv4, kubernetes-ipv6 IPv6, kubernetes IPv4", "fd00::1"},
+		{"no node, and two slices", nil, publish.IPv4, "kubernetes IPv4, kubernetes-ipv6 IPv6, kubernetes IPv4", "fd00::1"},
+		{"both", []*protocol.Record{r("a", "10.0.0.1", "fd00::1")}, publish.IPv4, "kubernetes IPv4, kubernetes-ipv6 IPv6, kubernetes IPv4", ""},
+		{"both, IPv6 first", []*protocol.Record{r("a", "fd00::1", "10.0.0.1")}, publish.FamilyUnset, "kubernetes IPv6, kubernetes-ipv4 IPv4, kubernetes IPv6", ""},
+		{"the empty slice that a kube-apiserver left", []*protocol.Record{r("a", "fd00::1", "")}, publish.IPv4, "kubernetes-ipv6 IPv6, kubernetes IPv6", ""},
+		{"no node", nil, publish.IPv6, "kubernetes IPv6, kubernetes IPv6", ""},
 	} {
 		seen := observed{slices: map[string]object{}}
-		if tc.exists != protocol.FamilyUnset {
+		if tc.exists != publish.FamilyUnset {
 			seen.slices[serviceName] = object{family: tc.exists, version: "1"}
 		}
 		if tc.second != "" {
-			seen.slices[serviceName+"-ipv6"] = object{Object: publish.Object{Addresses: []string{tc.second}}, family: protocol.IPv6}
+			seen.slices[serviceName+"-ipv6"] = object{Object: publish.Object{Addresses: []string{tc.second}}, family: publish.IPv6}
 		}
 		var got []string
 		for _, planned := range p.plan(protocol.Fleet{Records: tc.fleet}, "s", seen) {

@@ -65,7 +65,7 @@ func (q *quietAPI) counted() map[string]int {
 
 // listOf is a list with one object.
 func listOf(kind *resource) string {
-	body := kind.body(target{family: protocol.IPv4, step: publish.Step{Addresses: []string{"10.0.0.1"}, Port: 6443}})
+	body := kind.body(target{family: publish.IPv4, step: publish.Step{Addresses: []string{"10.0.0.1"}, Port: 6443}})
 	body["metadata"] = map[string]any{
 		"name": serviceName, "namespace": serviceNamespace, "resourceVersion": "5", "labels": kind.labels,
 		"annotations":   map[string]string{annotationRevision: "12", annotationStore: "s"},

@@ -51,7 +51,7 @@ func TestPublisher_parent(t *testing.T) {
 		}}}
 		seen := observed{slicesKnown: true, endpointsKnown: true, slices: map[string]object{}}
 		reasonWith := func(store string) protocol.Reason {
-			o := object{version: "1", family: protocol.IPv4, Object: publish.Object{
+			o := object{version: "1", family: publish.IPv4, Object: publish.Object{
 				Known: true, Addresses: []string{"10.0.0.1"}, Port: 6443, Revision: 5, Store: store, Own: true, Complete: true,
 			}}
 			seen.slices[serviceName], seen.endpoints = o, o

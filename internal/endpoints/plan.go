@@ -20,7 +20,7 @@ import (
 type target struct {
 	kind   *resource
 	name   string
-	family protocol.Family
+	family publish.Family
 	second bool // family is not the Service's
 	now    object
 	step   publish.Step
@@ -32,7 +32,7 @@ type plan []target
 func (p *Publisher) plan(f protocol.Fleet, store string, seen observed) plan {
 	families := publish.Families(f)
 	if len(families) == 0 {
-		families = []protocol.Family{cmp.Or(seen.slices[serviceName].family, protocol.IPv4)}
+		families = []publish.Family{cmp.Or(seen.slices[serviceName].family, publish.IPv4)}
 	}
 	main := cmp.Or(seen.slices[serviceName].family, families[0])
 	var out plan
@@ -55,18 +55,18 @@ func (p *Publisher) plan(f protocol.Fleet, store string, seen observed) plan {
 }
 
 // nameOf returns the name of the slice of a family. main is the family of the Service.
-func nameOf(family, main protocol.Family) string {
+func nameOf(family, main publish.Family) string {
 	if family == main {
 		return serviceName
 	}
-	return serviceName + map[protocol.Family]string{protocol.IPv4: "-ipv4", protocol.IPv6: "-ipv6"}[family]
+	return serviceName + map[publish.Family]string{publish.IPv4: "-ipv4", publish.IPv6: "-ipv6"}[family]
 }
 
 // left returns the families that no node in service uses, but whose slices still contain
 // addresses.
-func (o observed) left(main protocol.Family, inService []protocol.Family) []protocol.Family {
-	var out []protocol.Family
-	for _, family := range []protocol.Family{protocol.IPv4, protocol.IPv6} {
+func (o observed) left(main publish.Family, inService []publish.Family) []publish.Family {
+	var out []publish.Family
+	for _, family := range []publish.Family{publish.IPv4, publish.IPv6} {
 		if !slices.Contains(inService, family) && len(o.slices[nameOf(family, main)].Addresses) > 0 {
 			out = append(out, family)
 		}

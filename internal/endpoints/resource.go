@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
-	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/publish"
 )
 
@@ -62,7 +61,7 @@ type object struct {
 	publish.Object
 	name    string
 	version string // resourceVersion
-	family  protocol.Family
+	family  publish.Family
 	since   time.Time // when it was first seen as Lockstep's, or as another client's
 	lost    lost
 }
@@ -135,7 +134,7 @@ func (k *resource) parse(raw []byte, out object) object {
 	out.Addresses, out.Port, out.Complete = k.fields(w)
 	slices.Sort(out.Addresses)
 	out.Addresses = slices.Compact(out.Addresses)
-	for _, family := range []protocol.Family{protocol.IPv4, protocol.IPv6} {
+	for _, family := range []publish.Family{publish.IPv4, publish.IPv6} {
 		if w.AddressType == family.String() {
 			out.family = family
 		}

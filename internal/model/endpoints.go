@@ -346,7 +346,7 @@ func (o endpointsObject) published() publish.Object {
 // facts translates the knowledge of a sidecar for the protocol.
 func (w *endpointsWriter) facts(cfg *EndpointsConfig) publish.Facts {
 	f := publish.Facts{
-		Store: "store", Parent: "store", Family: protocol.IPv4, Current: w.seen.published(),
+		Store: "store", Parent: "store", Family: publish.IPv4, Current: w.seen.published(),
 		Fleet: protocol.Fleet{Revision: int64(w.revision)},
 	}
 	if w.overwritten > 0 && cfg.Off&pauseAfterOverwrite == 0 {

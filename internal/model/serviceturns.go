@@ -178,12 +178,7 @@ func (n *changingNode) never(cfg *ServiceTurnsConfig) bool {
 // restart is the decision of a node about its service whose file changed.
 func (n *changingNode) restart(cfg *ServiceTurnsConfig) nodeservices.Restart {
 	f := nodeservices.RestartFacts{Serving: n.wasReady && cfg.Off&servingWaits == 0}
-	switch n.seen {
-	case turnSeen, turnOut:
-		f.Turn = nodeservices.TurnTaken
-	case turnDrained:
-		f.Turn = nodeservices.TurnDrained
-	}
+	f.Draining = n.seen == turnSeen || n.seen == turnOut
 	switch n.gate {
 	case gateClosing:
 		f.Closed = 1

@@ -23,7 +23,7 @@ func (s *Server) keepLoaded(ctx context.Context) error {
 		now, turnChanged := s.turn.Load()
 		state, stateChanged := s.supervised.State().Load()
 		gate, gateChanged := s.gate.Shown().Load()
-		facts := nodeservices.RestartFacts{Turn: now.has, Alone: now.alone, Stops: stops}
+		facts := nodeservices.RestartFacts{Draining: now.draining, Alone: now.alone, Stops: stops}
 		if gate.Ready {
 			closedSince = time.Time{}
 		} else {

@@ -65,7 +65,7 @@ func TestServer_keepLoaded(t *testing.T) {
 				t.Error("the service waits, and that is not shown")
 			}
 			if known {
-				r.server.turn.Set(turn{has: nodeservices.TurnTaken})
+				r.server.turn.Set(turn{draining: true})
 				<-time.After(time.Hour)
 				r.want()
 			}
@@ -75,7 +75,7 @@ func TestServer_keepLoaded(t *testing.T) {
 			if r.server.changing.Get() {
 				t.Error("nothing has stopped, and the gate is held")
 			}
-			r.server.turn.Set(turn{has: nodeservices.TurnDrained})
+			r.server.turn.Set(turn{})
 			<-time.After(time.Millisecond)
 			synctest.Wait()
 			if !r.server.changing.Get() {
@@ -97,17 +97,6 @@ func TestServer_keepLoaded_stops(t *testing.T) {
 		r.change("/2")
 		r.server.stopping.Set(true)
 		r.gate(false)
-		<-time.After(time.Hour)
-		r.want()
-	})
-}
-
-// A gate that has opened again in the turn, because people ended the cordon, keeps the service.
-func TestServer_keepLoaded_gateOpensInTheTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t)
-		r.server.turn.Set(turn{has: nodeservices.TurnDrained})
-		r.change("/2")
 		<-time.After(time.Hour)
 		r.want()
 	})

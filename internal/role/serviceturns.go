@@ -28,7 +28,7 @@ func (s *Server) keepTurns(ctx context.Context) error {
 		t, found := now.Turns.Of(node)
 		holds := found && t.Kind == protocol.TurnOfServices
 		out.observe(holds && isOut)
-		event.SetIfNew(s.turn, turn{has: out.turn(holds), alone: turns.Alone(now)})
+		event.SetIfNew(s.turn, turn{draining: holds && nodeservices.Draining(out.duration()), alone: turns.Alone(now)})
 		own := observe(now)
 		action := nodeservices.NextTurnAction(nodeservices.TurnFacts{
 			Held: holds, Other: found && !holds, Work: t.Work, Cordoned: own.Node.Cordon.On(),
@@ -73,8 +73,8 @@ const turnPause = time.Second
 
 // turn is this node's turn to change its services.
 type turn struct {
-	has   nodeservices.Turn
-	alone bool // no other registered controller is known
+	draining bool // clients may still use the node
+	alone    bool // no other registered controller is known
 }
 
 // outOfService records since when a node is out of service.
@@ -96,16 +96,6 @@ func (o *outOfService) duration() time.Duration {
 		return 0
 	}
 	return time.Since(o.since)
-}
-
-// turn returns the progress of the node's turn.
-//
-//revive:disable-next-line:flag-parameter it is a fact
-func (o *outOfService) turn(holds bool) nodeservices.Turn {
-	if !holds {
-		return nodeservices.NoTurn
-	}
-	return nodeservices.TurnAfter(o.duration())
 }
 
 // whilePending returns a context that ends when no service waits for a turn any longer, no turn is

@@ -9,35 +9,17 @@ import (
 // This file decides when a service whose file changed is started again
 // (docs/protocol-nodes.md#service-turns).
 
-// Turn is the progress of a node's turn for its services.
-type Turn int
-
-// The values.
-const (
-	// NoTurn: the node holds no turn for its services.
-	NoTurn Turn = iota
-	// TurnTaken: it holds one, and clients may still use the node.
-	TurnTaken
-	// TurnDrained: it holds one, and is out of service.
-	TurnDrained
-)
-
 // TurnDrain is how long a node is out of service in its turn before its services restart or its machine
 // reboots, and the default of sidecar turn --drain.
 const TurnDrain = 5 * time.Second
 
-// TurnAfter returns the progress of the turn that a node holds for its services. out is how long
-// it is out of service; 0: clients may use it.
-func TurnAfter(out time.Duration) Turn {
-	if out < TurnDrain {
-		return TurnTaken
-	}
-	return TurnDrained
-}
+// Draining reports whether clients may still use a node that holds a turn for its services. out is how
+// long it is out of service; 0: it is in service.
+func Draining(out time.Duration) bool { return out < TurnDrain }
 
 // RestartFacts are the facts that a sidecar knows when files of its services changed.
 type RestartFacts struct {
-	Turn Turn
+	Draining bool // the node holds a turn for its services, and clients may still use it (Draining)
 	// Serving: a service that would stop runs, and was ready.
 	Serving bool
 	// Closed is how long the gate of the node is closed, and /readyz shows it; 0: it is open.
@@ -74,7 +56,7 @@ func JudgeRestart(f RestartFacts) Restart {
 		// Nothing that clients use stops. The change may be the repair, on all nodes. In a turn, too:
 		// a change that waits means that nothing was stopped, so the turn may be given back.
 		return RestartNow
-	case f.Turn == TurnTaken && f.Closed < TurnDrain+MaxAwaitAddress:
+	case f.Draining && f.Closed < TurnDrain+MaxAwaitAddress:
 		// Before the gate is asked: it is closed because of this turn, and clients may not have
 		// noticed yet. With a limit: a kube-apiserver that hangs never shows that its address has left
 		// the Service, and the change may be its repair.

@@ -9,13 +9,13 @@ import (
 
 // A node that serves takes a turn, unless it is alone. In its turn, it waits until clients have left.
 func TestJudgeRestart(t *testing.T) {
-	for _, turn := range []Turn{NoTurn, TurnTaken, TurnDrained} {
+	for _, draining := range []bool{false, true} {
 		for n := range 8 {
-			f := RestartFacts{Turn: turn, Serving: n&1 != 0, Closed: time.Duration(n>>1&1) * TurnDrain, Alone: n&4 != 0}
+			f := RestartFacts{Draining: draining, Serving: n&1 != 0, Closed: time.Duration(n>>1&1) * TurnDrain, Alone: n&4 != 0}
 			want := RestartNow
 			switch {
 			case !f.Serving:
-			case turn == TurnTaken:
+			case draining:
 				want = RestartDrains
 			case f.Closed == 0 && !f.Alone: // also in a turn that was drained: the gate has opened since
 				want = RestartInTurn
@@ -29,7 +29,7 @@ func TestJudgeRestart(t *testing.T) {
 
 // A sidecar that stops restarts nothing, whatever else holds.
 func TestJudgeRestart_stops(t *testing.T) {
-	for _, f := range []RestartFacts{{}, {Serving: true, Alone: true}, {Serving: true, Closed: time.Hour}, {Serving: true, Turn: TurnDrained, Closed: time.Hour}} {
+	for _, f := range []RestartFacts{{}, {Serving: true, Alone: true}, {Serving: true, Closed: time.Hour}, {Serving: true, Draining: true}} {
 		f.Stops = true
 		if got := JudgeRestart(f); got != RestartNever {
 			t.Errorf("%+v: got %d, want %d", f, got, RestartNever)
@@ -51,7 +51,7 @@ func TestJudgeRestart_justClosed(t *testing.T) {
 func TestJudgeRestart_addressNotSeenToLeave(t *testing.T) {
 	const limit = TurnDrain + MaxAwaitAddress
 	for closed, want := range map[time.Duration]Restart{0: RestartDrains, TurnDrain: RestartDrains, limit - 1: RestartDrains, limit: RestartNow} {
-		if got := JudgeRestart(RestartFacts{Turn: TurnTaken, Serving: true, Closed: closed}); got != want {
+		if got := JudgeRestart(RestartFacts{Draining: true, Serving: true, Closed: closed}); got != want {
 			t.Errorf("closed for %s: got %d, want %d", closed, got, want)
 		}
 	}
@@ -63,12 +63,10 @@ func TestJudgeRestart_addressNotSeenToLeave(t *testing.T) {
 }
 
 // A node is out of service for the whole drain before its services restart.
-func TestTurnAfter(t *testing.T) {
-	for out, want := range map[time.Duration]Turn{
-		0: TurnTaken, TurnDrain - time.Millisecond: TurnTaken, TurnDrain: TurnDrained, time.Hour: TurnDrained,
-	} {
-		if got := TurnAfter(out); got != want {
-			t.Errorf("after %s: got %d, want %d", out, got, want)
+func TestDraining(t *testing.T) {
+	for out, want := range map[time.Duration]bool{0: true, TurnDrain - time.Millisecond: true, TurnDrain: false, time.Hour: false} {
+		if got := Draining(out); got != want {
+			t.Errorf("after %s: got %t, want %t", out, got, want)
 		}
 	}
 }

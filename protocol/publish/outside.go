@@ -28,7 +28,7 @@ func reconcilers(f Facts) string {
 	var own []string
 	nodes := 0
 	for _, r := range f.Fleet.Records {
-		address := r.Presence.Endpoint.Of(f.Family)
+		address := addressOf(r.Presence.Endpoint, f.Family)
 		if address == "" || !r.Alive {
 			continue
 		}

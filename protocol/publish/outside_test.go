@@ -17,7 +17,7 @@ func TestNext_namesTheReconciler(t *testing.T) {
 		names     string
 	}{{[]string{"10.0.0.2"}, "the address of b alone"}, {[]string{"10.0.0.1", "10.0.0.2"}, ""}, {[]string{"10.9.9.9"}, ""}} {
 		current := Object{Known: true, Addresses: tt.addresses, Port: 6443, Manager: KubeAPIServer}
-		got := Next(Facts{Fleet: fleetOf(1, a, b, cp("c").at("10.0.0.3", "")), Store: "s", Family: protocol.IPv4, Current: current, Lost: lost})
+		got := Next(Facts{Fleet: fleetOf(1, a, b, cp("c").at("10.0.0.3", "")), Store: "s", Family: IPv4, Current: current, Lost: lost})
 		if tt.addresses[0] == "10.0.0.1" { // two of three
 			tt.names = "the address of a, b alone"
 		}

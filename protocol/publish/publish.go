@@ -44,8 +44,8 @@ func whyOutside(r *protocol.Record, port int) (protocol.Reason, string) {
 		return protocol.Cordoned, fmt.Sprintf("it was taken out of service; to end that now: %s", r.Node.Cordon.Remedy(r.ID))
 	case !r.InService():
 		return whyClosed(r.Presence), "its gate is closed"
-	case r.Presence.Down():
-		return r.Presence.NotReady()
+	case !r.Serves():
+		return r.WhyServes()
 	case e.Port != port:
 		return protocol.PortDiffers, fmt.Sprintf("its kube-apiserver serves on port %d, and the others on %d: the Service has one port, so all of them need the same", e.Port, port)
 	}
@@ -97,16 +97,16 @@ func commonPort(f protocol.Fleet) int {
 
 // Families returns the families of the addresses that clients can use. The first
 // is the Service's own family: the family of the first node's first address.
-func Families(f protocol.Fleet) []protocol.Family {
-	var out []protocol.Family
+func Families(f protocol.Fleet) []Family {
+	var out []Family
 	for _, first := range []bool{true, false} {
 		for _, r := range f.Records {
 			e := r.Presence.Endpoint
-			family := protocol.FamilyOf(e.Address)
+			family := FamilyOf(e.Address)
 			if !first {
-				family = protocol.FamilyOf(e.Secondary)
+				family = FamilyOf(e.Secondary)
 			}
-			if takesTraffic(r) && family != protocol.FamilyUnset && !slices.Contains(out, family) {
+			if takesTraffic(r) && family != FamilyUnset && !slices.Contains(out, family) {
 				out = append(out, family)
 			}
 		}
@@ -210,10 +210,10 @@ type Facts struct {
 	// Fleet is a linearizable snapshot, taken after Current was read. So if its revision
 	// is lower than Current's, the store went back, and the snapshot counts.
 	Fleet   protocol.Fleet
-	Store   string          // the store ID in that snapshot; empty: none
-	Parent  string          // the store ID on the parent of the objects; empty: unknown, or none
-	Family  protocol.Family // of the object
-	Second  bool            // it is a slice of a family other than the Service's
+	Store   string // the store ID in that snapshot; empty: none
+	Parent  string // the store ID on the parent of the objects; empty: unknown, or none
+	Family  Family // of the object
+	Second  bool   // it is a slice of a family other than the Service's
 	Current Object
 	Lost    Overwrites
 }
@@ -309,11 +309,11 @@ func holdBack(f Facts) (wait Step, held bool) {
 }
 
 // desired returns the addresses of the nodes in service, sorted, and their port.
-func desired(f protocol.Fleet, family protocol.Family) (addresses []string, port int) {
+func desired(f protocol.Fleet, family Family) (addresses []string, port int) {
 	port = commonPort(f)
 	for _, r := range f.Records {
 		e := r.Presence.Endpoint
-		if address := e.Of(family); address != "" && takesTraffic(r) && e.Port == port {
+		if address := addressOf(e, family); address != "" && takesTraffic(r) && e.Port == port {
 			addresses = append(addresses, address)
 		}
 	}

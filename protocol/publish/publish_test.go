@@ -66,7 +66,7 @@ func TestNext(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := Next(Facts{
-				Fleet: fleetOf(100, tc.records...), Store: "s", Family: protocol.IPv4, Current: tc.current, Lost: tc.lost,
+				Fleet: fleetOf(100, tc.records...), Store: "s", Family: IPv4, Current: tc.current, Lost: tc.lost,
 			})
 			if got.Kind != tc.want || got.Reason != tc.reason || strings.Join(got.Addresses, " ") != tc.writes {
 				t.Errorf("got %+v, want kind %d, %s, %q", got, tc.want, tc.reason, tc.writes)
@@ -83,16 +83,16 @@ func TestNext(t *testing.T) {
 
 func TestNext_family(t *testing.T) {
 	f := fleetOf(100, cp("a").at("10.0.0.1", "fd00::1"), cp("b").at("fd00::2", ""), cp("c").at("10.0.0.3", ""))
-	for family, want := range map[protocol.Family]string{protocol.IPv4: "10.0.0.1 10.0.0.3", protocol.IPv6: "fd00::1 fd00::2"} {
+	for family, want := range map[Family]string{IPv4: "10.0.0.1 10.0.0.3", IPv6: "fd00::1 fd00::2"} {
 		got := Next(Facts{Fleet: f, Store: "s", Family: family, Current: Object{Known: true}})
 		if strings.Join(got.Addresses, " ") != want {
 			t.Errorf("%s: got %v, want %s", family, got.Addresses, want)
 		}
 	}
-	if got := Families(f); !slices.Equal(got, []protocol.Family{protocol.IPv4, protocol.IPv6}) {
+	if got := Families(f); !slices.Equal(got, []Family{IPv4, IPv6}) {
 		t.Errorf("got %v", got)
 	}
-	if got := Families(fleetOf(0, cp("b").at("fd00::2", "10.0.0.2"), cp("c").at("10.0.0.3", "").dead())); !slices.Equal(got, []protocol.Family{protocol.IPv6, protocol.IPv4}) {
+	if got := Families(fleetOf(0, cp("b").at("fd00::2", "10.0.0.2"), cp("c").at("10.0.0.3", "").dead())); !slices.Equal(got, []Family{IPv6, IPv4}) {
 		t.Errorf("got %v", got)
 	}
 }
@@ -118,7 +118,7 @@ func TestNext_parent(t *testing.T) {
 		{"the parent is unknown", another, "", Wait, protocol.OtherStore},
 	} {
 		got := Next(Facts{
-			Fleet: fleetOf(100, cp("a").at("10.0.0.1", "")), Store: "s", Parent: tc.parent, Family: protocol.IPv4, Current: tc.current,
+			Fleet: fleetOf(100, cp("a").at("10.0.0.1", "")), Store: "s", Parent: tc.parent, Family: IPv4, Current: tc.current,
 		})
 		if got.Kind != tc.want || got.Reason != tc.reason {
 			t.Errorf("%s: got %+v, want kind %d, %s", tc.name, got, tc.want, tc.reason)
@@ -130,7 +130,7 @@ func TestNext_parent(t *testing.T) {
 }
 
 func TestNext_withoutStore(t *testing.T) {
-	got := Next(Facts{Fleet: fleetOf(1, cp("a").at("10.0.0.1", "")), Family: protocol.IPv4, Current: Object{Known: true}})
+	got := Next(Facts{Fleet: fleetOf(1, cp("a").at("10.0.0.1", "")), Family: IPv4, Current: Object{Known: true}})
 	if got.Kind != Wait {
 		t.Errorf("got %+v", got)
 	}

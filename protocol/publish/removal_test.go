@@ -30,7 +30,7 @@ func TestNext_second(t *testing.T) {
 		{"not read yet", []*record{b}, false, Object{}, Wait, protocol.EndpointsUnread},
 	} {
 		got := Next(Facts{
-			Fleet: fleetOf(100, tc.records...), Store: "s", Family: protocol.IPv6, Second: !tc.isFirst, Current: tc.current,
+			Fleet: fleetOf(100, tc.records...), Store: "s", Family: IPv6, Second: !tc.isFirst, Current: tc.current,
 		})
 		if got.Kind != tc.want || got.Reason != tc.reason || got.Message == "" || len(got.Addresses) > 0 {
 			t.Errorf("%s: got %+v, want kind %d, %s", tc.name, got, tc.want, tc.reason)
