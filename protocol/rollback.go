@@ -188,12 +188,12 @@ func newerControllers(f Fleet, to Release) []*Record {
 }
 
 // RollbackProgress says how a rollback that is under way goes on, and how to give it up. It goes
-// on when the blockers have gone back.
-func RollbackProgress(v StatusView, f Fleet) (message string, blockers []NodeID) {
+// on when the nodes that it waits for have gone back.
+func RollbackProgress(v StatusView, f Fleet) (message string, waitsFor []NodeID) {
 	for _, r := range rollbackBlockers(f, f.Rollback.To) {
-		blockers = append(blockers, r.ID)
+		waitsFor = append(waitsFor, r.ID)
 	}
-	return rollbackState(v, f), blockers
+	return rollbackState(v, f), waitsFor
 }
 
 func rollbackState(v StatusView, f Fleet) string {

@@ -3,7 +3,6 @@ package protocol
 import (
 	"cmp"
 	"fmt"
-	"strings"
 )
 
 // This file says which voters of the etcd that the sidecars run hold an upgrade, and names
@@ -19,7 +18,7 @@ func VoterObstacles(voters []Voter) []UpgradeObstacle {
 	for _, v := range voters {
 		if !v.Healthy {
 			out = append(out, UpgradeObstacle{Reason: MemberDown, Node: NodeID(v.Name), Message: fmt.Sprintf(
-				"%s; an upgrade stops another voter, and etcd would accept no writes meanwhile", strings.TrimSuffix(cmp.Or(v.Trouble, "its etcd member is not healthy"), withoutSpare))})
+				"%s; an upgrade stops another voter, and etcd would accept no writes meanwhile", cmp.Or(v.Trouble, "its etcd member is not healthy"))})
 		}
 	}
 	if healthy := len(voters) - len(out); healthy-1 >= Majority(len(voters)) {

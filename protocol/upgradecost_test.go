@@ -24,7 +24,7 @@ func TestVoterObstacles(t *testing.T) {
 	} {
 		var voters []Voter
 		for i, v := range tt.voters {
-			voters = append(voters, Voter{Name: strconv.Itoa(i), Address: "10.0.0.1", Healthy: v == 'h', Trouble: "trouble of " + strconv.Itoa(i) + withoutSpare})
+			voters = append(voters, Voter{Name: strconv.Itoa(i), Address: "10.0.0.1", Healthy: v == 'h', Trouble: "trouble of " + strconv.Itoa(i)})
 		}
 		got := ""
 		for _, o := range VoterObstacles(voters) {

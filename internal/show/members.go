@@ -2,6 +2,7 @@ package show
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/cluster"
@@ -64,17 +65,17 @@ func (f memberFacts) troubles(now time.Time) map[string]string {
 	spare := all-len(faulty)-1 >= protocol.Majority(all)
 	out := map[string]string{}
 	for _, m := range faulty {
-		facts := protocol.VoterFacts{
-			Name: cmp.Or(m.Node, m.ID), Address: m.Address, Problem: m.Problem, Spare: spare, Gone: now.Sub(m.Since.Time),
+		facts := voterFacts{
+			name: cmp.Or(m.Node, m.ID), address: m.Address, problem: m.Problem, spare: spare, gone: now.Sub(m.Since.Time),
 		}
 		if record, found := f.fleet.Record(protocol.NodeID(m.Node)); found {
-			facts.Alive, facts.Reported, facts.SlowDisk = record.Alive, protocol.ReportedMember(record), protocol.HasSlowDisk(record)
-			facts.Gone = now.Sub(f.seen.aliveSince(record, now))
+			facts.alive, facts.reported, facts.slowDisk = record.Alive, reportedMember(record), hasSlowDisk(record)
+			facts.gone = now.Sub(f.seen.aliveSince(record, now))
 		}
 		if m.Node == string(f.own) && f.problem != "" {
-			facts.Alive, facts.Reported = true, f.problem
+			facts.alive, facts.reported = true, f.problem
 		}
-		out[m.ID] = protocol.VoterTrouble(facts)
+		out[m.ID] = voterTrouble(facts)
 	}
 	return out
 }
@@ -83,7 +84,7 @@ func (f memberFacts) troubles(now time.Time) map[string]string {
 // that one.
 func (f memberFacts) warnings(troubles map[string]string) []protocol.Warning {
 	_, faulty := voters(f.members)
-	if text := protocol.NoMajority(nodeVoters(f.members, nil)); text != "" {
+	if text := noMajority(nodeVoters(f.members, nil)); text != "" {
 		since := faulty[0].Since.Time
 		for _, m := range faulty {
 			since = latest(since, m.Since.Time)
@@ -160,13 +161,15 @@ func (f memberFacts) interrupted(now time.Time) []protocol.Warning {
 	return out
 }
 
-// nodeVoters returns the voters, with the problem of each by the member's ID.
+// nodeVoters returns the voters, with the problem of each by the member's ID. That an upgrade needs
+// a spare voter is said by the obstacle itself.
 func nodeVoters(members []cluster.Observed, troubles map[string]string) []protocol.Voter {
 	var out []protocol.Voter
 	for _, m := range members {
 		if !m.Learner {
 			out = append(out, protocol.Voter{
-				Name: cmp.Or(m.Node, m.ID), Address: m.Address, Healthy: m.Healthy, Waits: m.NoLeader(), Trouble: troubles[m.ID],
+				Name: cmp.Or(m.Node, m.ID), Address: m.Address, Healthy: m.Healthy, Waits: m.NoLeader(),
+				Trouble: strings.TrimSuffix(troubles[m.ID], withoutSpare),
 			})
 		}
 	}

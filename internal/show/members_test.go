@@ -106,7 +106,7 @@ func TestMemberWarnings_interrupted(t *testing.T) {
 // not. This node's own member is a warning of its own.
 func TestMemberWarnings_sidecars(t *testing.T) {
 	alive := &protocol.Record{ID: "b", Alive: true, Presence: protocol.Presence{Warnings: []protocol.Warning{
-		{Reason: protocol.MemberDown, Message: protocol.MemberCannotBeUsed + "no space left on device"},
+		{Reason: protocol.MemberDown, Message: memberCannotBeUsed + "no space left on device"},
 	}}}
 	gone := &protocol.Record{ID: "b"}
 	members := []cluster.Observed{

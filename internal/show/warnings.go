@@ -97,7 +97,7 @@ func (s *Show) warningsNow(was warned, now time.Time) warned {
 func (s *Show) slowBefore() string {
 	slow := func(w protocol.Warning) bool { return w.Reason == protocol.DiskSlow }
 	if slices.ContainsFunc(s.Cluster.Health().Get().Reported, slow) {
-		return protocol.SlowBefore
+		return slowBefore
 	}
 	return ""
 }
@@ -119,7 +119,7 @@ func keepTimes(warnings, before []protocol.Warning, now time.Time) {
 }
 
 // lasting returns what a warning says, without what may change while it lasts.
-func lasting(w protocol.Warning) string { return strings.TrimSuffix(w.Message, protocol.SlowBefore) }
+func lasting(w protocol.Warning) string { return strings.TrimSuffix(w.Message, slowBefore) }
 
 // ownWarnings returns problems of this sidecar, whether it leads or not.
 func (s *Show) ownWarnings(runs []nodeservices.Run) []protocol.Warning {
@@ -145,7 +145,7 @@ func (s *Show) ownWarnings(runs []nodeservices.Run) []protocol.Warning {
 		out = append(out, protocol.Warning{Reason: protocol.DuplicateNodeID, Message: rival.String(), Since: rival.At})
 	}
 	if problem := s.memberProblem(); problem != "" {
-		out = append(out, protocol.Warning{Reason: protocol.MemberDown, Message: protocol.MemberCannotBeUsed + problem + s.slowBefore()})
+		out = append(out, protocol.Warning{Reason: protocol.MemberDown, Message: memberCannotBeUsed + problem + s.slowBefore()})
 	}
 	if err := s.BundleFault.Get(); err != nil {
 		out = append(out, bundle.FaultWarning(err))

@@ -17,7 +17,7 @@ func TestKeepTimes(t *testing.T) {
 	before := []protocol.Warning{{Reason: protocol.NoGate, Subject: "a", Message: "m", Since: noon}}
 	now := []protocol.Warning{
 		{Reason: protocol.NoGate, Subject: "b", Message: "m"}, {Reason: protocol.NoGate, Subject: "a", Message: "m"}, {Message: "own", Since: noon.Add(-time.Hour)},
-		{Reason: protocol.NoGate, Subject: "a", Message: "m" + protocol.SlowBefore},
+		{Reason: protocol.NoGate, Subject: "a", Message: "m" + slowBefore},
 	}
 	keepTimes(now, before, noon.Add(time.Minute))
 	for i, want := range []time.Time{noon.Add(time.Minute), noon, noon.Add(-time.Hour), noon} {

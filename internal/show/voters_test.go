@@ -1,9 +1,13 @@
-package protocol
+package show
 
 import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/cluster"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // Only a member whose sidecar has not been alive for a while is one to remove: a user who types
@@ -11,31 +15,31 @@ import (
 func TestVoterTrouble(t *testing.T) {
 	const spare = "if another one of its voters stops"
 	for name, tt := range map[string]struct {
-		facts   VoterFacts
+		facts   voterFacts
 		want    []string
 		removes bool
 	}{
 		"its sidecar reports the cause": {
-			VoterFacts{Alive: true, Reported: "no space left on device", Problem: "it does not answer", Gone: time.Hour},
+			voterFacts{alive: true, reported: "no space left on device", problem: "it does not answer", gone: time.Hour},
 			[]string{"its sidecar runs, its etcd member (10.0.0.2) does not serve: no space left on device"}, false,
 		},
 		"its sidecar reports nothing": {
-			VoterFacts{Alive: true, Problem: "it does not answer", Gone: time.Hour},
+			voterFacts{alive: true, problem: "it does not answer", gone: time.Hour},
 			[]string{"its etcd member (10.0.0.2): it does not answer; its sidecar is alive and reports nothing of that", "check the network"}, false,
 		},
 		"both stopped a moment ago": {
-			VoterFacts{Problem: "it does not answer", Gone: RemoveAfter - time.Second},
+			voterFacts{problem: "it does not answer", gone: protocol.RemoveAfter - time.Second},
 			[]string{"it does not answer; its sidecar is not alive either: start that machine"}, false,
 		},
 		"both stopped long ago": {
-			VoterFacts{Gone: RemoveAfter},
+			voterFacts{gone: protocol.RemoveAfter},
 			[]string{"it is not healthy; its sidecar has not been alive for more than 5 minutes: start that machine", "if the node is off for good"}, true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, last := range []bool{false, true} {
-				tt.facts.Name, tt.facts.Address, tt.facts.Spare = "cp-2", "10.0.0.2", !last
-				got := VoterTrouble(tt.facts)
+				tt.facts.name, tt.facts.address, tt.facts.spare = "cp-2", "10.0.0.2", !last
+				got := voterTrouble(tt.facts)
 				for _, want := range tt.want {
 					if !strings.Contains(got, want) {
 						t.Errorf("got %q, want %q in it", got, want)
@@ -50,7 +54,7 @@ func TestVoterTrouble(t *testing.T) {
 }
 
 func TestNoMajority(t *testing.T) {
-	for voters, want := range map[string]string{
+	for states, want := range map[string]string{
 		"": "", "h": "", "hhd": "", "hhhdd": "",
 		"hd":  "1 of 2 voters of etcd do not serve, so there is no majority and etcd accepts no writes: 1 (10.0.0.1); start these nodes; if they are lost for good: docs/clusters.md#restore",
 		"ddw": "2 of 3 voters of etcd do not serve, so there is no majority and etcd accepts no writes: 0 (10.0.0.1), 1 (10.0.0.1); start these nodes; if they are lost for good: docs/clusters.md#restore",
@@ -59,26 +63,35 @@ func TestNoMajority(t *testing.T) {
 		"hhw": "",
 		"ddh": "2 of 3 voters of etcd do not serve, so there is no majority and etcd accepts no writes: 0 (10.0.0.1), 1 (10.0.0.1); start these nodes; if they are lost for good: docs/clusters.md#restore",
 	} {
-		var all []Voter
-		for i, v := range voters {
-			all = append(all, Voter{Name: string(rune('0' + i)), Address: "10.0.0.1", Healthy: v == 'h', Waits: v == 'w'})
+		var all []protocol.Voter
+		for i, v := range states {
+			all = append(all, protocol.Voter{Name: string(rune('0' + i)), Address: "10.0.0.1", Healthy: v == 'h', Waits: v == 'w'})
 		}
-		if got := NoMajority(all); got != want {
-			t.Errorf("%s: got %q, want %q", voters, got, want)
+		if got := noMajority(all); got != want {
+			t.Errorf("%s: got %q, want %q", states, got, want)
 		}
 	}
 }
 
 func TestReportedMember(t *testing.T) {
-	record := Record{ID: "b", Alive: true, Presence: Presence{Warnings: []Warning{
-		{Reason: MemberDown, Subject: "c", Message: "of another node"},
-		{Reason: MemberDown, Message: MemberCannotBeUsed + "no space left on device"},
+	record := protocol.Record{ID: "b", Alive: true, Presence: protocol.Presence{Warnings: []protocol.Warning{
+		{Reason: protocol.MemberDown, Subject: "c", Message: "of another node"},
+		{Reason: protocol.MemberDown, Message: memberCannotBeUsed + "no space left on device"},
 	}}}
-	if got := ReportedMember(record); got != "no space left on device" {
+	if got := reportedMember(record); got != "no space left on device" {
 		t.Errorf("got %q", got)
 	}
 	record.Alive = false
-	if got := ReportedMember(record); got != "" {
+	if got := reportedMember(record); got != "" {
 		t.Errorf("not alive: got %q", got)
+	}
+}
+
+// An upgrade stops another voter in any case: what follows from that is said by the obstacle.
+func TestNodeVoters_spare(t *testing.T) {
+	members := []cluster.Observed{{Member: report.Member{ID: "1", Node: "a"}}, {Member: report.Member{ID: "2", Learner: true}}}
+	got := nodeVoters(members, map[string]string{"1": "it is down" + withoutSpare})
+	if len(got) != 1 || got[0].Name != "a" || got[0].Trouble != "it is down" {
+		t.Errorf("got %+v", got)
 	}
 }

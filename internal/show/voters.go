@@ -1,0 +1,108 @@
+package show
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// This file describes the problems of voters of the etcd that the sidecars run, and their
+// remedies (docs/protocol.md#voters).
+
+// voterFacts are the known facts about a voter that is not healthy.
+type voterFacts struct {
+	name, address string
+	problem       string // as the node that asks finds it
+	// alive: the sidecar of its node has a presence.
+	alive bool
+	// reported is that sidecar's report of its member; empty: none.
+	reported string
+	// slowDisk: that sidecar warns of a slow disk, or did a moment ago.
+	slowDisk bool
+	// gone is for how long its node was without a presence, as the node that asks saw
+	// it.
+	gone time.Duration
+	// spare: a majority is left if another voter stops too.
+	spare bool
+}
+
+// slowBefore ends the description of a member that cannot be used, whose disk was slow.
+const slowBefore = "; its disk was slow before (DiskSlow), which may be the cause: find out what else uses it"
+
+// withoutSpare ends the description of a voter's problem if the others are only just a
+// majority.
+const withoutSpare = "; etcd accepts no writes if another one of its voters stops"
+
+// voterTrouble describes a voter's problem and its remedy. It proposes to remove only a
+// member whose sidecar has not been alive for a while: a removed member never serves
+// again.
+func voterTrouble(f voterFacts) string {
+	problem, last := cmp.Or(f.problem, "it is not healthy"), ""
+	if !f.spare {
+		last = withoutSpare
+	}
+	switch {
+	case f.alive && f.reported != "":
+		return fmt.Sprintf("its sidecar runs, its etcd member (%s) does not serve: %s", f.address, f.reported) + last // the report names a slow disk
+	case f.alive && f.slowDisk: // it cannot report a member that hangs
+		return fmt.Sprintf("its sidecar runs, its etcd member (%s): %s", f.address, problem) + slowBefore + last
+	case f.alive:
+		return fmt.Sprintf("its etcd member (%s): %s; its sidecar is alive and reports nothing of that: check the network to that address, and sidecar status on that node",
+			f.address, problem) + last
+	case f.gone < protocol.RemoveAfter:
+		return fmt.Sprintf("its etcd member (%s): %s; its sidecar is not alive either: start that machine, and its sidecar", f.address, problem) + last
+	}
+	return fmt.Sprintf("its etcd member (%s): %s; its sidecar has not been alive for more than %d minutes: start that machine, and its sidecar, "+
+		"or if the node is off for good, type on another node: sidecar cluster remove %s", f.address, problem, int(protocol.RemoveAfter.Minutes()), f.name) + last
+}
+
+// noMajority says that too few voters serve; empty: enough do. People need not start
+// voters that only wait for a leader.
+func noMajority(all []protocol.Voter) string {
+	var down []string
+	waiting := 0
+	for _, v := range all {
+		switch {
+		case v.Waits:
+			waiting++
+		case !v.Healthy:
+			down = append(down, fmt.Sprintf("%s (%s)", v.Name, v.Address))
+		}
+	}
+	if len(all) == 0 || len(all)-len(down)-waiting >= protocol.Majority(len(all)) {
+		return ""
+	}
+	if len(all)-len(down) >= protocol.Majority(len(all)) {
+		return fmt.Sprintf("%d of %d voters of etcd answer and have no leader, so etcd accepts no writes; if this lasts, check the network between them",
+			waiting, len(all))
+	}
+	slices.Sort(down)
+	return fmt.Sprintf("%d of %d voters of etcd do not serve, so there is no majority and etcd accepts no writes: %s; start these nodes; "+
+		"if they are lost for good: docs/clusters.md#restore", len(down), len(all), strings.Join(down, ", "))
+}
+
+// reportedMember returns a sidecar's report of its own etcd member; empty: none, or the
+// node is not alive.
+func reportedMember(r protocol.Record) string {
+	if !r.Alive {
+		return ""
+	}
+	for _, w := range r.Presence.Warnings {
+		if w.Reason == protocol.MemberDown && w.Subject == "" {
+			return strings.TrimPrefix(w.Message, memberCannotBeUsed)
+		}
+	}
+	return ""
+}
+
+// hasSlowDisk reports whether a sidecar that is alive warns of the disk of its etcd member.
+func hasSlowDisk(r protocol.Record) bool {
+	return r.Alive && slices.ContainsFunc(r.Presence.Warnings, func(w protocol.Warning) bool { return w.Reason == protocol.DiskSlow })
+}
+
+// memberCannotBeUsed begins the warning of a sidecar about its own etcd member.
+const memberCannotBeUsed = "its etcd member cannot be used: "
