@@ -178,6 +178,42 @@ func TestTurn_givenUpInDrain(t *testing.T) {
 	}
 }
 
+// People end the turn of a command in its drain, as they may when it is paused. It says so, and does not run: another node
+// may have the turn.
+func TestTurn_endedInDrain(t *testing.T) {
+	for name, end := range map[string]func(context.Context, *etcd.Client, protocol.Turn) error{
+		"by force": func(ctx context.Context, client *etcd.Client, _ protocol.Turn) error {
+			_, err := fleet.ForceTurnEnd(ctx, client, "cp-1")
+			return err
+		},
+		"as done": func(ctx context.Context, client *etcd.Client, has protocol.Turn) error {
+			return fleet.SetTurnWork(ctx, client, has, protocol.TurnWorkDone)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTurnWorld(t, "cp-1", "cp-2")
+			client := w.client()
+			go func() {
+				<-w.server.followed // at the begin of the drain
+				f, err := fleet.ReadTurns(t.Context(), client)
+				if err != nil {
+					t.Error(err)
+				}
+				has, _ := f.Turns.Of("cp-1")
+				if err := end(t.Context(), client, has); err != nil {
+					t.Error(err)
+				}
+			}()
+			ran := filepath.Join(t.TempDir(), "ran")
+			w.turnWhen(exitFailed, "the turn of this command was ended meanwhile", nil, "--drain", "20s", "--", "touch", ran)
+			if _, err := os.Stat(ran); !os.IsNotExist(err) {
+				t.Errorf("the command has run without its turn: %v", err)
+			}
+			w.want(exitOK, "no node has a turn, and none waits", "turn", "status")
+		})
+	}
+}
+
 // A command that gets no answer when it takes its turn gives that back.
 func TestTurn_unanswered(t *testing.T) {
 	w := newTurnWorld(t, "cp-1", "cp-2")

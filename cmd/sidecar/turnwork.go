@@ -262,13 +262,40 @@ func (w *turnWork) giveBack(ctx context.Context) error {
 	return nil
 }
 
-// drain returns when clients had enough time to leave the node.
+// drain returns when clients had enough time to leave the node, if this command still has its turn then. It may have been
+// paused meanwhile, and another node have the turn.
 func (w *turnWork) drain(ctx context.Context) error {
 	w.leaveEndpoints(ctx)
-	if !backoff.Sleep(ctx, w.flags.drain) {
-		return ctx.Err()
+	drained, stop := context.WithTimeout(ctx, w.flags.drain)
+	defer stop()
+	nodes, end := fleet.Follow(drained, w.client.Client)
+	defer end()
+	for {
+		_, changed := nodes.Load()
+		over := drained.Err() != nil // before the turn is read
+		if err := w.stillHas(ctx); err != nil || over {
+			return err
+		}
+		event.Wait(drained, changed)
 	}
-	return nil
+}
+
+// stillHas returns an error unless this command may work in its turn. It waits while etcd does not answer.
+func (w *turnWork) stillHas(ctx context.Context) error {
+	for {
+		f, err := fleet.ReadTurns(ctx, w.client.Client)
+		if err == nil {
+			has, found := f.Turns.Of(w.want.Node)
+			if !found || !has.Same(w.want) || has.Work == protocol.TurnWorkDone && !w.isDone() {
+				return w.lost(fleet.ErrNoTurn)
+			}
+			return nil
+		}
+		w.causes.print(err.Error())
+		if !backoff.Sleep(ctx, statusPause) {
+			return err
+		}
+	}
 }
 
 // leaveEndpoints waits until the Service kubernetes no longer contains the node's address, for as long as a sidecar

@@ -48,6 +48,11 @@ func (n *Node) PreReboot(ctx context.Context, agent string) error {
 	case answer.Verdict == protocol.TurnNotController:
 		return &Refused{Reason: answer.Message}
 	}
+	return n.awaitOut(ctx, func() error { return n.mayWork(ctx, want) })
+}
+
+// mayWork returns nil if this node has the turn of an agent, whose work is not done. Want is a turn of that agent.
+func (n *Node) mayWork(ctx context.Context, want protocol.Turn) error {
 	f, err := fleet.ReadTurns(ctx, n.cfg.Client)
 	if err != nil {
 		return err
@@ -61,11 +66,12 @@ func (n *Node) PreReboot(ctx context.Context, agent string) error {
 	case has.Work == protocol.TurnWorkDone:
 		return &Refused{Reason: fmt.Sprintf("node %q has to serve again first, after its turn of before", want.Node)}
 	}
-	return n.awaitOut(ctx)
+	return nil
 }
 
-// awaitOut returns when this node has been out of service for nodeservices.TurnDrain.
-func (n *Node) awaitOut(ctx context.Context) error {
+// awaitOut returns when this node has been out of service for nodeservices.TurnDrain, or the error of may, which it asks
+// after each change and at the end: people may end the turn meanwhile.
+func (n *Node) awaitOut(ctx context.Context, may func() error) error {
 	var since time.Time // by the monotonic clock; zero: clients may use the node
 	for {
 		now, fleetChanged := n.cfg.Fleet.Load()
@@ -77,9 +83,10 @@ func (n *Node) awaitOut(ctx context.Context) error {
 		case since.IsZero():
 			since, left = time.Now(), nodeservices.TurnDrain
 		default:
-			if left = nodeservices.TurnDrain - time.Since(since); left <= 0 {
-				return nil
-			}
+			left = nodeservices.TurnDrain - time.Since(since)
+		}
+		if err := may(); err != nil || out && left <= 0 {
+			return err
 		}
 		if !event.WaitFor(ctx, left, fleetChanged, publishedChanged) {
 			return ctx.Err()

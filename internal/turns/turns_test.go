@@ -226,6 +226,23 @@ func TestNode_PreReboot(t *testing.T) {
 	refused(t, r, "zincati", "has to serve again first")
 }
 
+// People end the turn of an agent while it drains: the agent may not reboot, since another node may have the turn.
+func TestNode_PreReboot_ended(t *testing.T) {
+	r := newRig(t)
+	r.take("a", protocol.TurnOfAgent, "agent zincati", "now")
+	r.present("a", false)
+	r.node.cfg.Published = func() (bool, <-chan struct{}) { // it is asked in the drain
+		if _, err := fleet.ForceTurnEnd(t.Context(), r.client, "a"); err != nil && !errors.Is(err, fleet.ErrNoTurn) {
+			t.Error(err)
+		}
+		return false, nil
+	}
+	err := r.node.PreReboot(t.Context(), "zincati")
+	if _, refused := errors.AsType[*Refused](err); !refused || !strings.Contains(err.Error(), "has just ended") {
+		t.Errorf("got %v, want that it is refused", err)
+	}
+}
+
 // The drain begins when clients can no longer use the node, however long it has had its turn.
 func TestNode_awaitOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -238,7 +255,7 @@ func TestNode_awaitOut(t *testing.T) {
 		ready(true)
 		var ended atomic.Bool
 		go func() {
-			if err := n.awaitOut(t.Context()); err != nil {
+			if err := n.awaitOut(t.Context(), func() error { return nil }); err != nil {
 				t.Error(err)
 			}
 			ended.Store(true)

@@ -13,9 +13,9 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// agent sends one request as the reboot agent of a node.
+// agent sends one request as the reboot agent of a node, in a group of its own: all groups of nodes wait for each other.
 func (w *world) agent(ctx context.Context, n *node, path, id string) (code int, body string, err error) {
-	text := fmt.Sprintf(`{"client_params": {"id": %q, "group": "default"}}`, id)
+	text := fmt.Sprintf(`{"client_params": {"id": %q, "group": %q}}`, id, "group-"+id)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+n.cfg.Listen+path, strings.NewReader(text))
 	if err != nil {
 		return 0, "", err

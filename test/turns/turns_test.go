@@ -89,6 +89,29 @@ func TestTurns_commandKilled(t *testing.T) {
 	w.want(w.turn(first, "end"), 0, "serves, and its turn has ended")
 }
 
+// People end the turn of a command that is paused in its drain, and another node takes one. The command says that it has
+// lost its turn when it goes on, and does not run.
+func TestTurns_paused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	first, second := w.nodes[0], w.nodes[1]
+	paused := w.work(first, w.job(first), "--drain=1h")
+	w.awaitPrinted([]string{"turn", "status"}, "cp-1 has the turn")
+	if err := paused.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	w.want(w.turn(second, "end", "cp-1"), 0, "serves, and its turn has ended")
+	w.want(w.turn(second, "begin", "--drain=1ms"), 0, "has the turn")
+	if err := paused.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	w.want(paused, 1, "was ended meanwhile")
+	if log := w.log(); len(log) > 0 {
+		t.Errorf("got %v, want no work of cp-1", log)
+	}
+	w.want(w.turn(second, "end"), 0, "serves, and its turn has ended")
+}
+
 // Two same commands on one node at the same time run one after another.
 func TestTurns_twice(t *testing.T) {
 	t.Parallel()
