@@ -140,6 +140,20 @@ func (r *Registrar) publishCordon() {
 	r.set(now)
 }
 
+// cordonOverNow reports whether this node has to delete a cordon, and on which conditions: while the work of its turn may be
+// under way, the cordon stays.
+func (r *Registrar) cordonOverNow(c protocol.Cordon) (bool, []clientv3.Cmp) {
+	if !c.Over(time.Now()) {
+		return false, nil
+	}
+	id, turns := r.cfg.Local.Get().ID, r.cfg.Fleet.Get().Turns
+	if turns.Works(id) {
+		return false, nil
+	}
+	turn, _ := turns.Of(id)
+	return true, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(r.keys.Turn(id)), "=", turn.Revision)}
+}
+
 // CordonOver is a cordon that was over when the sidecar read it. The zero CordonOver: there
 // was none.
 type CordonOver struct {
@@ -166,11 +180,11 @@ func (r *Registrar) noteOver(now time.Time) {
 const maxCordonWait = time.Minute
 
 // cordonEnds returns a channel that fires when it is time to check whether the cordon is over;
-// nil: the cordon is without an end.
+// nil: the cordon is without an end, or stays for as long as the work of the node's turn.
 func (r *Registrar) cordonEnds() <-chan time.Time {
 	until := r.last.Node.Cordon.Until
-	if until.IsZero() {
-		return nil
+	if until.IsZero() || r.cfg.Fleet.Get().Turns.Works(r.cfg.Local.Get().ID) {
+		return nil // a change of the turn wakes the registrar
 	}
 	return time.After(min(max(time.Until(until), minRegisterPause), maxCordonWait))
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -31,6 +33,32 @@ func TestRegistrar_cordonOver(t *testing.T) {
 		own, found := f.Record("me")
 		return found && !own.Node.Cordon.On() && own.Writes > 2 // the registration, the cordon, its end
 	})
+}
+
+// A cordon of people that ends while the work of a turn is under way keeps the node out of service until that is done.
+func TestRegistrar_cordonOver_inTurn(t *testing.T) {
+	server := etcdtest.New(t)
+	client := newClient(t, server.Endpoints()...)
+	r, _ := registrarOf(t, newClient(t, server.Endpoints()...))
+	await(t, r.Registration(), "the first registration", confirmed)
+	now := time.Now().UTC()
+	turn := protocol.Turn{Node: "me", Kind: protocol.TurnOfPeople, Since: now, Work: protocol.TurnWorkUnderWay}
+	if _, err := client.Write(t.Context(), nil, clientv3.OpPut(keys.Turn("me"), string(encodeTurn(turn)))); err != nil {
+		t.Fatal(err)
+	}
+	await(t, r.cfg.Fleet, "the turn", func(f protocol.Fleet) bool { return f.Turns.Works("me") })
+	over := protocol.Cordon{Since: now.Add(-time.Hour), Until: now.Add(-time.Minute)}
+	if _, err := SetCordon(t.Context(), client, "me", CordonChange{Cordon: over, Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, r.Registration(), "the closed gate", func(now protocol.Registration) bool { return now.Cordon == over })
+	if record(t, server.Client(t)).Node.Cordon != over {
+		t.Error("the node returns to service in the middle of the work")
+	}
+	if err := SetTurnWork(t.Context(), client, turn, protocol.TurnWorkDone); err != nil {
+		t.Fatal(err)
+	}
+	await(t, r.Registration(), "the open gate", func(now protocol.Registration) bool { return !now.Cordon.On() })
 }
 
 // A cordon that was in force is not noted when it ends, nor one before its end.

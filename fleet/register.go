@@ -238,14 +238,15 @@ func (r *Registrar) write(ctx context.Context, roles protocol.Roles, cordon prot
 		Ephemeral:     local.Ephemeral,
 		Serves:        roles.Controller,
 	}
-	if !cordon.Over(time.Now()) {
+	over, conds := r.cordonOverNow(cordon)
+	if !over {
 		node.Cordon = cordon
 	}
 	txn, err := r.cfg.Client.Write(ctx,
-		[]clientv3.Cmp{
+		append(conds,
 			clientv3.Compare(clientv3.ModRevision(key), "=", previous.ModRevision),
 			clientv3.Compare(clientv3.LeaseValue(presence), "=", lease),
-		},
+		),
 		clientv3.OpPut(key, string(encodeOver(previous.Value, node))), clientv3.OpGet(key), r.createStoreID())
 	if err != nil {
 		return fmt.Errorf("write node record: %w", err)
@@ -347,7 +348,7 @@ func (r *Registrar) logMustRegister(f protocol.RegistrationFacts) {
 func (r *Registrar) correct(ctx context.Context) (retry <-chan time.Time) {
 	local, node := r.cfg.Local.Get(), r.last.Node
 	current := node.Digest == local.Digest && node.Bundle == local.Bundle && node.Address == r.cfg.Address
-	if current && !node.Cordon.Over(time.Now()) {
+	if over, _ := r.cordonOverNow(node.Cordon); current && !over {
 		return nil
 	}
 	if err := r.rewrite(ctx); err != nil && ctx.Err() == nil {

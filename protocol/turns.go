@@ -167,6 +167,13 @@ func (t Turns) Of(id NodeID) (Turn, bool) {
 	return t.Held[i], true
 }
 
+// Works reports whether the work of a node's turn may be under way: the end of a cordon that people wrote does not return
+// the node to service meanwhile.
+func (t Turns) Works(id NodeID) bool {
+	held, found := t.Of(id)
+	return found && held.Work != TurnWorkDone
+}
+
 // TurnSilence is how long there is no sign of the command of a turn until it counts as ended: its
 // work may restart the etcd that it uses.
 const TurnSilence = 30 * time.Second
