@@ -170,7 +170,8 @@ func TestServices(t *testing.T) {
 }
 
 // With a node that is dead, none gets a turn, and each says why. A change that never becomes ready
-// stops the line at the first node, also if its sidecar is killed; repaired everywhere, it ends.
+// stops the line at the first node, also if its sidecar is killed, until people repair it, or take
+// the controller role from the node.
 func TestServices_faults(t *testing.T) {
 	t.Parallel()
 	s := newServing(t)
@@ -204,12 +205,14 @@ func TestServices_faults(t *testing.T) {
 	for _, n := range []*node{waits, third} {
 		s.awaitWord(n, "one")
 	}
-	for _, n := range s.nodes {
-		s.change(t, n, "two", "")
-	}
-	for _, n := range s.nodes {
-		s.awaitWord(n, "two")
-	}
+	// Repaired, it goes on. The next one breaks.
+	s.change(t, holder, "two", "")
+	s.awaitWord(holder, "two")
+	s.change(t, third, "two", "")
+	s.awaitStatus(waits.id+" has the turn", "ITS WORK HAS FAILED", "cp-3 waits for a turn")
+	// Without the role it never serves again. Its turn ends all the same, and the last one goes on.
+	s.want(s.sidecar("node", "set-roles", waits.id, "--remove=kubernetes_controller"), 0, "")
+	s.awaitWord(third, "two")
 	s.awaitStatus("no node has a turn")
 	stop()
 }
