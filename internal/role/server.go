@@ -304,8 +304,8 @@ func (s *Server) runRoles(ctx context.Context) error {
 			return service.Watch(ctx, s.cfg.Services.Dir, serviceInterval, s.reloaded)
 		})
 		keep("services-change", s.keepLoaded)
-		keep("service-turns", s.inCluster(s.keepTurns))
 	}
+	keep("service-turns", s.inCluster(s.keepTurns)) // without services, too: it ends the turn that the node has from before
 	// It owns the child processes, so it cannot be started again beside them.
 	services := s.cfg.Supervisor.Contain("services", s.supervised.Run)
 	group.Go(func() error { return services(ctx) })

@@ -8,6 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
+	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -162,4 +166,14 @@ func TestTurns_away(t *testing.T) {
 	if code, out := w.sidecar("turn", "status").end(); code != 0 || !strings.Contains(out, "no node has a turn") {
 		t.Errorf("got %d, %s", code, out)
 	}
+
+	// Its sidecar ran services, was stopped in their turn, and runs none any more.
+	left, err := proto.Marshal(&lockstepv1.Turn{Node: "cp-1", Kind: string(protocol.TurnOfServices)})
+	if err == nil {
+		_, err = w.raw.Put(t.Context(), keys.Turn("cp-1"), string(left))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.awaitPrinted([]string{"turn", "status"}, "no node has a turn")
 }
