@@ -75,6 +75,10 @@ const (
 	roleEnds
 	// The record of a node in its turn is kept when it expires.
 	turnKeepsRecord
+	// A command reads whether its node still has the turn before it runs.
+	turnReread
+	// A cordon that is over stays while the work of a turn is under way.
+	cordonStays
 )
 
 // turnCordon is who took a node out of service.
@@ -101,6 +105,7 @@ type turningNode struct {
 	done    bool  // the work of its turn
 	granted bool  // it read that it may take the turn, and did not write that yet
 	stale   bool  // the store changed since that read
+	typed   bool  // its command took the turn, and works without reading it again
 	turningLeave
 }
 
@@ -208,6 +213,7 @@ const (
 	turnExpire
 	turnCordonWrite
 	turnUncordon
+	turnCordonOver
 	turnForce
 	turnOverride
 	turnOverrideEnd
@@ -270,8 +276,8 @@ func (s *turnsState) turn(cfg *TurnsConfig, m turnMove, i int) string {
 		return "may have the turn"
 	case m == turnWrite && n.granted:
 		return s.write(cfg, i)
-	case m == turnWork && n.held && !n.done:
-		n.broken, n.done = false, true
+	case m == turnWork && (n.held || n.typed) && !n.done:
+		n.broken, n.done, n.typed = false, n.held, false
 		return "has done its work"
 	case m == turnAct && n.held:
 		return s.act(cfg, i)
@@ -308,7 +314,7 @@ func (s *turnsState) write(cfg *TurnsConfig, i int) string {
 			s.nodes[j].place--
 		}
 	}
-	n.place, n.held, n.done = 0, true, false
+	n.place, n.held, n.done, n.typed = 0, true, false, cfg.Off&turnReread != 0
 	if n.cordon == turnCordonNone {
 		n.cordon = turnCordonTurn
 	}
@@ -378,7 +384,7 @@ func (s *turnsState) fail(m turnMove, i int) string {
 	s.faults--
 	switch {
 	case m == turnPowerOff:
-		n.up, n.granted, n.stale = false, false, false
+		n.up, n.granted, n.stale, n.typed = false, false, false, false
 		return "is powered off"
 	case m == turnBreak && !n.broken:
 		n.broken = true

@@ -91,6 +91,14 @@ func TestTurnsMutations(t *testing.T) {
 			"patience-of-broken", "A node that serves would not wait for one that is broken.",
 			"LeavesOne", TurnsConfig{Nodes: 2, Limit: 1, Faults: 1, Off: turnPatienceOfBroken},
 		},
+		{
+			"reread", "A command that was paused before it ran would run after people have ended its turn, and another node have one.",
+			"OutAtWork", TurnsConfig{Nodes: 2, Limit: 1, Forces: 1, Off: turnReread},
+		},
+		{
+			"cordon-stays", "A node would serve in the middle of its work, once the time of the cordon that people wrote before is over.",
+			"OutAtWork", TurnsConfig{Nodes: 2, Limit: 1, Cordons: 1, Off: cordonStays},
+		},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			r := CheckTurns(&m.cfg)

@@ -51,6 +51,19 @@ func (s *turnsState) deleteExpired(cfg *TurnsConfig, i int) string {
 	return "has no record any more: it has expired"
 }
 
+// turns are the turns that node i reads, as far as they are its own.
+func (n *turningNode) turns(i int) (t protocol.Turns) {
+	switch {
+	case !n.held:
+		return t
+	case n.done:
+		t.Held = []protocol.Turn{{Node: nodeID(i), Work: protocol.TurnWorkDone}}
+	default:
+		t.Held = []protocol.Turn{{Node: nodeID(i), Work: protocol.TurnWorkUnderWay}}
+	}
+	return t
+}
+
 // leave makes a move after which a node is no registered controller.
 func (s *turnsState) leave(cfg *TurnsConfig, m turnMove, i int) string {
 	n := &s.nodes[i]
@@ -72,7 +85,7 @@ func (s *turnsState) leave(cfg *TurnsConfig, m turnMove, i int) string {
 	return ""
 }
 
-// people cordon nodes, and end turns of nodes that are dead.
+// people cordon nodes, and end turns of nodes that are dead, or whose work has not begun.
 func (s *turnsState) people(cfg *TurnsConfig, m turnMove, i int) string {
 	n := &s.nodes[i]
 	switch {
@@ -85,6 +98,9 @@ func (s *turnsState) people(cfg *TurnsConfig, m turnMove, i int) string {
 	case m == turnUncordon && n.cordon == turnCordonPeople:
 		n.cordon = turnCordonNone
 		return "is uncordoned"
+	case m == turnCordonOver && n.up && n.cordon == turnCordonPeople && (!n.turns(i).Works(nodeID(i)) || cfg.Off&cordonStays != 0):
+		n.cordon = turnCordonNone
+		return "is not cordoned any more: the time of its cordon is over"
 	case m == turnOverride && s.overrides > 0 && n.up && !n.open:
 		s.overrides--
 		n.open = true
@@ -92,7 +108,7 @@ func (s *turnsState) people(cfg *TurnsConfig, m turnMove, i int) string {
 	case m == turnOverrideEnd && n.open:
 		n.open = false
 		return "has no override any more"
-	case m == turnForce && s.forces > 0 && n.held && !n.alive:
+	case m == turnForce && s.forces > 0 && n.held && (!n.alive || !n.done):
 		s.forces--
 		n.held, n.done, n.cordon = false, false, turnCordonNone
 		return "loses its turn: people have ended it"

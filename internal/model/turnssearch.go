@@ -45,6 +45,10 @@ func (s *turnsState) brokenBy(cfg *TurnsConfig, before *turnsState, m turnMove, 
 		return "LeavesMajority", fmt.Sprintf("without %s, etcd has no majority", nodeID(i))
 	case now.granted && !was.granted && before.allServe(cfg) && before.isBehind(i):
 		return "FirstComes", fmt.Sprintf("%s gets the turn before a node that has waited for longer", nodeID(i))
+	case m == turnWork && !was.held:
+		return "OutAtWork", fmt.Sprintf("%s works, and its turn has ended", nodeID(i))
+	case m == turnCordonOver && was.held && !was.done:
+		return "OutAtWork", fmt.Sprintf("%s returns to service before its work is done", nodeID(i))
 	case was.held && !now.held && m != turnForce && m != turnRemove && !s.servesByItself(i) && (!was.roleless || was.mayServe):
 		return "ServesAgain", fmt.Sprintf("the turn of %s ends, and it does not serve", nodeID(i))
 	}
