@@ -1,6 +1,7 @@
 package election
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -82,5 +83,26 @@ func TestElection_countsAbsencesItself(t *testing.T) {
 	second := await(t, b.election.State(), "b counts", counting)
 	if !second.Absences["dead"].GoneSince.After(first.Absences["dead"].GoneSince.Time) {
 		t.Errorf("got %+v after %+v", second.Absences, first.Absences)
+	}
+}
+
+// Messages follow the sidecar's own count of how long a node is missing. It is older than the leadership: otherwise each new leader
+// would say for minutes that the node may be restarting, beside a row that says how to remove it.
+func TestElection_messagesOutlastLeaders(t *testing.T) {
+	w := newWorld(t)
+	w.putExpiringRecord("dead", "0.9.0", time.Hour)
+	w.putStatus(doneAt(t, "0.9.0"))
+	blocked := func(s State) bool { return len(s.Step.Blockers) == 1 }
+	for _, tc := range []struct {
+		missing time.Duration
+		removal bool
+	}{{0, false}, {protocol.RemoveAfter, true}} {
+		since := time.Now().Add(-tc.missing)
+		n := w.start("a", "1.0.0", options{a: "1.0.0", missing: func(protocol.NodeID) time.Time { return since }})
+		s := await(t, n.election.State(), "the dead node blocks", blocked)
+		if got := s.Step.Blockers[0].Message; strings.Contains(got, "sidecar node remove dead") != tc.removal {
+			t.Errorf("missing for %s: got %q", tc.missing, got)
+		}
+		n.stop()
 	}
 }

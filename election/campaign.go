@@ -44,6 +44,9 @@ const (
 
 // New returns an election that this node does not take part in before Run.
 func New(cfg Config) *Election {
+	if cfg.Missing == nil {
+		cfg.Missing = func(protocol.NodeID) time.Time { return time.Time{} }
+	}
 	e := &Election{
 		cfg:       cfg,
 		metrics:   newMetrics(cfg.Registerer),

@@ -66,6 +66,10 @@ type Config struct {
 	// the error of Survey.
 	APIProblem func() protocol.Eligibility
 
+	// Missing returns since when this sidecar has seen that a node is not alive, for messages about it; zero: it has not.
+	// nil: it has seen none.
+	Missing func(protocol.NodeID) time.Time
+
 	// MayLead becomes true before this node enters the queue, and false when its key was
 	// deleted, or could not be. nil: State is enough.
 	MayLead *event.Value[bool]

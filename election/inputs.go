@@ -28,6 +28,7 @@ func (l *leadership) gather(ctx context.Context) (protocol.Input, error) {
 	}
 	l.unknown = s.unknown
 	l.absences.count(s.fleet, l.rewinds, l.clock.now, time.Now())
+	s.fleet = l.absences.restarts(s.fleet, l.e.cfg.Missing, l.clock.now)
 	local := l.e.cfg.Local.Get()
 	local.Epoch = l.epoch
 	return protocol.Input{

@@ -79,7 +79,8 @@ type options struct {
 	yieldAfter  time.Duration // zero: an hour
 	expireAfter time.Duration // zero: the leader waits for the node without end
 	ephemeral   bool
-	log         *slog.Logger // nil: discarded
+	missing     func(protocol.NodeID) time.Time // nil: nothing is seen to be missing
+	log         *slog.Logger                    // nil: discarded
 }
 
 func (o options) withDefaults(w *world) options {
@@ -124,7 +125,7 @@ func (w *world) start(id, release string, o options) *node {
 	n.registrar = fleet.NewRegistrar(fleet.RegistrarConfig{Trace: hook, Presence: presence.Lease(), Client: client, Local: n.local, BootID: "b", Fleet: follower.Fleet(), Store: follower.Store(), Log: log})
 	n.election = New(Config{
 		Client: client, Store: n.store, Local: n.local, Fleet: follower.Fleet(), StoreKey: follower.Store(), Applier: applier{o.api, id}, Session: presence.Session(),
-		TTL: o.ttl, ResyncInterval: time.Hour, YieldAfter: o.yieldAfter, MayLead: n.mayLead, Log: log, Trace: hook,
+		TTL: o.ttl, ResyncInterval: time.Hour, YieldAfter: o.yieldAfter, MayLead: n.mayLead, Missing: o.missing, Log: log, Trace: hook,
 	})
 	n.election.drainTime = o.drainTime
 	show := func(ctx context.Context) error {

@@ -75,7 +75,7 @@ type Snapshot struct {
 type Sighting struct {
 	Alive  time.Time // alive, or not
 	Serves time.Time // serving, or not for the same reason
-	// MayRestart: missing for less than protocol.RemoveAfter.
+	// MayRestart: missing, and protocol.MayRestart.
 	MayRestart bool
 }
 

@@ -22,6 +22,10 @@ func Majority(voters int) int { return voters/2 + 1 }
 // remove it, or its member: longer than a machine needs to start again.
 const RemoveAfter = 5 * time.Minute
 
+// MayRestart reports whether a node without a presence for so long may be restarting
+// (docs/protocol.md#missing). Every message about a missing node follows it.
+func MayRestart(missing time.Duration) bool { return missing < RemoveAfter }
+
 // WithVoters returns a copy of a fleet whose records show which nodes vote.
 func WithVoters(f Fleet, voters []Voter) Fleet {
 	if len(voters) == 0 {
@@ -37,8 +41,8 @@ func WithVoters(f Fleet, voters []Voter) Fleet {
 	return f
 }
 
-// WithMayRestart returns a copy of a fleet whose records show which nodes may be restarting: those that are not alive, as
-// the node that asks saw it, for less than RemoveAfter.
+// WithMayRestart returns a copy of a fleet whose records show which nodes may be restarting: those that are not
+// alive, and of which mayRestart, by the count of the node that asks, says so.
 func WithMayRestart(f Fleet, mayRestart func(NodeID) bool) Fleet {
 	marked := slices.Clone(f.Records)
 	for i, r := range marked {

@@ -39,7 +39,7 @@ func (t table) fleetSection(r report.Status) tableSection {
 func (t table) blockers(r report.Status) [][]string {
 	rows := [][]string{{"NODE", "REASON", "ALIVE", "WHAT TO DO"}}
 	for _, b := range r.Fleet.Blockers {
-		rows = append(rows, []string{b.ID, b.Reason, t.unreachable(b), b.Message})
+		rows = append(rows, []string{b.ID, b.Reason, t.unreachable(b, r.Fleet.Nodes), b.Message})
 	}
 	return headed(rows)
 }
@@ -52,13 +52,19 @@ func headed(rows [][]string) [][]string {
 	return rows
 }
 
-// unreachable reports how long a blocker has been unreachable, and when its record expires. The leader counts, so
-// the time is a lower bound.
-func (t table) unreachable(b report.Blocker) string {
+// unreachable reports how long a blocker has been unreachable, and when its record expires. The time is a lower bound: a
+// leader counts from its election, so the count of FLEET is longer.
+func (t table) unreachable(b report.Blocker, nodes []report.FleetNode) string {
 	if b.GoneSince.IsZero() {
 		return "yes"
 	}
-	out := "no, for at least " + t.age(b.GoneSince)
+	since := b.GoneSince
+	for _, n := range nodes {
+		if n.ID == b.ID && !n.Alive && !n.AliveSince.IsZero() && n.AliveSince.Before(since.Time) {
+			since = n.AliveSince
+		}
+	}
+	out := "no, for at least " + t.age(since)
 	if !b.PassedOverAt.IsZero() {
 		out += ", expires in " + duration(b.PassedOverAt.Sub(t.now))
 	}

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"time"
+
 	"github.com/lockstep-dev/lockstep/election"
 	"github.com/lockstep-dev/lockstep/internal/buildinfo"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -17,6 +19,7 @@ func (p *parts) wireLeader() error {
 		Client: p.etcd, Store: p.store, Local: p.bundle.Local(), Fleet: p.follower.Fleet(),
 		StoreKey: p.follower.Store(), Applier: p.reconcile, Session: p.presence.Session(),
 		TTL: p.cfg.LeaseTTL, ResyncInterval: p.cfg.ResyncInterval, YieldAfter: p.cfg.LeaderYieldAfter, APIProblem: p.apiProblem,
+		Missing: func(id protocol.NodeID) time.Time { return p.show.Missing(id) }, // the show comes after the election
 		MayLead: p.leads,
 		Log:     p.log.With("worker", "election"), Registerer: p.registry, Trace: p.trace,
 	})

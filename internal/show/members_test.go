@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
@@ -168,6 +169,13 @@ func TestMemberFacts_restarts(t *testing.T) {
 		if got := facts.seen.shown(facts.fleet, observedAt.Add(passed))["b"].MayRestart; !found || got == removal {
 			t.Errorf("after %s: found %t, restarts %t", passed, found, got)
 		}
+	}
+	shown := Show{seen: event.New(facts.seen)}
+	if got := shown.Missing("b"); !got.Equal(observedAt) {
+		t.Errorf("for the leader it is missing since %s", got)
+	}
+	if shown.seen.Set(sightings{}.update(protocol.Fleet{Records: []*protocol.Record{alive}}, observedAt)); !shown.Missing("b").IsZero() || !shown.Missing("c").IsZero() {
+		t.Error("one that is alive or unknown is missing")
 	}
 	if at := facts.nextRemoval(observedAt); !at.Equal(observedAt.Add(protocol.RemoveAfter)) {
 		t.Errorf("the next change: got %s", at)

@@ -30,9 +30,9 @@ type sighting struct {
 	since         httpapi.Sighting
 }
 
-// mayRestart reports whether a node is missing for less than RemoveAfter: it may be restarting.
+// mayRestart reports whether a node may be restarting.
 func (s sighting) mayRestart(now time.Time) bool {
-	return !s.alive && now.Sub(s.since.Alive) < protocol.RemoveAfter
+	return !s.alive && protocol.MayRestart(now.Sub(s.since.Alive))
 }
 
 // update returns the sightings after an observation of the fleet. The state of a node that is
@@ -83,6 +83,14 @@ func (s sightings) lastSeen(key httpapi.NodeWarning, since time.Time) (seenWarni
 
 func (s sightings) equal(o sightings) bool {
 	return maps.Equal(s.nodes, o.nodes) && maps.Equal(s.warnings, o.warnings)
+}
+
+// Missing returns since when this sidecar has seen that a node is not alive; zero: it has not.
+func (s *Show) Missing(id protocol.NodeID) time.Time {
+	if is, known := s.seen.Get().nodes[id]; known && !is.alive {
+		return is.since.Alive
+	}
+	return time.Time{}
 }
 
 // aliveSince returns since when, by this sidecar's sightings, a node is alive, or is not.

@@ -53,7 +53,7 @@ func voterTrouble(f voterFacts) string {
 	case f.alive:
 		return fmt.Sprintf("its etcd member (%s): %s; its sidecar is alive and reports nothing of that: check the network to that address, and sidecar status on that node",
 			f.address, problem) + last
-	case f.gone < protocol.RemoveAfter:
+	case protocol.MayRestart(f.gone):
 		return fmt.Sprintf("its etcd member (%s): %s; its sidecar is not alive either: start that machine, and its sidecar", f.address, problem) + last
 	}
 	return fmt.Sprintf("its etcd member (%s): %s; its sidecar has not been alive for more than %d minutes: start that machine, and its sidecar, "+
