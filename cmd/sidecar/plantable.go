@@ -225,7 +225,7 @@ func rollbackRows(r planReport) [][]string {
 		return rows
 	}
 	step("on one node at a time: stop it, start it with this bundle, and wait until it is ready")
-	return append(rows, []string{"", "or on all nodes at once, where COMMAND stops and starts one: " + r.turn})
+	return append(rows, []string{"", "or on all nodes at once, where COMMAND stops and starts one:"}, []string{"", r.turn})
 }
 
 func conclusion(r planReport) string {

@@ -86,8 +86,8 @@ func TestRollbackRows(t *testing.T) {
 	r := planReport{Clean: true, Steps: []stepReport{{Kind: "upgrade"}}, begin: "sidecar rollback begin --to 1.0.0 --etcd-servers=E", turn: "sidecar turn --etcd-servers=E -- COMMAND"}
 	first := []string{"1", "type: " + r.begin}
 	each := "on one node at a time: stop it, start it with this bundle, and wait until it is ready"
-	turns := []string{"", "or on all nodes at once, where COMMAND stops and starts one: " + r.turn}
-	if diff := cmp.Diff([][]string{first, {"2", each}, turns}, rollbackRows(r)); diff != "" || conclusion(r) != "The rollback is clean. What to do:" {
+	atOnce, turns := []string{"", "or on all nodes at once, where COMMAND stops and starts one:"}, []string{"", r.turn}
+	if diff := cmp.Diff([][]string{first, {"2", each}, atOnce, turns}, rollbackRows(r)); diff != "" || conclusion(r) != "The rollback is clean. What to do:" {
 		t.Errorf("got %q, (-want +got)\n%s", conclusion(r), diff)
 	}
 	r.Now.Nodes = []gateReport{{}}
@@ -99,7 +99,7 @@ func TestRollbackRows(t *testing.T) {
 		t.Errorf("got %q and %v, want %q", got, rollbackRows(r), want)
 	}
 	r.Steps = []stepReport{{Kind: "upgrade", Node: "cp-1", From: "1.2.0", To: "1.1.0"}}
-	if diff := cmp.Diff([][]string{{"1", each}, turns}, rollbackRows(r)); diff != "" {
+	if diff := cmp.Diff([][]string{{"1", each}, atOnce, turns}, rollbackRows(r)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if r.Clean = false; rollbackRows(r) != nil {

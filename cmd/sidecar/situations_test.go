@@ -85,8 +85,8 @@ func TestSituationsAreTold(t *testing.T) {
 	for path, texts := range map[string][]string{
 		"user-without-rights/cp-1":   {`refuses user "weak"`, "withdrawn for ", "give that user the rights of docs/operations.md#rights", "; to print them: sidecar bundle rights /etc/lockstep/bundle --all"},
 		"user-without-rights/cp-2":   {`refuses user "weak"`},
-		"node-gone/cp-1":             {"no, for at least ", "sidecar node remove cp-9 --confirm-stopped --etcd-servers=http"},
-		"node-gone/cp-2":             {"cp-9", "BLOCKS", "sidecar node remove cp-9 --confirm-stopped --etcd-servers=http"},
+		"node-gone/cp-1":             {"no, for at least ", "cp-9 is not alive: upgrade it, unless it is restarting"},
+		"node-gone/cp-2":             {"cp-9", "BLOCKS", "upgrade it (it is not alive)"},
 		"etcd-hangs/cp-2":            {"NOT CONNECTED for ", "check whether etcd there hangs", "as of "},
 		"apiserver-hangs/cp-1":       {"withdrawn for ", "no answer in 5s", "no node leads"},
 		"foreign-store/cp-2":         {"STEP     HoldForStore", "sidecar store adopt --id ", " --etcd-prefix=/locksteq/"},

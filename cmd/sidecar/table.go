@@ -249,6 +249,18 @@ func (t table) fleet(r report.Status) [][]string {
 	return rows
 }
 
+// electionShown is this node's part in the election as FLEET, and every other node, shows it: while its services keep it from
+// taking part, a node is withdrawn.
+func electionShown(r report.Status) string {
+	own := func(n report.FleetNode) bool {
+		return n.ID == r.Node.ID && n.Alive && n.Election == string(protocol.Withdrawn)
+	}
+	if r.Election.State == string(protocol.Ineligible) && slices.ContainsFunc(r.Fleet.Nodes, own) {
+		return string(protocol.Withdrawn)
+	}
+	return r.Election.State
+}
+
 func (t table) leader(r report.Status) string {
 	e := r.Election
 	out := "none known to this node"
@@ -257,7 +269,7 @@ func (t table) leader(r report.Status) string {
 	} else if i := slices.IndexFunc(r.Fleet.Nodes, func(n report.FleetNode) bool { return n.Election == "leading" }); i >= 0 {
 		out = r.Fleet.Nodes[i].ID + ", as it last reported"
 	}
-	out += t.outdated(r.Etcd) + "; this node: " + e.State
+	out += t.outdated(r.Etcd) + "; this node: " + electionShown(r)
 	if e.State != "unknown" {
 		out += t.since(e.Since)
 	}

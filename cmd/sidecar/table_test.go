@@ -93,3 +93,61 @@ func TestLastError(t *testing.T) {
 		}
 	}
 }
+
+// A new leader counts from its election. Beside it, FLEET knows the node to be missing for longer.
+func TestUnreachable(t *testing.T) {
+	now := time.Unix(1000, 0)
+	ago := func(seconds int) report.Timestamp { return report.At(now.Add(-time.Duration(seconds) * time.Second)) }
+	gone := func(since report.Timestamp) []report.FleetNode {
+		return []report.FleetNode{{Record: report.Record{ID: "a", Alive: true}, AliveSince: ago(900)}, {Record: report.Record{ID: "b"}, AliveSince: since}}
+	}
+	b := report.Blocker{ID: "b", Absence: report.Absence{GoneSince: ago(5)}}
+	for want, nodes := range map[string][]report.FleetNode{
+		"no, for at least 6m": gone(ago(360)), "no, for at least 5s": gone(ago(2)), "no, for at least 5s ": gone(report.Timestamp{}), "no, for at least 5s  ": nil,
+	} {
+		if got := (table{now: now}).unreachable(b, nodes); got != strings.TrimSpace(want) {
+			t.Errorf("%+v: got %q, want %q", nodes, got, want)
+		}
+	}
+	if got := (table{now: now}).unreachable(report.Blocker{ID: "b"}, gone(ago(360))); got != "yes" {
+		t.Errorf("the leader sees it: got %q", got)
+	}
+}
+
+// A row refers to WARNINGS only if that has it: a warning may come later than its obstacle.
+func TestObstacleText(t *testing.T) {
+	o := report.Obstacle{Reason: "NodeDead", Node: "b", Message: "it is not alive; start it again"}
+	for want, warnings := range map[string][]report.Warning{
+		"it is not alive (see WARNINGS)":  {{Reason: "NoLeader"}, {Reason: "NodeDead", Subject: "b"}},
+		"it is not alive; start it again": {{Reason: "NodeDead", Subject: "c"}, {Reason: "Cordoned", Subject: "b"}},
+	} {
+		if got := obstacleText(o, warnings); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// LEADER and FLEET say the same of this node.
+func TestElectionShown(t *testing.T) {
+	for want, r := range map[string]report.Status{
+		"withdrawn":  {Election: report.Election{State: "ineligible"}},
+		"leading":    {Election: report.Election{State: "leading"}},
+		"ineligible": {Election: report.Election{State: "ineligible"}, Node: report.Node{ID: "other"}},
+	} {
+		r.Fleet.Nodes = []report.FleetNode{{Record: report.Record{Alive: true, Election: "withdrawn"}}}
+		if got := electionShown(r); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// A service that its role stopped is not ready, and has no problem: its file alone explains nothing.
+func TestNotReady(t *testing.T) {
+	for want, s := range map[int]report.Service{
+		0: {Name: "a", Phase: "Stopped", File: "/a.yaml"}, 1: {Name: "a", Phase: "Starting", Problem: "no answer"}, 2: {Name: "a", Phase: "BackOff", LastExit: "exit status 1", File: "/a.yaml"},
+	} {
+		if got := (table{}).notReady(report.Status{Services: []report.Service{s}}); len(got) != want {
+			t.Errorf("%+v: got %q", s, got)
+		}
+	}
+}

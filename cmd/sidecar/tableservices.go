@@ -61,7 +61,7 @@ func (t table) notReady(r report.Status) [][]string {
 				lines = append(lines, "| "+line)
 			}
 		}
-		if s.File != "" {
+		if s.File != "" && len(lines) > 0 { // a service that its role stopped has no problem
 			text := "its file: " + s.File
 			if !s.Changed.IsZero() {
 				text += ", changed " + t.ago(s.Changed)

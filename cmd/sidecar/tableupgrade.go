@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -14,7 +15,7 @@ func upgradeText(r report.Status) []string {
 	}
 	var out []string
 	for i, o := range r.UpgradeObstacles {
-		line := obstacleText(o)
+		line := obstacleText(o, r.Warnings)
 		if o.Node == r.Node.ID {
 			line = onThisNode.Replace(line)
 		}
@@ -69,8 +70,15 @@ var onThisNode = strings.NewReplacer(
 	": see the sidecar status of that node", ": see GATE",
 )
 
-// obstacleText is short if WARNINGS shows the rest.
-func obstacleText(o report.Obstacle) string {
+// ofFleet are the obstacles for which this sidecar finds the warning itself.
+var ofFleet = []string{"APIServersDiffer", "ServicesDiffer", "BundlesDiffer", "RecordCorrupt", "NoGate", "NodeDead"}
+
+// obstacleText is short if WARNINGS shows the rest: a warning may come a moment later than its obstacle.
+func obstacleText(o report.Obstacle, warnings []report.Warning) string {
+	same := func(w report.Warning) bool { return w.Reason == o.Reason && w.Subject == o.Node }
+	if slices.Contains(ofFleet, o.Reason) && !slices.ContainsFunc(warnings, same) {
+		return o.Message
+	}
 	short := map[string]string{
 		"APIServersDiffer": "nodes of one release have different kube-apiservers",
 		"ServicesDiffer":   "nodes of one release have different services",

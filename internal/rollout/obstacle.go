@@ -31,6 +31,8 @@ const (
 	ObstacleRecordCorrupt ObstacleKind = "RecordCorrupt"
 	// ObstacleNodeWithdrawn: a sidecar cannot use its kube-apiserver.
 	ObstacleNodeWithdrawn ObstacleKind = "NodeWithdrawn"
+	// ObstacleRollingBack: a rollback to another release is under way.
+	ObstacleRollingBack = ObstacleKind(protocol.RollingBack)
 	// ObstacleStatusCorrupt: the status cannot be read.
 	ObstacleStatusCorrupt ObstacleKind = "StatusCorrupt"
 	// ObstacleOtherBundle: the objects are of a bundle with another name, so leaders hold.
@@ -129,6 +131,11 @@ func toRepair(in Input) []Obstacle {
 		case ObstacleNodeDead:
 			if r.Node.Version.Release != in.Bundle.Version.Release {
 				o.Message = fmt.Sprintf("its record has release %s, so the rollout cannot complete: %s", r.Node.Version.Release, o.Message)
+				out = append(out, o)
+			}
+		case ObstacleRollingBack:
+			if to := in.Fleet.Rollback.To; to != in.Bundle.Version.Release {
+				o.Message = fmt.Sprintf("only nodes of release %s lead, so no leader applies this bundle: %s", to, o.Message)
 				out = append(out, o)
 			}
 		case ObstacleRecordCorrupt, ObstacleNodeWithdrawn:

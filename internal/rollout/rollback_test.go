@@ -1,6 +1,11 @@
 package rollout
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
 
 // TestRollbackKeepsTwoGatesOpen simulates that three nodes of a release that raised
 // minApiserverRelease go back.
@@ -33,5 +38,27 @@ func TestRollbackKeepsTwoGatesOpen(t *testing.T) {
 	in.Rollback = true
 	if got := fewest(in); got != 2 {
 		t.Errorf("in a rollback: %d gates are open at the worst moment, want 2", got)
+	}
+}
+
+// While a rollback to another release is under way, the plan must not promise that nodes of the bundle's release lead.
+func TestRollbackToAnotherRelease(t *testing.T) {
+	in := Input{
+		Fleet: rollingFleet("1.1.0", "1.1.0", "1.1.0"), Status: doneAt("1.1.0", "1.1.0"), Bundle: bundleOf("1.0.0", "1.0.0", "1.0.0"), Rollback: true,
+	}
+	for to, want := range map[string]bool{"1.0.0": false, "0.9.0": true} {
+		in.Fleet.Rollback = protocol.Rollback{To: rel(to), Revision: 5}
+		found := false
+		for _, o := range Simulate(in).Obstacles {
+			if o.Kind == ObstacleRollingBack {
+				found = true
+				if !strings.Contains(o.Message, "only nodes of release 0.9.0 lead") || !strings.Contains(o.Message, "sidecar rollback end") {
+					t.Errorf("got %q", o.Message)
+				}
+			}
+		}
+		if found != want {
+			t.Errorf("a rollback to %s: found %t, want %t", to, found, want)
+		}
 	}
 }

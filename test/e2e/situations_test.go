@@ -91,6 +91,11 @@ func nodeGone(b *broken) {
 		b.says(node, "UPGRADE|an upgrade is in progress: cp-9 runs release 1.0.0, cp-1, cp-2 run 2.0.0", "cp-9: it is not alive (see WARNINGS)",
 			"cp-9|it is not alive; start it again, unless it is restarting")
 	}
+	for _, node := range []string{"cp-1", "cp-2"} { // BLOCKERS and UPGRADE agree
+		if table, err := b.table(b.Context(), node); err != nil || strings.Contains(table, "node remove") {
+			b.Errorf("%s proposes a removal after seconds (%v):\n%s", node, err, table)
+		}
+	}
 	b.shell("cp-2", b.removal("cp-9")) // shown when a restart would be over
 	cluster.Await(b.T, "the upgrade", statusHas(b.sidecars["cp-2"], `"minimumCompatibleRelease": "2.0.0"`))
 }
