@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
@@ -17,6 +19,10 @@ func cleanUp(c *cluster.Cluster, n node, cfg cluster.Config, p *printer, err err
 	}
 	if err != nil && c != nil {
 		return fmt.Errorf("%w\n%s", err, kept(n, cfg))
+	}
+	if others := n.others(); len(others) > 0 && c != nil {
+		p.othersRun(n, others, cfg.Dir)
+		return err
 	}
 	if err = errors.Join(err, os.RemoveAll(cfg.Dir)); err == nil && c != nil {
 		p.stopped(n, cfg.Dir)
@@ -31,6 +37,20 @@ func kept(n node, cfg cluster.Config) string {
 		lines = append(lines, "to start the node again, with its data: . "+n.own.settings+" && sidecar run")
 	}
 	return strings.Join(append(lines, "to remove everything: rm -r "+cfg.Dir), "\n")
+}
+
+// others returns the nodes that joined and still run.
+func (n node) others() []string {
+	var out []string
+	for _, j := range n.more {
+		conn, err := net.DialTimeout("tcp", strings.TrimPrefix(j.url, "http://"), time.Second)
+		if err != nil {
+			continue // nothing answers there
+		}
+		out = append(out, j.id)
+		_ = conn.Close()
+	}
+	return out
 }
 
 // endOf waits for the end of a process, and describes it.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,6 +56,66 @@ func TestCleanUp_stopped(t *testing.T) {
 		}
 		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("got %v, want a directory that is removed", err)
+		}
+	}
+}
+
+// A node that joined needs its data, which is in the same directory.
+func TestCleanUp_othersRun(t *testing.T) {
+	b, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := node{own: joining{settings: "/x/local.env"}, more: []joining{{id: "b", url: "http://" + b.Addr().String()}}}
+	dir := t.TempDir()
+	c, err := cluster.Attach(cluster.Config{Assets: dir, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	p := newPrinter(&out, "bin")
+	p.local = true
+	if err := cleanUp(c, n, cluster.Config{Dir: dir}, p, nil); err != nil || !strings.Contains(out.String(), "b still runs, so the data of all nodes stays in "+dir) ||
+		!strings.Contains(out.String(), "to start this node again: . /x/local.env && sidecar run\n") {
+		t.Errorf("got %v and %s", err, &out)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Errorf("b runs: %v", err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cleanUp(c, n, cluster.Config{Dir: dir}, p, nil); err != nil || !strings.HasSuffix(out.String(), "nothing is left\n") {
+		t.Errorf("b has stopped: got %v and %s", err, &out)
+	}
+}
+
+// A shell with the settings of another node has its address: what answers there is not the new node.
+func TestFreeListen(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("LOCKSTEP_LISTEN", l.Addr().String())
+	if err := run(t.Context(), settings{}, nil, nil); err == nil || !strings.Contains(err.Error(), "settings of another node") {
+		t.Errorf("got %v", err)
+	}
+	if err := errors.Join(l.Close(), freeListen()); err != nil {
+		t.Error(err)
+	}
+	t.Setenv("LOCKSTEP_LISTEN", "")
+	if err := freeListen(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Who types a command into this terminal learns where it belongs.
+func TestRejected(t *testing.T) {
+	for typed, want := range map[string]bool{"sidecar status": true, t.TempDir(): false} {
+		var out strings.Builder
+		newPrinter(&out, "bin").rejected(typed, errors.New("no bundle"))
+		if got := strings.Contains(out.String(), "Type commands in another terminal"); got != want || !strings.HasPrefix(out.String(), "  no bundle\n") {
+			t.Errorf("%s: got %s", typed, &out)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func main() {
 // run starts everything, waits for Ctrl-C and stops everything. typed gets the lines that the user types.
 func run(ctx context.Context, s settings, out io.Writer, typed <-chan string) (err error) {
 	b, err := choose(s.bundle)
-	if err != nil {
+	if err = errors.Join(err, freeListen()); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "lockstep-run-")
@@ -148,7 +148,7 @@ func serveOne(ctx context.Context, n node, p *printer, ready func(), typed <-cha
 			return next, context.Cause(ended)
 		case dir := <-typed:
 			if next, err = choose(dir); err != nil {
-				p.print("  %s\n", err)
+				p.rejected(dir, err)
 				continue
 			}
 			if text := n.otherBundle(n.objectsBundle(ended, p), next, p); text != "" && asked != next.Name {
@@ -376,16 +376,4 @@ func (n *node) startSidecar(c *cluster.Cluster, cfg cluster.SidecarConfig, p *pr
 	n.cfg = cfg
 	p.started(n.sidecar.URL())
 	return nil
-}
-
-// listenAddr returns the default address if it is free. Empty: any address.
-func listenAddr() string {
-	if addr := os.Getenv("LOCKSTEP_LISTEN"); addr != "" {
-		return addr
-	}
-	l, err := net.Listen("tcp", defaultListen)
-	if err != nil || l.Close() != nil {
-		return ""
-	}
-	return defaultListen
 }

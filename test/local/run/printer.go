@@ -81,6 +81,16 @@ func (p *printer) stopping() {
 	p.print("\n  stopping %s\n", what)
 }
 
+// othersRun says that nodes which joined still run: they need their data.
+func (p *printer) othersRun(n node, others []string, dir string) {
+	verb := "run"
+	if len(others) == 1 {
+		verb = "runs"
+	}
+	p.print("  this node has stopped; %s still %s, so the data of all nodes stays in %s\n", strings.Join(others, " and "), verb, dir)
+	p.print("  to start this node again: . %s && sidecar run\n  to remove everything, when all have stopped: rm -r %s\n", n.own.settings, dir)
+}
+
 // stopped says that all has ended, what stays, and how it is removed.
 func (p *printer) stopped(n node, dir string) {
 	switch {
@@ -91,6 +101,14 @@ func (p *printer) stopped(n node, dir string) {
 	default:
 		p.print("  the sidecar has stopped; the objects stay in the cluster, and so does the record of node %s, until you type:\n    %s node remove %s --confirm-stopped --etcd-servers=%s\n",
 			n.cfg.NodeID, p.sidecar(), n.cfg.NodeID, strings.Join(n.etcdServers, ","))
+	}
+}
+
+// rejected says why the node does not start with what the user typed.
+func (p *printer) rejected(typed string, err error) {
+	p.print("  %s\n", err)
+	if _, missing := os.Stat(typed); missing != nil {
+		p.print("  Here you type the directory of a bundle. Type commands in another terminal.\n")
 	}
 }
 
@@ -153,7 +171,7 @@ func (p *printer) tryCommand(n node) {
 	p.try("the members of etcd", sidecar+" cluster members"+flag)
 	p.try("three nodes and two rolling upgrades, all by itself", "make demo")
 	p.anotherBundle()
-	p.print("Ctrl-C stops this node and removes its data. Stop the other nodes first.\n")
+	p.print("Ctrl-C stops this node. It removes the data of all three, unless another one still runs.\n")
 }
 
 func (p *printer) anotherBundle() {
