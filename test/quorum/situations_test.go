@@ -17,6 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/prometheus"
 	"github.com/lockstep-dev/lockstep/test/slowdisk"
 	"github.com/lockstep-dev/lockstep/test/smalldisk"
 )
@@ -30,9 +31,11 @@ type situations struct {
 	name    string // of the situation
 	nodes   []*Node
 	a, b, c *Node
-	flags   map[*Node][]string // of a start
-	disk    string             // of c
-	printed map[string]bool    // commands in tables, without flags: whether each was typed
+	flags   map[*Node][]string     // of a start
+	disk    string                 // of c
+	printed map[string]bool        // commands in tables, without flags: whether each was typed
+	prom    *prometheus.Prometheus // nil: this machine has none
+	caused  []string               // alerts
 }
 
 // TestSituations causes broken situations of an etcd that the sidecars run. In each,
@@ -60,6 +63,7 @@ func TestSituations(t *testing.T) {
 		}
 	}
 	s.healed(s.nodes...)
+	s.watched()
 	s.memberDiskFull()
 	s.memberDiskStalls()
 	s.roleTakenWhileDown()
@@ -67,6 +71,7 @@ func TestSituations(t *testing.T) {
 	s.authorityReplaced()
 	s.oldCopy()
 	s.twoVoters()
+	s.wantCaused()
 	for command, typed := range s.printed {
 		if !typed {
 			s.Errorf("a table shows %q, and no situation types it", command)
@@ -194,6 +199,7 @@ func (s *situations) memberDiskFull() {
 			s.Errorf("%s proposes to remove a member whose sidecar runs:\n%s", n.ID, table)
 		}
 	}
+	s.fires(s.a, "MemberUnhealthy")
 	smalldisk.Free(s.T, filled, 0)
 	s.must(os.Remove(filled))
 	s.healed(s.nodes...)
@@ -216,6 +222,7 @@ func (s *situations) memberDiskStalls() {
 		s.says(n, "WARNINGS", "c  |the disk of its etcd member is slow|a write took |s or longer (limit 100ms)|find out what else uses that disk", "UPGRADE|see WARNINGS")
 	}
 	s.toldLater(s.a, "c", "DiskSlow|the disk of its etcd member is slow|a write took |s or longer (limit 100ms)")
+	s.fires(s.a, "MemberDiskSlow")
 	disk.Take(0)
 	s.c.Starter = nil
 	s.must(s.c.Stop())
@@ -414,6 +421,7 @@ func (s *situations) memberStalls() {
 	for _, n := range s.nodes {
 		s.says(n, "WARNINGS", "etcd's leader changed |times within the last 10 minutes: in that time, these members stopped answering: ", "UPGRADE|see WARNINGS")
 	}
+	s.fires(s.a, "MemberLeaderChanges")
 }
 
 // follows waits until the member of a node, which led before it stalled, knows another leader: each member counts

@@ -1,4 +1,6 @@
-package e2e_test
+// Package prometheus runs a real Prometheus for tests, with the configuration and the alerts of deploy/prometheus. It has
+// the alerts twice: as they are, and as copies that fire at once.
+package prometheus
 
 import (
 	"bytes"
@@ -25,15 +27,15 @@ import (
 )
 
 const (
-	prometheusDir = "../../deploy/prometheus/"
-	alertPrefix   = "Lockstep"
-	// soonPrefix is the prefix of the copies of the alerts that do not wait ("for").
-	soonPrefix = "Soon"
+	shippedDir = "../../deploy/prometheus/" // from a package below test/
+	// Prefix is that of all alerts.
+	Prefix = "Lockstep"
+	// Soon is the prefix of the copies of the alerts that do not wait ("for").
+	Soon = "Soon"
 )
 
-// prometheus is Debian's Prometheus, with the configuration and the rules of deploy/prometheus. It has
-// the alerts twice: as they are, and as copies that fire at once.
-type prometheus struct {
+// Prometheus is Debian's.
+type Prometheus struct {
 	*testing.T
 	url    string
 	alerts []string
@@ -41,29 +43,47 @@ type prometheus struct {
 	file   string // with groups
 }
 
+// Client is how it reaches sidecars. The zero Client uses HTTP, without a token.
+type Client struct {
+	Authority, Token string
+}
+
+// podPort is the named port of a sidecar's pod.
+const podPort = "lockstep"
+
 // targets is an entry of a file for the discovery.
 type targets struct {
 	Targets []string          `json:"targets"`
 	Labels  map[string]string `json:"labels"`
 }
 
-// startPrometheus starts one that shows sidecars a token. Debian builds it without the discovery of pods:
-// a file has what that would find.
-func startPrometheus(t *testing.T, authority, token string) *prometheus {
+// Start starts one, or skips the test where there is none. Debian builds it without the discovery of pods: a file has what
+// that would find.
+func Start(t *testing.T, client Client) *Prometheus {
+	t.Helper()
+	p, err := Try(t, client)
+	if err != nil {
+		t.Skipf("SKIPPED, NOT TESTED: %v", err)
+	}
+	return p
+}
+
+// Try does the same, and returns an error where there is none.
+func Try(t *testing.T, client Client) (*Prometheus, error) {
 	t.Helper()
 	program, err := exec.LookPath("prometheus")
 	if err != nil {
-		t.Skipf("SKIPPED, NOT TESTED: %v; Debian and Ubuntu have it: apt-get install prometheus", err)
+		return nil, fmt.Errorf("%w; Debian and Ubuntu have it: apt-get install prometheus", err)
 	}
 	addr, err := etcdtest.FreeAddr()
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	p := &prometheus{T: t, url: "http://" + addr, file: filepath.Join(dir, "targets.json")}
-	p.discover(nil)
-	p.writeFile(filepath.Join(dir, "token"), []byte(token))
-	shipped, err := filepath.Abs(prometheusDir + "rules.yaml")
+	p := &Prometheus{T: t, url: "http://" + addr, file: filepath.Join(dir, "targets.json")}
+	p.Discover(nil)
+	p.writeFile(filepath.Join(dir, "token"), []byte(client.Token))
+	shipped, err := filepath.Abs(shippedDir + "rules.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,9 +91,9 @@ func startPrometheus(t *testing.T, authority, token string) *prometheus {
 	config := strings.NewReplacer(
 		"15s", "1s", "[rules.yaml]", "["+shipped+", soon.yaml]",
 		"kubernetes_sd_configs:", "file_sd_configs:", "{role: pod, namespaces: {names: [kube-system]}}", "{files: ["+p.file+"]}",
-		"/var/run/secrets/kubernetes.io/serviceaccount/ca.crt", authority,
+		"scheme: https", "scheme: "+client.scheme(), "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt", client.Authority,
 		"/var/run/secrets/kubernetes.io/serviceaccount/token", filepath.Join(dir, "token"),
-	).Replace(string(p.readFile(prometheusDir + "prometheus.yaml")))
+	).Replace(string(p.readFile(shippedDir + "prometheus.yaml")))
 	p.writeFile(filepath.Join(dir, "prometheus.yaml"), []byte(config))
 
 	var output bytes.Buffer
@@ -95,11 +115,28 @@ func startPrometheus(t *testing.T, authority, token string) *prometheus {
 		_, err := p.ask(ctx, "1", "")
 		return err
 	})
-	return p
+	return p, nil
 }
 
-// discover adds targets, each with the name of its port.
-func (p *prometheus) discover(more map[string]string) {
+func (c Client) scheme() string {
+	if c.Authority == "" {
+		return "http"
+	}
+	return "https"
+}
+
+// Scrape adds sidecars.
+func (p *Prometheus) Scrape(addresses ...string) {
+	p.Helper()
+	more := map[string]string{}
+	for _, address := range addresses {
+		more[address] = podPort
+	}
+	p.Discover(more)
+}
+
+// Discover adds targets, each with the name of its port.
+func (p *Prometheus) Discover(more map[string]string) {
 	p.Helper()
 	for target, port := range more {
 		p.groups = append(p.groups, targets{[]string{target}, map[string]string{"__meta_kubernetes_pod_container_port_name": port}})
@@ -115,7 +152,7 @@ func (p *prometheus) discover(more map[string]string) {
 }
 
 // writeSoon writes a copy of the alerts without the time for which each waits.
-func (p *prometheus) writeSoon(path string) {
+func (p *Prometheus) writeSoon(path string) {
 	p.Helper()
 	var file struct {
 		Groups []struct {
@@ -123,18 +160,18 @@ func (p *prometheus) writeSoon(path string) {
 			Rules []map[string]any `json:"rules"`
 		} `json:"groups"`
 	}
-	if err := yaml.Unmarshal(p.readFile(prometheusDir+"rules.yaml"), &file); err != nil {
+	if err := yaml.Unmarshal(p.readFile(shippedDir+"rules.yaml"), &file); err != nil {
 		p.Fatal(err)
 	}
 	for i := range file.Groups {
-		file.Groups[i].Name = soonPrefix + file.Groups[i].Name
+		file.Groups[i].Name = Soon + file.Groups[i].Name
 		file.Groups[i].Rules = slices.DeleteFunc(file.Groups[i].Rules, func(rule map[string]any) bool { return rule["alert"] == nil })
 		for _, rule := range file.Groups[i].Rules {
 			name, expr := fmt.Sprint(rule["alert"]), fmt.Sprint(rule["expr"])
 			p.alerts = append(p.alerts, name)
 			delete(rule, "for")
 			// This alert has its time in its expression.
-			rule["alert"], rule["expr"] = soonPrefix+name, strings.Replace(expr, "< time() - 120", "< time()", 1)
+			rule["alert"], rule["expr"] = Soon+name, strings.Replace(expr, "< time() - 120", "< time()", 1)
 		}
 	}
 	text, err := yaml.Marshal(file)
@@ -144,7 +181,7 @@ func (p *prometheus) writeSoon(path string) {
 	p.writeFile(path, text)
 }
 
-func (p *prometheus) readFile(path string) []byte {
+func (p *Prometheus) readFile(path string) []byte {
 	p.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -153,7 +190,7 @@ func (p *prometheus) readFile(path string) []byte {
 	return text
 }
 
-func (p *prometheus) writeFile(path string, text []byte) {
+func (p *Prometheus) writeFile(path string, text []byte) {
 	p.Helper()
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		p.Fatal(err)
@@ -161,7 +198,7 @@ func (p *prometheus) writeFile(path string, text []byte) {
 }
 
 // ask evaluates an expression now, and returns the values by the value of a label.
-func (p *prometheus) ask(ctx context.Context, expr, label string) (map[string]string, error) {
+func (p *Prometheus) ask(ctx context.Context, expr, label string) (map[string]string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/api/v1/query?query="+url.QueryEscape(expr), nil)
 	if err != nil {
 		return nil, err
@@ -198,8 +235,8 @@ func (p *prometheus) ask(ctx context.Context, expr, label string) (map[string]st
 	return out, nil
 }
 
-// await waits until an expression has these values, by a label.
-func (p *prometheus) await(expr, label string, want map[string]string) {
+// Await waits until an expression has these values, by a label.
+func (p *Prometheus) Await(expr, label string, want map[string]string) {
 	p.Helper()
 	cluster.Await(p.T, expr, func(ctx context.Context) error {
 		got, err := p.ask(ctx, expr, label)
@@ -211,19 +248,19 @@ func (p *prometheus) await(expr, label string, want map[string]string) {
 }
 
 // fired returns the alerts with a prefix that have fired at any time in a store, or fire without a store.
-func (p *prometheus) fired(ctx context.Context, prefix, store string) (map[string]string, error) {
+func (p *Prometheus) fired(ctx context.Context, prefix, store string) (map[string]string, error) {
 	return p.ask(ctx, fmt.Sprintf(`max by (alertname) (max_over_time(ALERTS{alertstate="firing",alertname=~"%s%s.*",store=~"%s|"}[1h]))`,
-		prefix, alertPrefix, store), "alertname")
+		prefix, Prefix, store), "alertname")
 }
 
-// fires waits until each of these alerts has fired for a store at any time, without the time for which it waits.
-func (p *prometheus) fires(store string, alerts ...string) {
+// Fires waits until each of these alerts has fired for a store at any time, without the time for which it waits.
+func (p *Prometheus) Fires(store string, alerts ...string) {
 	p.Helper()
 	cluster.Await(p.T, fmt.Sprintf("alerts %v of store %s", alerts, store), func(ctx context.Context) error {
-		got, err := p.fired(ctx, soonPrefix, store)
+		got, err := p.fired(ctx, Soon, store)
 		var missing []string
 		for _, name := range alerts {
-			if got[soonPrefix+alertPrefix+name] == "" {
+			if got[Soon+Prefix+name] == "" {
 				missing = append(missing, name)
 			}
 		}
@@ -234,23 +271,23 @@ func (p *prometheus) fires(store string, alerts ...string) {
 	})
 }
 
-// only requires that of the alerts as they are, none fired for a store but these.
-func (p *prometheus) only(store string, alerts ...string) {
+// Only requires that of the alerts as they are, none fired for a store but these.
+func (p *Prometheus) Only(store string, alerts ...string) {
 	p.Helper()
 	got, err := p.fired(p.Context(), "", store)
 	if err != nil {
 		p.Fatal(err)
 	}
 	for name := range got {
-		if !slices.Contains(alerts, strings.TrimPrefix(name, alertPrefix)) {
+		if !slices.Contains(alerts, strings.TrimPrefix(name, Prefix)) {
 			p.Errorf("for the store %s, %s fired", store, name)
 		}
 	}
 }
 
-// draws requires that each query of the dashboard has values, of what real sidecars serve: its metrics, labels and their values
+// Draws requires that each query of the dashboard has values, of what real sidecars serve: its metrics, labels and their values
 // exist.
-func (p *prometheus) draws(store string) {
+func (p *Prometheus) Draws(store string) {
 	p.Helper()
 	var dashboard struct {
 		Panels []struct {
@@ -275,8 +312,8 @@ func (p *prometheus) draws(store string) {
 	}
 }
 
-// store waits for the store of a node, and returns it.
-func (p *prometheus) store(node string) string {
+// Store waits for the store of a node, and returns it.
+func (p *Prometheus) Store(node string) string {
 	p.Helper()
 	var out string
 	cluster.Await(p.T, "the store of "+node, func(ctx context.Context) error {
@@ -289,29 +326,28 @@ func (p *prometheus) store(node string) string {
 	return out
 }
 
-// notCaused are alerts whose situations would take minutes, or need an etcd that the sidecars run. test/alerts has all.
-var notCaused = []string{
-	"DatabaseNearlyFull", "EndpointsOverwritten", "LeadersLost", "MemberDiskSlow", "MemberLeaderChanges",
-	"MemberUnhealthy", "SnapshotOld", "TwoLeaders", "WorkerFails",
+// OfMembers are the alerts that only an etcd of the sidecars' own can cause.
+func OfMembers() []string {
+	return []string{"DatabaseNearlyFull", "MemberDiskSlow", "MemberLeaderChanges", "MemberUnhealthy", "SnapshotOld"}
 }
 
-// wantAll requires that each alert fired at any time, if its situation was caused.
-func (p *prometheus) wantAll(stores ...string) {
+// WantAll requires that each alert but those, and those OfMembers, fired at any time.
+func (p *Prometheus) WantAll(but []string, stores ...string) {
 	p.Helper()
-	got, err := p.fired(p.Context(), soonPrefix, strings.Join(stores, "|"))
+	got, err := p.fired(p.Context(), Soon, strings.Join(stores, "|"))
 	if err != nil {
 		p.Fatal(err)
 	}
 	for _, name := range p.alerts {
-		if got[soonPrefix+name] == "" && !slices.Contains(notCaused, strings.TrimPrefix(name, alertPrefix)) {
+		if got[Soon+name] == "" && !slices.Contains(append(but, OfMembers()...), strings.TrimPrefix(name, Prefix)) {
 			p.Errorf("%s did not fire", name)
 		}
 	}
 }
 
-// silent waits until no copy of an alert about all nodes fires.
-func (p *prometheus) silent(store string, d time.Duration) {
+// Silent waits until no copy of an alert about all nodes fires.
+func (p *Prometheus) Silent(store string, d time.Duration) {
 	p.Helper()
-	p.await(fmt.Sprintf(`count(max_over_time(ALERTS{alertstate="firing",alertname=~"%s%s(TwoLeaders|NoLeader|NoNodeServes|NodeNotScraped)",store=%q}[%s]))`,
-		soonPrefix, alertPrefix, store, d), "", map[string]string{})
+	p.Await(fmt.Sprintf(`count(max_over_time(ALERTS{alertstate="firing",alertname=~"%s%s(TwoLeaders|NoLeader|NoNodeServes|NodeNotScraped)",store=%q}[%s]))`,
+		Soon, Prefix, store, d), "", map[string]string{})
 }
