@@ -11,6 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeturns"
 )
 
 // turnChange decides how to change a turn: what has to hold, and what to write.
@@ -86,7 +87,7 @@ func endTurnWork(ctx context.Context, client *etcd.Client, of protocol.Turn, wor
 	return err
 }
 
-// SetCommandWork writes the decision of protocol.JudgeCommand about a turn, with its problem. It
+// SetCommandWork writes the decision of nodeturns.JudgeCommand about a turn, with its problem. It
 // returns etcd.ErrChanged if the turn changed since, or its command runs and the decision was that
 // it does not.
 func SetCommandWork(ctx context.Context, client *etcd.Client, t protocol.Turn) error {
@@ -101,22 +102,22 @@ func SetCommandWork(ctx context.Context, client *etcd.Client, t protocol.Turn) e
 	return nil
 }
 
-// AdvanceTurn carries out the next action of the node with the turn, as protocol.NextTurnAction
+// AdvanceTurn carries out the next action of the node with the turn, as nodeturns.NextAction
 // decides, and returns it. votes: its member of etcd answers, or it runs none. It returns
 // ErrNoTurn if that turn has ended.
-func AdvanceTurn(ctx context.Context, client *etcd.Client, of protocol.Turn, votes bool) (protocol.TurnAction, error) {
-	id, action := of.Node, protocol.TurnAction(0)
+func AdvanceTurn(ctx context.Context, client *etcd.Client, of protocol.Turn, votes bool) (nodeturns.Action, error) {
+	id, action := of.Node, nodeturns.Action(0)
 	advance := turnChange(func(s turnSnapshot, t protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error) {
 		own, _ := s.fleet.Record(id)
-		action = protocol.NextTurnAction(protocol.TurnProgress{
+		action = nodeturns.NextAction(nodeturns.Progress{
 			Work: t.Work, Cordoned: own.Node.Cordon == t.Cordon() && own.Problem == "", Own: own, Votes: votes,
 		})
 		sameRecord := clientv3.Compare(clientv3.ModRevision(s.keys.Node(id)), "=", own.Revision)
 		switch action {
-		case protocol.ReturnToService:
+		case nodeturns.ReturnToService:
 			op, err := s.withoutCordon(id)
 			return []clientv3.Cmp{sameRecord}, []clientv3.Op{op}, err
-		case protocol.EndTurn:
+		case nodeturns.End:
 			presence := clientv3.Compare(clientv3.ModRevision(s.keys.Presence(id)), "=", own.Presence.Revision)
 			return []clientv3.Cmp{sameRecord, presence}, []clientv3.Op{clientv3.OpDelete(s.keys.Turn(id))}, nil
 		default:

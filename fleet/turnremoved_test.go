@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeturns"
 )
 
 // A node dies in its turn, and people remove it: the next node gets its turn.
@@ -15,7 +16,7 @@ func TestRemove_inItsTurn(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		putServing(t, raw, id)
 	}
-	take := func(id protocol.NodeID) protocol.TurnAnswer {
+	take := func(id protocol.NodeID) nodeturns.Answer {
 		t.Helper()
 		answer, _, err := TakeTurn(t.Context(), client, turnOf(id), nil, 0)
 		if err != nil {
@@ -23,19 +24,19 @@ func TestRemove_inItsTurn(t *testing.T) {
 		}
 		return answer
 	}
-	if got := take("a"); got.Verdict != protocol.TurnGranted {
+	if got := take("a"); got.Verdict != nodeturns.Granted {
 		t.Fatalf("got %+v", got)
 	}
 	if _, err := raw.Delete(t.Context(), keys.Presence("a")); err != nil {
 		t.Fatal(err)
 	}
-	if got := take("b"); got.Verdict != protocol.TurnTaken || got.For != "a" {
+	if got := take("b"); got.Verdict != nodeturns.Taken || got.For != "a" {
 		t.Fatalf("of a dead node: got %+v", got)
 	}
 	if err := Remove(t.Context(), client, "a"); err != nil {
 		t.Fatal(err)
 	}
-	if got := take("b"); got.Verdict != protocol.TurnGranted {
+	if got := take("b"); got.Verdict != nodeturns.Granted {
 		t.Errorf("of a removed node: got %+v", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeturns"
 )
 
 // This file takes and ends turns (docs/protocol-nodes.md#turns): protocol decides, and each write
@@ -69,12 +70,12 @@ func (s turnSnapshot) unchanged() []clientv3.Cmp {
 }
 
 // TakeTurn takes a turn for a node and cordons it, unless people cordoned it before. It returns
-// the answer of protocol.JudgeTurn: TurnGranted if it was taken now, and TurnHeld if the node
+// the answer of nodeturns.Judge: Granted if it was taken now, and Held if the node
 // has one already, which may be another one. It also returns the fleet that it read. out is how long
 // the node has not served; 0: that is not known.
 func TakeTurn(
 	ctx context.Context, client *etcd.Client, want protocol.Turn, voters []protocol.Voter, out time.Duration,
-) (protocol.TurnAnswer, protocol.Fleet, error) {
+) (nodeturns.Answer, protocol.Fleet, error) {
 	pauses := registerPauses()
 	want = asRead(want)
 	for {
@@ -97,15 +98,15 @@ func asRead(t protocol.Turn) protocol.Turn {
 
 func tryTakeTurn(
 	ctx context.Context, client *etcd.Client, want protocol.Turn, voters []protocol.Voter, out time.Duration,
-) (protocol.TurnAnswer, protocol.Fleet, error) {
+) (nodeturns.Answer, protocol.Fleet, error) {
 	s, err := readTurns(ctx, client)
 	if err != nil {
-		return protocol.TurnAnswer{}, s.fleet, err
+		return nodeturns.Answer{}, s.fleet, err
 	}
-	facts := s.fleet.TurnFacts(voters)
+	facts := nodeturns.FactsOf(s.fleet, voters)
 	facts.Out = out
-	answer := protocol.JudgeTurn(facts, want.Node)
-	if answer.Verdict != protocol.TurnGranted {
+	answer := nodeturns.Judge(facts, want.Node)
+	if answer.Verdict != nodeturns.Granted {
 		return answer, s.fleet, nil
 	}
 	own, _ := s.fleet.Record(want.Node)
@@ -132,7 +133,7 @@ type TurnWait struct {
 	// Out returns how long the node has not served; nil: that is not known.
 	Out func() time.Duration
 	// Told gets each answer, while it waits, with the turns at that moment.
-	Told func(protocol.TurnAnswer, protocol.Turns)
+	Told func(nodeturns.Answer, protocol.Turns)
 	// Took gets the turn when it is taken, or may be: etcd did not answer. nil: that is not needed.
 	Took func(protocol.Turn)
 	// Followed is the fleet, from a program that follows it already; nil: AwaitTurn follows it
@@ -143,9 +144,9 @@ type TurnWait struct {
 }
 
 // AwaitTurn waits for the turn, and takes it. The node holds a place in the queue meanwhile, on a
-// lease. The answer is TurnGranted, or TurnHeld if the node has one already, or TurnNotController.
+// lease. The answer is Granted, or Held if the node has one already, or NotController.
 // When ctx ends before, it returns the error of ctx.
-func AwaitTurn(ctx context.Context, client *etcd.Client, w TurnWait) (protocol.TurnAnswer, error) {
+func AwaitTurn(ctx context.Context, client *etcd.Client, w TurnWait) (nodeturns.Answer, error) {
 	answer, done, err := w.try(ctx, client)
 	if done || err != nil {
 		return answer, err
@@ -162,7 +163,7 @@ func AwaitTurn(ctx context.Context, client *etcd.Client, w TurnWait) (protocol.T
 }
 
 // try takes the turn once. done: there is nothing to wait for.
-func (w TurnWait) try(ctx context.Context, client *etcd.Client) (answer protocol.TurnAnswer, done bool, err error) {
+func (w TurnWait) try(ctx context.Context, client *etcd.Client) (answer nodeturns.Answer, done bool, err error) {
 	want := w.Want
 	want.Since = time.Now().UTC()
 	if limit := w.Want.Until.Sub(w.Want.Since); !w.Want.Until.IsZero() {
@@ -173,14 +174,14 @@ func (w TurnWait) try(ctx context.Context, client *etcd.Client) (answer protocol
 		out = w.Out()
 	}
 	answer, f, err := TakeTurn(ctx, client, want, w.Voters(), out)
-	if answer.Verdict == protocol.TurnGranted && w.Took != nil && mayBeWritten(err) {
+	if answer.Verdict == nodeturns.Granted && w.Took != nil && mayBeWritten(err) {
 		w.Took(asRead(want))
 	}
 	if err != nil {
 		return answer, false, err
 	}
 	switch answer.Verdict {
-	case protocol.TurnGranted, protocol.TurnHeld, protocol.TurnNotController:
+	case nodeturns.Granted, nodeturns.Held, nodeturns.NotController:
 		return answer, true, nil
 	default:
 		w.Told(answer, f.Turns)
@@ -198,7 +199,7 @@ func mayBeWritten(err error) bool {
 const turnCheck = 5 * time.Second
 
 // wait keeps a place in the queue until the turn is taken.
-func (w TurnWait) wait(ctx context.Context, client *etcd.Client, s *etcd.Session) (protocol.TurnAnswer, error) {
+func (w TurnWait) wait(ctx context.Context, client *etcd.Client, s *etcd.Session) (nodeturns.Answer, error) {
 	fleets := w.Followed
 	if fleets == nil {
 		followed, end := Follow(ctx, client)
@@ -209,14 +210,14 @@ func (w TurnWait) wait(ctx context.Context, client *etcd.Client, s *etcd.Session
 		s.Beat()
 		now, changed := fleets.Load()
 		if err := w.enqueue(ctx, client, s, now.Turns); err != nil {
-			return protocol.TurnAnswer{}, err
+			return nodeturns.Answer{}, err
 		}
 		answer, done, err := w.try(ctx, client)
 		if done || ctx.Err() != nil {
 			return answer, context.Cause(ctx)
 		}
 		if err != nil {
-			w.Told(protocol.TurnAnswer{Message: err.Error()}, now.Turns)
+			w.Told(nodeturns.Answer{Message: err.Error()}, now.Turns)
 		}
 		limited, cancel := context.WithTimeout(ctx, turnCheck)
 		channels := []<-chan struct{}{changed}

@@ -13,6 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeturns"
 )
 
 func turnOf(id protocol.NodeID) protocol.Turn {
@@ -24,9 +25,9 @@ func turnOf(id protocol.NodeID) protocol.Turn {
 
 func noVoters() []protocol.Voter { return nil }
 
-func awaitTurn(ctx context.Context, client *etcd.Client, id protocol.NodeID, told func(protocol.TurnAnswer, protocol.Turns)) (protocol.TurnAnswer, error) {
+func awaitTurn(ctx context.Context, client *etcd.Client, id protocol.NodeID, told func(nodeturns.Answer, protocol.Turns)) (nodeturns.Answer, error) {
 	if told == nil {
-		told = func(protocol.TurnAnswer, protocol.Turns) {}
+		told = func(nodeturns.Answer, protocol.Turns) {}
 	}
 	return AwaitTurn(ctx, client, TurnWait{Want: turnOf(id), Voters: noVoters, Told: told})
 }
@@ -49,7 +50,7 @@ func heldBy(t *testing.T, client *etcd.Client, id protocol.NodeID) protocol.Turn
 func TestTakeTurn(t *testing.T) {
 	server := etcdtest.New(t)
 	raw, client := server.Client(t), newClient(t, server.Endpoints()...)
-	take := func(id protocol.NodeID) protocol.TurnVerdict {
+	take := func(id protocol.NodeID) nodeturns.Verdict {
 		t.Helper()
 		answer, _, err := TakeTurn(t.Context(), client, turnOf(id), nil, 0)
 		if err != nil {
@@ -58,7 +59,7 @@ func TestTakeTurn(t *testing.T) {
 		return answer.Verdict
 	}
 	var held protocol.Turn
-	advance := func(votes bool, want protocol.TurnAction) {
+	advance := func(votes bool, want nodeturns.Action) {
 		t.Helper()
 		if got, err := AdvanceTurn(t.Context(), client, held, votes); err != nil || got != want {
 			t.Fatalf("got %d, %v, want %d", got, err, want)
@@ -67,7 +68,7 @@ func TestTakeTurn(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		putServing(t, raw, id)
 	}
-	if got := take("a"); got != protocol.TurnGranted {
+	if got := take("a"); got != nodeturns.Granted {
 		t.Fatalf("got %d", got)
 	}
 	held = heldBy(t, client, "a")
@@ -75,26 +76,26 @@ func TestTakeTurn(t *testing.T) {
 	if held.Work != protocol.TurnWorkUnderWay || held.Command != "restart it" || held.Message != "new flags" || a.Node.Cordon != held.Cordon() || !a.Node.Cordon.Turn {
 		t.Fatalf("got %+v, and %+v", held, a.Node.Cordon)
 	}
-	if got := take("a"); got != protocol.TurnHeld {
+	if got := take("a"); got != nodeturns.Held {
 		t.Errorf("again: got %d", got)
 	}
-	if got := take("b"); got != protocol.TurnTaken {
+	if got := take("b"); got != nodeturns.Taken {
 		t.Errorf("another node: got %d", got)
 	}
-	advance(true, protocol.KeepTurn)
+	advance(true, nodeturns.Keep)
 	if err := SetTurnWork(t.Context(), client, held, protocol.TurnWorkDone); err != nil {
 		t.Fatal(err)
 	}
-	advance(true, protocol.ReturnToService)
-	advance(false, protocol.AwaitService)
-	advance(true, protocol.EndTurn)
+	advance(true, nodeturns.ReturnToService)
+	advance(false, nodeturns.AwaitService)
+	advance(true, nodeturns.End)
 	if _, err := AdvanceTurn(t.Context(), client, held, true); !errors.Is(err, ErrNoTurn) {
 		t.Errorf("it has ended: got %v", err)
 	}
 	if get(t, raw, "a").Node.Cordon.On() {
 		t.Error("the cordon of the turn stays")
 	}
-	if got := take("b"); got != protocol.TurnGranted {
+	if got := take("b"); got != nodeturns.Granted {
 		t.Errorf("the next one: got %d", got)
 	}
 	if was, err := ForceTurnEnd(t.Context(), client, "b"); err != nil || was.Node != "b" || get(t, raw, "b").Node.Cordon.On() {
@@ -112,7 +113,7 @@ func TestSetTurnWork_anotherTurn(t *testing.T) {
 		t.Helper()
 		want := turnOf("a")
 		want.Kind = kind
-		if answer, _, err := TakeTurn(t.Context(), client, want, nil, 0); err != nil || answer.Verdict != protocol.TurnGranted {
+		if answer, _, err := TakeTurn(t.Context(), client, want, nil, 0); err != nil || answer.Verdict != nodeturns.Granted {
 			t.Fatalf("got %+v, %v", answer, err)
 		}
 		return heldBy(t, client, "a")
@@ -153,7 +154,7 @@ func TestTakeTurn_cordoned(t *testing.T) {
 	if _, err := SetCordon(t.Context(), client, "a", CordonChange{Cordon: theirs}); err != nil {
 		t.Fatal(err)
 	}
-	if answer, _, err := TakeTurn(t.Context(), client, turnOf("a"), nil, 0); err != nil || answer.Verdict != protocol.TurnGranted {
+	if answer, _, err := TakeTurn(t.Context(), client, turnOf("a"), nil, 0); err != nil || answer.Verdict != nodeturns.Granted {
 		t.Fatalf("got %+v, %v", answer, err)
 	}
 	if _, err := ForceTurnEnd(t.Context(), client, "a"); err != nil || get(t, raw, "a").Node.Cordon != theirs {
@@ -173,8 +174,8 @@ func TestSetTurnLimit(t *testing.T) {
 	}
 	for _, want := range []struct {
 		id      protocol.NodeID
-		verdict protocol.TurnVerdict
-	}{{"a", protocol.TurnGranted}, {"b", protocol.TurnGranted}, {"c", protocol.TurnTaken}} {
+		verdict nodeturns.Verdict
+	}{{"a", nodeturns.Granted}, {"b", nodeturns.Granted}, {"c", nodeturns.Taken}} {
 		if got, _, err := TakeTurn(t.Context(), client, turnOf(want.id), nil, 0); err != nil || got.Verdict != want.verdict {
 			t.Errorf("%s: got %+v, %v, want %d", want.id, got, err, want.verdict)
 		}
@@ -197,7 +198,7 @@ func TestAwaitTurn_allAtOnce(t *testing.T) {
 		nodes.Go(func() {
 			for range 5 {
 				answer, err := awaitTurn(t.Context(), client, id, nil)
-				if err != nil || answer.Verdict != protocol.TurnGranted {
+				if err != nil || answer.Verdict != nodeturns.Granted {
 					t.Errorf("got %+v, %v", answer, err)
 					return
 				}
@@ -212,7 +213,7 @@ func TestAwaitTurn_allAtOnce(t *testing.T) {
 				if err := SetTurnWork(t.Context(), client, has, protocol.TurnWorkDone); err != nil {
 					t.Error(err)
 				}
-				for action := protocol.KeepTurn; action != protocol.EndTurn; {
+				for action := nodeturns.Keep; action != nodeturns.End; {
 					if action, err = AdvanceTurn(t.Context(), client, has, true); err != nil {
 						t.Error(err)
 						return
@@ -237,22 +238,22 @@ func TestAwaitTurn_deadNode(t *testing.T) {
 	putNode(t, raw, node(t, "c", "1.0.0"))
 	follower := NewFollower(newClient(t, server.Endpoints()...))
 	run(t, follower.Run)
-	why := event.New(protocol.TurnAnswer{})
-	ended := make(chan protocol.TurnAnswer, 1) // the one answer
+	why := event.New(nodeturns.Answer{})
+	ended := make(chan nodeturns.Answer, 1) // the one answer
 	go func() {
-		answer, err := awaitTurn(t.Context(), client, "a", func(a protocol.TurnAnswer, _ protocol.Turns) { why.Set(a) })
+		answer, err := awaitTurn(t.Context(), client, "a", func(a nodeturns.Answer, _ protocol.Turns) { why.Set(a) })
 		if err != nil {
 			t.Error(err)
 		}
 		ended <- answer
 	}()
-	await(t, why, "why it waits", func(a protocol.TurnAnswer) bool { return a.Verdict == protocol.TurnWaitsForNode && a.For == "c" })
+	await(t, why, "why it waits", func(a nodeturns.Answer) bool { return a.Verdict == nodeturns.WaitsForNode && a.For == "c" })
 	f := await(t, follower.Fleet(), "the queue", func(f protocol.Fleet) bool { return len(f.Turns.Waiting) == 1 })
 	if w := f.Turns.Waiting[0]; w.Node != "a" || w.By != "root@a" || w.Created == 0 {
 		t.Errorf("got %+v", w)
 	}
 	putServing(t, raw, "c")
-	if answer := <-ended; answer.Verdict != protocol.TurnGranted {
+	if answer := <-ended; answer.Verdict != nodeturns.Granted {
 		t.Errorf("got %+v", answer)
 	}
 	await(t, follower.Fleet(), "the turn", func(f protocol.Fleet) bool {
@@ -267,7 +268,7 @@ func TestAwaitTurn_givenUp(t *testing.T) {
 	putServing(t, raw, "a")
 	ctx, cancel := context.WithCancel(t.Context())
 	answers := 0
-	_, err := awaitTurn(ctx, client, "a", func(a protocol.TurnAnswer, _ protocol.Turns) {
+	_, err := awaitTurn(ctx, client, "a", func(a nodeturns.Answer, _ protocol.Turns) {
 		if answers++; answers == 2 {
 			cancel()
 		}
@@ -302,7 +303,7 @@ func TestAwaitTurn_unanswered(t *testing.T) {
 			}()
 			var took []protocol.Turn
 			_, err := AwaitTurn(ctx, client, TurnWait{
-				Want: turnOf("a"), Voters: noVoters, Told: func(protocol.TurnAnswer, protocol.Turns) {},
+				Want: turnOf("a"), Voters: noVoters, Told: func(nodeturns.Answer, protocol.Turns) {},
 				Took: func(t protocol.Turn) { took = append(took, t) },
 			})
 			giveUp()
@@ -316,7 +317,7 @@ func TestAwaitTurn_unanswered(t *testing.T) {
 			if f, err := ReadTurns(t.Context(), client); err != nil || len(f.Turns.Held) > 0 || get(t, raw, "a").Node.Cordon.On() {
 				t.Errorf("got %+v, %v, and the cordon %+v", f.Turns, err, get(t, raw, "a").Node.Cordon)
 			}
-			if answer, _, err := TakeTurn(t.Context(), client, turnOf("b"), nil, 0); err != nil || answer.Verdict != protocol.TurnGranted {
+			if answer, _, err := TakeTurn(t.Context(), client, turnOf("b"), nil, 0); err != nil || answer.Verdict != nodeturns.Granted {
 				t.Errorf("the other node: got %+v, %v", answer, err)
 			}
 		})

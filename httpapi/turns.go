@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeturns"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -16,9 +17,9 @@ func NewTurns(f protocol.Fleet, voters []protocol.Voter, overdue func(protocol.T
 			Command: t.Command, Message: t.Message, By: t.By, Work: t.Work.String(), Problem: f.TurnProblem(t), Remedy: f.TurnRemedy(t),
 		})
 	}
-	facts := f.TurnFacts(voters)
+	facts := nodeturns.FactsOf(f, voters)
 	for _, w := range facts.Queue() {
-		answer := protocol.ExplainWait(facts, w.Node)
+		answer := nodeturns.ExplainWait(facts, w.Node)
 		out.Waiting = append(out.Waiting, report.Waiting{
 			Node: string(w.Node), Since: report.At(w.Since), Message: w.Message, By: w.By,
 			WaitsFor: string(answer.For), Reason: answer.Message,

@@ -2,9 +2,9 @@
 // a pure function. Facts go in, a decision comes out. The package uses no I/O, no
 // clock, no randomness and no memory. Packages fleet, status, election and
 // reconcile read the facts, call it, and carry out the decision. Package rollout
-// and the model checker call the same functions. Three packages lie below it: publish decides
-// about the Service kubernetes, membership about members of etcd, nodeservices about what a
-// node runs.
+// and the model checker call the same functions. Four packages lie below it: publish decides
+// about the Service kubernetes, membership about members of etcd, nodeservices about what a node
+// runs, nodeturns about who works on a node while the others serve.
 //
 // The code of each part of the specification:
 //
@@ -12,8 +12,6 @@
 //	#registration     RecordMatches  registration.go  does a record describe what this sidecar runs
 //	                  MustRegister   registration.go  must this sidecar write its record again
 //	#cordons          Cordon         cordon.go        who is out of service, and who may not be
-//	#turns            JudgeTurn      turn.go          may this node have a turn, and if not why
-//	                  NextTurnAction turn.go          when does a turn end
 //	#snapshots        Fleet          fleet.go         records and presences at one revision
 //	                  Summarize      fleet.go         their lowest and highest release
 //	#eligibility      Eligible       eligible.go      may this sidecar campaign

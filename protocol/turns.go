@@ -81,12 +81,6 @@ func (t Turn) Same(o Turn) bool {
 	return t.Node == o.Node && t.Kind == o.Kind && t.Since.Equal(o.Since)
 }
 
-// Rebooted reports whether a turn of a reboot did its work: the machine runs with another boot
-// ID than when the turn was taken.
-func (t Turn) Rebooted(bootID string) bool {
-	return t.Kind == TurnOfReboot && t.restarted(bootID)
-}
-
 // Remedy says how to end a turn.
 func (t Turn) Remedy() string {
 	switch t.Kind {
@@ -150,6 +144,35 @@ func (f Fleet) turnText(t Turn) string {
 	return t.String()
 }
 
+// TurnWork is the progress of the work of a turn.
+type TurnWork int
+
+// The work of a turn. Work that failed keeps the turn: the next node would fail as well.
+const (
+	_ TurnWork = iota
+	TurnWorkUnderWay
+	TurnWorkFailed
+	// TurnWorkInterrupted: the command of the turn does not run any more, and reported no end. It
+	// was killed, or its machine stopped.
+	TurnWorkInterrupted
+	TurnWorkDone
+)
+
+// HasFailed reports whether people have to begin the work again, or to give the turn up.
+func (w TurnWork) HasFailed() bool { return w == TurnWorkFailed || w == TurnWorkInterrupted }
+
+// String returns the word for /status.
+func (w TurnWork) String() string {
+	switch w {
+	case TurnWorkFailed, TurnWorkInterrupted:
+		return "Failed"
+	case TurnWorkDone:
+		return "Done"
+	default:
+		return "UnderWay"
+	}
+}
+
 // Turns are the turns of a fleet.
 type Turns struct {
 	Limit   int           // how many nodes may hold one; 0: it was not set, and is 1
@@ -174,60 +197,8 @@ func (t Turns) Works(id NodeID) bool {
 	return found && held.Work != TurnWorkDone
 }
 
-// TurnSilence is how long there is no sign of the command of a turn until it counts as ended: its
-// work may restart the etcd that it uses.
-const TurnSilence = 30 * time.Second
-
-// CommandFacts are the input of decisions about the command of a turn.
-type CommandFacts struct {
-	Turn   Turn
-	Runs   bool          // its key is in the store
-	Silent time.Duration // for how long its sidecar has not seen that key
-	BootID string        // of the machine now; empty: not known
-}
-
-// JudgeCommand decides the work of a turn whose command ended without a word. It returns the work
-// of the turn unless that has to change (docs/protocol-nodes.md#turns).
-func JudgeCommand(f CommandFacts) TurnWork {
-	t := f.Turn
-	switch {
-	case t.Work == TurnWorkInterrupted && f.Runs:
-		return TurnWorkUnderWay // it did not reach etcd, or people have typed it again
-	case t.Work != TurnWorkUnderWay || !t.OfCommand() || f.Runs || t.Rebooted(f.BootID):
-		return t.Work
-	case f.Silent >= TurnSilence || t.restarted(f.BootID):
-		return TurnWorkInterrupted
-	default:
-		return t.Work
-	}
-}
-
 // OfCommand reports whether sidecar turn -- COMMAND holds the turn.
 func (t Turn) OfCommand() bool { return t.Kind == TurnOfCommand || t.Kind == TurnOfReboot }
-
-// restarted reports whether the machine runs with another boot ID than when the turn was taken.
-func (t Turn) restarted(bootID string) bool {
-	return t.BootID != "" && bootID != "" && t.BootID != bootID
-}
-
-// Interrupted says why the command of a turn ended without a word, for people. since is when it
-// last showed itself.
-func (t Turn) Interrupted(bootID string, since time.Time) string {
-	if t.restarted(bootID) {
-		return "the machine stopped in the middle of it, and runs again"
-	}
-	return fmt.Sprintf("sidecar turn, which ran it, was killed, or does not reach etcd: there is no sign of it since %s", since.UTC().Format(time.RFC3339))
-}
-
-// TurnFacts returns the input of decisions about the fleet's turns. voters are the voters of the
-// etcd that the sidecars run.
-func (f Fleet) TurnFacts(voters []Voter) TurnFacts {
-	out := TurnFacts{Limit: f.Turns.Limit, Fleet: f, Waiting: f.Turns.Waiting, Voters: voters}
-	for _, t := range f.Turns.Held {
-		out.Held = append(out.Held, t.Node)
-	}
-	return out
-}
 
 // Overdue reports whether a turn passed its limit. It is kept nevertheless: a node in the
 // middle of its work is not a node that serves.

@@ -1,10 +1,16 @@
 package protocol
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 )
+
+func turnFleet(records ...*Record) Fleet {
+	slices.SortFunc(records, func(a, b *Record) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	return Fleet{Records: records}
+}
 
 // A turn of services that never become ready says why on every node, and what to type.
 func TestTurnWarnings_services(t *testing.T) {
@@ -37,48 +43,12 @@ func TestTurnWarnings_services(t *testing.T) {
 	}
 }
 
-// The command of a turn that ended without a word is noticed: at once after a restart of its machine, and
-// otherwise when there was no sign of it for long, since its work may restart etcd.
-func TestJudgeCommand(t *testing.T) {
-	command := Turn{Node: "a", Kind: TurnOfCommand, Work: TurnWorkUnderWay, BootID: "one"}
-	of := func(kind TurnKind, work TurnWork) Turn {
-		out := command
-		out.Kind, out.Work = kind, work
-		return out
-	}
-	for _, tc := range []struct {
-		name  string
-		facts CommandFacts
-		want  TurnWork
-	}{
-		{"it runs", CommandFacts{command, true, 0, "one"}, TurnWorkUnderWay},
-		{"there is no sign of it for a while", CommandFacts{command, false, TurnSilence - 1, "one"}, TurnWorkUnderWay},
-		{"there is no sign of it for long", CommandFacts{command, false, TurnSilence, "one"}, TurnWorkInterrupted},
-		{"the machine has restarted", CommandFacts{command, false, 0, "two"}, TurnWorkInterrupted},
-		{"the machine has restarted, and it was typed again", CommandFacts{command, true, 0, "two"}, TurnWorkUnderWay},
-		{"the boot ID is not known", CommandFacts{command, false, 0, ""}, TurnWorkUnderWay},
-		{"it shows itself again", CommandFacts{of(TurnOfCommand, TurnWorkInterrupted), true, 0, "one"}, TurnWorkUnderWay},
-		{"there is no sign of it still", CommandFacts{of(TurnOfCommand, TurnWorkInterrupted), false, TurnSilence, "one"}, TurnWorkInterrupted},
-		{"it has failed", CommandFacts{of(TurnOfCommand, TurnWorkFailed), false, TurnSilence, "one"}, TurnWorkFailed},
-		{"it has failed, and is typed again", CommandFacts{of(TurnOfCommand, TurnWorkFailed), true, 0, "one"}, TurnWorkFailed},
-		{"it is done", CommandFacts{of(TurnOfCommand, TurnWorkDone), false, TurnSilence, "one"}, TurnWorkDone},
-		{"a reboot", CommandFacts{of(TurnOfReboot, TurnWorkUnderWay), false, TurnSilence, "two"}, TurnWorkUnderWay},
-		{"a reboot that does not happen", CommandFacts{of(TurnOfReboot, TurnWorkUnderWay), false, TurnSilence, "one"}, TurnWorkInterrupted},
-		{"people", CommandFacts{of(TurnOfPeople, TurnWorkUnderWay), false, TurnSilence, "two"}, TurnWorkUnderWay},
-		{"services", CommandFacts{of(TurnOfServices, TurnWorkUnderWay), false, TurnSilence, "two"}, TurnWorkUnderWay},
-	} {
-		if got := JudgeCommand(tc.facts); got != tc.want {
-			t.Errorf("%s: got %s (%d), want %d", tc.name, got, got, tc.want)
-		}
-	}
-}
-
 // Every node says that the command of a turn was killed, and what to type.
 func TestTurnWarnings_interrupted(t *testing.T) {
 	since := time.Unix(1000, 0)
 	f := turnFleet(controller("a", "1.0.0").cordoned(), controller("b", "1.0.0").ready())
 	turn := Turn{Node: "a", Since: since, Kind: TurnOfCommand, Command: "kubeadm upgrade node", Work: TurnWorkInterrupted, BootID: "one"}
-	turn.Problem = turn.Interrupted("one", since)
+	turn.Problem = "there is no sign of it since 1970-01-01T00:16:40Z"
 	f.Turns.Held = []Turn{turn}
 	got := turnWarnings(f, since)
 	if len(got) != 1 || got[0].Reason != TurnFailed {
@@ -88,9 +58,6 @@ func TestTurnWarnings_interrupted(t *testing.T) {
 		if !strings.Contains(got[0].Message, part) {
 			t.Errorf("got %q, want %q in it", got[0].Message, part)
 		}
-	}
-	if why := turn.Interrupted("two", since); !strings.Contains(why, "the machine stopped") {
-		t.Errorf("got %q", why)
 	}
 }
 
@@ -120,6 +87,15 @@ func TestFleet_TurnRemedy(t *testing.T) {
 			if !strings.Contains(text, "sidecar turn end "+string(id)) || strings.HasSuffix(text, "--force") != forced {
 				t.Errorf("%s: got %q, want --force: %t", id, text, forced)
 			}
+		}
+	}
+}
+
+func TestTurn_Overdue(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for until, want := range map[time.Time]bool{{}: false, now.Add(time.Second): false, now: true, now.Add(-time.Second): true} {
+		if got := (Turn{Until: until}).Overdue(now); got != want {
+			t.Errorf("until %s: got %t", until, got)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeturns"
 )
 
 // turnWorld plays the sidecars of nodes: their gates follow the cordons. test/roles runs real ones.
@@ -192,7 +193,7 @@ func TestTurn_rebooted(t *testing.T) {
 			t.Errorf("%s: want %t", typed, want)
 		}
 	}
-	if done := (protocol.Turn{Kind: protocol.TurnOfReboot, BootID: "now"}).Rebooted("now"); done {
+	if done := nodeturns.Rebooted(protocol.Turn{Kind: protocol.TurnOfReboot, BootID: "now"}, "now"); done {
 		t.Error("the machine has not stopped yet")
 	}
 }
@@ -212,7 +213,7 @@ func TestTurn_allBroken(t *testing.T) {
 	}
 	shown(time.Second)
 	w.turn(exitNoTurn, `no turn in time (--wait 1s): node "cp-2" is not ready (Cordoned)`, "--wait", "1s", "begin")
-	shown(2 * protocol.TurnPatience)
+	shown(2 * nodeturns.Patience)
 	w.turn(exitOK, "has the turn", "begin", "--wait", "20s")
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeturns"
 )
 
 // said is what a command prints. It calls each function once, when its text is there.
@@ -130,7 +131,7 @@ func TestTurn_endedMeanwhile(t *testing.T) {
 				services := protocol.Turn{Node: "cp-1", Kind: protocol.TurnOfServices, Since: time.Now().UTC()}
 				// It may wait until cp-1 serves again.
 				if _, err := fleet.AwaitTurn(t.Context(), client, fleet.TurnWait{
-					Want: services, Voters: func() []protocol.Voter { return nil }, Told: func(protocol.TurnAnswer, protocol.Turns) {},
+					Want: services, Voters: func() []protocol.Voter { return nil }, Told: func(nodeturns.Answer, protocol.Turns) {},
 				}); err != nil {
 					t.Error(err)
 				}

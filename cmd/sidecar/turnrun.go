@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/machine"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeturns"
 )
 
 // minServeWait is how long a node may at least take to serve again after its work.
@@ -118,7 +119,7 @@ func (w *turnWork) lost(err error) error {
 
 // isDone reports whether the work of a turn that goes on was done before.
 func (w *turnWork) isDone() bool {
-	return w.want.Work == protocol.TurnWorkDone || w.want.Rebooted(machine.BootID())
+	return w.want.Work == protocol.TurnWorkDone || nodeturns.Rebooted(w.want, machine.BootID())
 }
 
 // execute runs the command. If it fails, the node keeps the turn.
@@ -135,7 +136,7 @@ func (w *turnWork) execute(ctx context.Context, command []string) error {
 	}
 	failed := fmt.Errorf("%s: %w", w.want.Command, err)
 	// After that time, this node's sidecar sees by itself that the command does not run any more.
-	limited, cancel := context.WithTimeout(ctx, protocol.TurnSilence)
+	limited, cancel := context.WithTimeout(ctx, nodeturns.Silence)
 	defer cancel()
 	kept := w.record(limited, failed.Error(), func() error {
 		return fleet.FailTurnWork(limited, w.client.Client, w.want, endOf(err))

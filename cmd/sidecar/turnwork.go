@@ -17,6 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/shell"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
+	"github.com/lockstep-dev/lockstep/protocol/nodeturns"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -174,15 +175,15 @@ func (w *turnWork) await(ctx context.Context) (resumed bool, err error) {
 	for {
 		verdict, err := fleet.AwaitTurn(ctx, w.client.Client, fleet.TurnWait{
 			Want: w.want, Voters: func() []protocol.Voter { return w.voters(ctx) }, Out: w.out,
-			Told: func(a protocol.TurnAnswer, turns protocol.Turns) { w.causes.print(w.cause(a, turns)) },
+			Told: func(a nodeturns.Answer, turns protocol.Turns) { w.causes.print(w.cause(a, turns)) },
 			Took: func(t protocol.Turn) { w.want, w.took = t, append(w.took, t) },
 		})
 		switch {
 		case err != nil:
 			return false, err
-		case verdict.Verdict == protocol.TurnGranted:
+		case verdict.Verdict == nodeturns.Granted:
 			return false, nil
-		case verdict.Verdict == protocol.TurnNotController:
+		case verdict.Verdict == nodeturns.NotController:
 			return false, errors.New(verdict.Message)
 		}
 		f, err := fleet.ReadTurns(ctx, w.client.Client)
@@ -230,7 +231,7 @@ func (w *turnWork) notAfterFailure(ctx context.Context) error {
 }
 
 // cause explains why the node waits, and names the obstacle.
-func (w *turnWork) cause(a protocol.TurnAnswer, turns protocol.Turns) string {
+func (w *turnWork) cause(a nodeturns.Answer, turns protocol.Turns) string {
 	if held, found := turns.Of(a.For); found {
 		return httpapi.Pasteable(held.String(), w.client.flags)
 	}
@@ -349,9 +350,9 @@ func (w *turnWork) awaitEnd(ctx context.Context, limit time.Duration) error {
 		now, changed := nodes.Load()
 		action, err := fleet.AdvanceTurn(limited, w.client.Client, w.want, w.votes(limited))
 		switch {
-		case err == nil && action == protocol.EndTurn:
+		case err == nil && action == nodeturns.End:
 			return nil
-		case err == nil && action == protocol.ReturnToService:
+		case err == nil && action == nodeturns.ReturnToService:
 			continue
 		case errors.Is(err, fleet.ErrNoTurn):
 			return nil // people ended it, or this node's sidecar

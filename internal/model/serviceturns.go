@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
+	"github.com/lockstep-dev/lockstep/protocol/nodeturns"
 )
 
 // This file defines a world of its own: the files of services change on several nodes, which restart
@@ -145,10 +146,10 @@ func (s *changingState) record(i int) *protocol.Record {
 // facts returns the facts that a waiting node reads. patient: it was out of service for long.
 //
 //revive:disable-next-line:flag-parameter it is a fact
-func (s *changingState) facts(cfg *ServiceTurnsConfig, reader int, patient bool) protocol.TurnFacts {
-	f := protocol.TurnFacts{Limit: 1}
+func (s *changingState) facts(cfg *ServiceTurnsConfig, reader int, patient bool) nodeturns.Facts {
+	f := nodeturns.Facts{Limit: 1}
 	if patient {
-		f.Out = protocol.TurnPatience
+		f.Out = nodeturns.Patience
 	}
 	for i := range cfg.Nodes {
 		n := &s.nodes[i]

@@ -3,6 +3,7 @@ package model
 import (
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
+	"github.com/lockstep-dev/lockstep/protocol/nodeturns"
 )
 
 // restartMove is a kind of transition of a world in which services change.
@@ -118,7 +119,7 @@ func (s *changingState) turn(cfg *ServiceTurnsConfig, m restartMove, i int) stri
 		if patient && cfg.Off&patienceEnds != 0 {
 			return ""
 		}
-		if n.place > 0 && !n.granted && protocol.JudgeTurn(s.facts(cfg, i, patient), nodeID(i)).Verdict == protocol.TurnGranted {
+		if n.place > 0 && !n.granted && nodeturns.Judge(s.facts(cfg, i, patient), nodeID(i)).Verdict == nodeturns.Granted {
 			n.granted, n.stale = true, false
 			return "may have the turn"
 		}
@@ -183,15 +184,15 @@ func (s *changingState) finish(cfg *ServiceTurnsConfig, i int) string {
 		n.work = protocol.TurnWorkDone
 		return "has done its work"
 	}
-	p := protocol.TurnProgress{Work: n.work, Cordoned: n.cordon == turnCordonTurn, Own: *s.record(i), Votes: true}
+	p := nodeturns.Progress{Work: n.work, Cordoned: n.cordon == turnCordonTurn, Own: *s.record(i), Votes: true}
 	if cfg.Off&readinessAwaited != 0 {
 		p.Own = *initialRecord(i)
 	}
-	switch protocol.NextTurnAction(p) {
-	case protocol.ReturnToService:
+	switch nodeturns.NextAction(p) {
+	case nodeturns.ReturnToService:
 		n.cordon = turnCordonNone
 		return "returns to service"
-	case protocol.EndTurn:
+	case nodeturns.End:
 		n.held, n.work = false, 0
 		return "ends its turn"
 	default:

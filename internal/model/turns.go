@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeturns"
 )
 
 // This file defines a world of its own: nodes take turns while they die, come back, break, are
@@ -161,10 +162,10 @@ func (s *turnsState) readRecord(cfg *TurnsConfig, i, reader int, patient bool) *
 // facts returns the facts that a waiting node reads. patient: it was out of service for long.
 //
 //revive:disable-next-line:flag-parameter it is a fact
-func (s *turnsState) facts(cfg *TurnsConfig, reader int, patient bool) protocol.TurnFacts {
-	f := protocol.TurnFacts{Limit: cfg.Limit}
+func (s *turnsState) facts(cfg *TurnsConfig, reader int, patient bool) nodeturns.Facts {
+	f := nodeturns.Facts{Limit: cfg.Limit}
 	if patient {
-		f.Out = protocol.TurnPatience
+		f.Out = nodeturns.Patience
 	}
 	for i := range cfg.Nodes {
 		n := &s.nodes[i]
@@ -298,7 +299,7 @@ func (s *turnsState) grants(cfg *TurnsConfig, m turnMove, i int) bool {
 			}
 		}
 	}
-	return protocol.JudgeTurn(f, nodeID(i)).Verdict == protocol.TurnGranted
+	return nodeturns.Judge(f, nodeID(i)).Verdict == nodeturns.Granted
 }
 
 // write takes the turn, if the store did not change since the node read it.
@@ -324,7 +325,7 @@ func (s *turnsState) write(cfg *TurnsConfig, i int) string {
 // act takes the next action of the node with the turn.
 func (s *turnsState) act(cfg *TurnsConfig, i int) string {
 	n := &s.nodes[i]
-	p := protocol.TurnProgress{
+	p := nodeturns.Progress{
 		Work: protocol.TurnWorkUnderWay, Cordoned: n.cordon == turnCordonTurn, Own: *s.record(i), Votes: !cfg.Members || n.member,
 	}
 	if n.done {
@@ -339,11 +340,11 @@ func (s *turnsState) act(cfg *TurnsConfig, i int) string {
 	if cfg.Off&overrideEnds != 0 && p.Own.Presence.Reason == protocol.Overridden {
 		p.Own.Presence.Reason = protocol.Ready
 	}
-	switch protocol.NextTurnAction(p) {
-	case protocol.ReturnToService:
+	switch nodeturns.NextAction(p) {
+	case nodeturns.ReturnToService:
 		n.cordon = turnCordonNone
 		return "returns to service"
-	case protocol.EndTurn:
+	case nodeturns.End:
 		n.held, n.done = false, false
 		return "ends its turn"
 	default:

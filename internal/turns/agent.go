@@ -10,6 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
+	"github.com/lockstep-dev/lockstep/protocol/nodeturns"
 )
 
 // This file takes turns for an agent that reboots this machine (docs/operations.md#fleetlock).
@@ -38,14 +39,14 @@ func (n *Node) PreReboot(ctx context.Context, agent string) error {
 		Want: want, Followed: n.cfg.Fleet,
 		Voters:  func() []protocol.Voter { voters, _ := n.cfg.Voters(); return voters },
 		Changed: func() <-chan struct{} { _, changed := n.cfg.Voters(); return changed },
-		Told:    func(a protocol.TurnAnswer, _ protocol.Turns) { why = a.Message },
+		Told:    func(a nodeturns.Answer, _ protocol.Turns) { why = a.Message },
 	})
 	switch {
 	case err != nil && why != "" && ctx.Err() == nil:
 		return &Refused{Reason: why}
 	case err != nil:
 		return err
-	case answer.Verdict == protocol.TurnNotController:
+	case answer.Verdict == nodeturns.NotController:
 		return &Refused{Reason: answer.Message}
 	}
 	return n.awaitOut(ctx, func() error { return n.mayWork(ctx, want) })

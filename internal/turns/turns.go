@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
+	"github.com/lockstep-dev/lockstep/protocol/nodeturns"
 )
 
 // Config configures a Node. All fields are required.
@@ -56,7 +57,7 @@ func (n *Node) KeepCommands(ctx context.Context) error {
 		silent := quiet.observe(now.Turns, n.cfg.Node)
 		switch {
 		case !found:
-		case reported || t.Rebooted(n.cfg.BootID):
+		case reported || nodeturns.Rebooted(t, n.cfg.BootID):
 			n.report(ctx, n.advance(ctx, t), "reboot")
 			again = retry
 		case n.judgeCommand(ctx, t, now.Turns, silent):
@@ -87,13 +88,13 @@ func (s *silence) observe(turns protocol.Turns, node protocol.NodeID) time.Durat
 // whether the turn has to be checked again without a change.
 func (n *Node) judgeCommand(ctx context.Context, t protocol.Turn, turns protocol.Turns, silent time.Duration) (again bool) {
 	runs := slices.Contains(turns.Running, n.cfg.Node)
-	work := protocol.JudgeCommand(protocol.CommandFacts{Turn: t, Runs: runs, Silent: silent, BootID: n.cfg.BootID})
+	work := nodeturns.JudgeCommand(nodeturns.CommandFacts{Turn: t, Runs: runs, Silent: silent, BootID: n.cfg.BootID})
 	if work == t.Work {
 		return work == protocol.TurnWorkUnderWay && silent > 0
 	}
 	t.Work, t.Problem = work, ""
 	if work == protocol.TurnWorkInterrupted {
-		t.Problem = t.Interrupted(n.cfg.BootID, time.Now().Add(-silent))
+		t.Problem = nodeturns.Interrupted(t, n.cfg.BootID, time.Now().Add(-silent))
 	}
 	err := fleet.SetCommandWork(ctx, n.cfg.Client, t)
 	if err == nil && work == protocol.TurnWorkInterrupted {
@@ -139,7 +140,7 @@ func (n *Node) advance(ctx context.Context, t protocol.Turn) error {
 		}
 	}
 	action, err := fleet.AdvanceTurn(ctx, n.cfg.Client, t, n.votes())
-	if err == nil && action == protocol.EndTurn {
+	if err == nil && action == nodeturns.End {
 		n.cfg.Log.Info("the turn of this node has ended")
 	}
 	return err
@@ -186,7 +187,7 @@ func (n *Node) TakeForServices(ctx context.Context, pending string, out func() t
 		Want: n.want(protocol.TurnOfServices, "the sidecar", pending),
 		// Etcd keeps running while services restart, so its members do not matter.
 		Voters: func() []protocol.Voter { return nil }, Followed: n.cfg.Fleet, Out: out,
-		Told: func(answer protocol.TurnAnswer, _ protocol.Turns) {
+		Told: func(answer nodeturns.Answer, _ protocol.Turns) {
 			if last != answer.Message {
 				n.cfg.Log.Info("services that have changed wait for a turn of this node", "services", pending, "reason", answer.Message)
 				last = answer.Message

@@ -22,6 +22,7 @@ import (
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
+	"github.com/lockstep-dev/lockstep/protocol/nodeturns"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -107,7 +108,7 @@ func (r *rig) take(id protocol.NodeID, kind protocol.TurnKind, by, boot string) 
 	answer, _, err := fleet.TakeTurn(r.Context(), r.client, protocol.Turn{
 		Node: id, Kind: kind, By: by, BootID: boot, Since: began, Until: began.Add(time.Hour), Message: "x",
 	}, nil, 0)
-	if err != nil || answer.Verdict != protocol.TurnGranted {
+	if err != nil || answer.Verdict != nodeturns.Granted {
 		r.Fatalf("got %+v, %v", answer, err)
 	}
 	turn, _ := r.observe()

@@ -20,6 +20,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeturns"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -105,12 +106,12 @@ func takeTurn(ctx context.Context, client *etcd.Client, n *node) (granted, left 
 	begin := time.Now()
 	answer, err := fleet.AwaitTurn(ctx, client, fleet.TurnWait{
 		Want:   protocol.Turn{Node: id, Since: begin, Until: begin.Add(time.Hour), By: "bench", Kind: protocol.TurnOfPeople},
-		Voters: func() []protocol.Voter { return nil }, Told: func(protocol.TurnAnswer, protocol.Turns) {},
+		Voters: func() []protocol.Voter { return nil }, Told: func(nodeturns.Answer, protocol.Turns) {},
 	})
 	if err != nil {
 		return 0, 0, err
 	}
-	if granted = time.Since(begin); answer.Verdict != protocol.TurnGranted {
+	if granted = time.Since(begin); answer.Verdict != nodeturns.Granted {
 		return 0, 0, fmt.Errorf("%s got no turn: %s", id, answer.Message)
 	}
 	at, err := n.await(ctx, "to be out of service", func(v view) bool { return !v.Ready.Ready })
@@ -130,7 +131,7 @@ func awaitAllServe(ctx context.Context, client *etcd.Client, id protocol.NodeID)
 		if err != nil {
 			return err
 		}
-		if answer := protocol.JudgeTurn(f.TurnFacts(nil), id); answer.Verdict != protocol.TurnGranted {
+		if answer := nodeturns.Judge(nodeturns.FactsOf(f, nil), id); answer.Verdict != nodeturns.Granted {
 			return errors.New(answer.Message)
 		}
 		return nil

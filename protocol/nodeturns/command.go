@@ -1,0 +1,56 @@
+package nodeturns
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Silence is how long there is no sign of the command of a turn until it counts as ended: its
+// work may restart the etcd that it uses.
+const Silence = 30 * time.Second
+
+// CommandFacts are the input of decisions about the command of a turn.
+type CommandFacts struct {
+	Turn   protocol.Turn
+	Runs   bool          // its key is in the store
+	Silent time.Duration // for how long its sidecar did not see that key
+	BootID string        // of the machine now; empty: not known
+}
+
+// JudgeCommand decides the work of a turn whose command ended without a word. It returns the work
+// of the turn unless that must change (docs/protocol-nodes.md#turns).
+func JudgeCommand(f CommandFacts) protocol.TurnWork {
+	t := f.Turn
+	switch {
+	case t.Work == protocol.TurnWorkInterrupted && f.Runs:
+		return protocol.TurnWorkUnderWay // it did not reach etcd, or people typed it again
+	case t.Work != protocol.TurnWorkUnderWay || !t.OfCommand() || f.Runs || Rebooted(t, f.BootID):
+		return t.Work
+	case f.Silent >= Silence || restarted(t, f.BootID):
+		return protocol.TurnWorkInterrupted
+	default:
+		return t.Work
+	}
+}
+
+// Rebooted reports whether a turn of a reboot did its work: the machine runs with another boot
+// ID than when the turn was taken.
+func Rebooted(t protocol.Turn, bootID string) bool {
+	return t.Kind == protocol.TurnOfReboot && restarted(t, bootID)
+}
+
+// restarted reports whether the machine runs with another boot ID than when the turn was taken.
+func restarted(t protocol.Turn, bootID string) bool {
+	return t.BootID != "" && bootID != "" && t.BootID != bootID
+}
+
+// Interrupted says why the command of a turn ended without a word, for people. since is when it
+// last showed itself.
+func Interrupted(t protocol.Turn, bootID string, since time.Time) string {
+	if restarted(t, bootID) {
+		return "the machine stopped in the middle of it, and runs again"
+	}
+	return fmt.Sprintf("sidecar turn, which ran it, was killed, or does not reach etcd: there is no sign of it since %s", since.UTC().Format(time.RFC3339))
+}

@@ -1,0 +1,54 @@
+package nodeturns
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// The command of a turn that ended without a word is noticed: at once after a restart of its machine, and
+// otherwise when there was no sign of it for long, since its work may restart etcd.
+func TestJudgeCommand(t *testing.T) {
+	command := protocol.Turn{Node: "a", Kind: protocol.TurnOfCommand, Work: protocol.TurnWorkUnderWay, BootID: "one"}
+	of := func(kind protocol.TurnKind, work protocol.TurnWork) protocol.Turn {
+		out := command
+		out.Kind, out.Work = kind, work
+		return out
+	}
+	for _, tc := range []struct {
+		name  string
+		facts CommandFacts
+		want  protocol.TurnWork
+	}{
+		{"it runs", CommandFacts{command, true, 0, "one"}, protocol.TurnWorkUnderWay},
+		{"there is no sign of it for a while", CommandFacts{command, false, Silence - 1, "one"}, protocol.TurnWorkUnderWay},
+		{"there is no sign of it for long", CommandFacts{command, false, Silence, "one"}, protocol.TurnWorkInterrupted},
+		{"the machine has restarted", CommandFacts{command, false, 0, "two"}, protocol.TurnWorkInterrupted},
+		{"the machine has restarted, and it was typed again", CommandFacts{command, true, 0, "two"}, protocol.TurnWorkUnderWay},
+		{"the boot ID is not known", CommandFacts{command, false, 0, ""}, protocol.TurnWorkUnderWay},
+		{"it shows itself again", CommandFacts{of(protocol.TurnOfCommand, protocol.TurnWorkInterrupted), true, 0, "one"}, protocol.TurnWorkUnderWay},
+		{"there is no sign of it still", CommandFacts{of(protocol.TurnOfCommand, protocol.TurnWorkInterrupted), false, Silence, "one"}, protocol.TurnWorkInterrupted},
+		{"it has failed", CommandFacts{of(protocol.TurnOfCommand, protocol.TurnWorkFailed), false, Silence, "one"}, protocol.TurnWorkFailed},
+		{"it has failed, and is typed again", CommandFacts{of(protocol.TurnOfCommand, protocol.TurnWorkFailed), true, 0, "one"}, protocol.TurnWorkFailed},
+		{"it is done", CommandFacts{of(protocol.TurnOfCommand, protocol.TurnWorkDone), false, Silence, "one"}, protocol.TurnWorkDone},
+		{"a reboot", CommandFacts{of(protocol.TurnOfReboot, protocol.TurnWorkUnderWay), false, Silence, "two"}, protocol.TurnWorkUnderWay},
+		{"a reboot that does not happen", CommandFacts{of(protocol.TurnOfReboot, protocol.TurnWorkUnderWay), false, Silence, "one"}, protocol.TurnWorkInterrupted},
+		{"people", CommandFacts{of(protocol.TurnOfPeople, protocol.TurnWorkUnderWay), false, Silence, "two"}, protocol.TurnWorkUnderWay},
+		{"services", CommandFacts{of(protocol.TurnOfServices, protocol.TurnWorkUnderWay), false, Silence, "two"}, protocol.TurnWorkUnderWay},
+	} {
+		if got := JudgeCommand(tc.facts); got != tc.want {
+			t.Errorf("%s: got %s (%d), want %d", tc.name, got, got, tc.want)
+		}
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	turn := protocol.Turn{Node: "a", Kind: protocol.TurnOfCommand, BootID: "one"}
+	for bootID, want := range map[string]string{"one": "there is no sign of it since 1970-01-01T00:16:40Z", "two": "the machine stopped"} {
+		if got := Interrupted(turn, bootID, time.Unix(1000, 0)); !strings.Contains(got, want) {
+			t.Errorf("with the boot ID %s: got %q, want %q", bootID, got, want)
+		}
+	}
+}

@@ -1,0 +1,10 @@
+// Package nodeturns decides who works on a node while the others serve
+// (docs/protocol-nodes.md#turns). It is pure, as package protocol is, whose fleet it reads.
+// Packages fleet and internal/turns carry the decisions out.
+//
+// The code of each part of the specification:
+//
+//	#turns Judge        turns.go   may this node have a turn, and if not why
+//	       NextAction   turns.go   when does a turn end
+//	       JudgeCommand command.go did the command of a turn end without a word
+package nodeturns
