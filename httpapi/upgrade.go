@@ -20,7 +20,7 @@ func judgeUpgrade(s Snapshot) protocol.UpgradeAnswer {
 // commands in the messages.
 func UpgradeObstacles(a protocol.UpgradeAnswer, flags string) (out report.List[report.Obstacle]) {
 	for _, o := range a.Obstacles {
-		out = append(out, report.Obstacle{Reason: string(o.Reason), Node: string(o.Node), Message: Pasteable(o.Message, flags)})
+		out = append(out, report.Obstacle{Reason: string(o.Reason), Node: o.Subject, Message: Pasteable(o.Message, flags)})
 	}
 	return out
 }

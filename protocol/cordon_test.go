@@ -77,7 +77,7 @@ func TestJudgeCordon(t *testing.T) {
 func TestUpgradeObstacles_cordoned(t *testing.T) {
 	f := Fleet{Records: []*Record{controller("me", "1.0.0").ready().cordoned()}}
 	for _, o := range upgradeObstacles(presentStatus(doneStatus("1.0.0")), f) {
-		if o.Reason == Cordoned && o.Node == "me" && strings.Contains(o.Message, "sidecar uncordon me") {
+		if o.Reason == Cordoned && o.Subject == "me" && strings.Contains(o.Message, "sidecar uncordon me") {
 			return
 		}
 	}

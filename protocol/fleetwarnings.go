@@ -12,8 +12,8 @@ func FleetWarnings(v StatusView, f Fleet, own NodeID) []Warning {
 	}
 	var out []Warning
 	for _, o := range upgradeObstacles(v, f) {
-		if warnsOfFleet(o.Reason) || warnsOfNode(o.Reason) && o.Node != own {
-			out = append(out, Warning{Reason: o.Reason, Subject: string(o.Node), Message: o.Message})
+		if warnsOfFleet(o.Reason) || warnsOfNode(o.Reason) && o.Subject != string(own) {
+			out = append(out, o)
 		}
 	}
 	return out
@@ -35,7 +35,7 @@ func CurrentWarnings(all []Warning, v StatusView, f Fleet) []Warning {
 	}
 	now := upgradeObstacles(v, f)
 	return slices.DeleteFunc(slices.Clone(all), func(w Warning) bool {
-		same := func(o UpgradeObstacle) bool { return o.Reason == w.Reason && string(o.Node) == w.Subject }
+		same := func(o Warning) bool { return o.Reason == w.Reason && o.Subject == w.Subject }
 		return (warnsOfFleet(w.Reason) || warnsOfNode(w.Reason) && w.Subject != "") && !slices.ContainsFunc(now, same)
 	})
 }

@@ -219,9 +219,9 @@ func rollbackState(v StatusView, f Fleet) string {
 }
 
 // rollbackObstacle keeps the next upgrade from starting.
-func rollbackObstacle(v StatusView, f Fleet) []UpgradeObstacle {
+func rollbackObstacle(v StatusView, f Fleet) []Warning {
 	if !f.Rollback.On() {
 		return nil
 	}
-	return []UpgradeObstacle{{Reason: RollingBack, Message: fmt.Sprintf("%s is under way: %s", f.Rollback, rollbackState(v, f))}}
+	return []Warning{{Reason: RollingBack, Message: fmt.Sprintf("%s is under way: %s", f.Rollback, rollbackState(v, f))}}
 }

@@ -215,10 +215,10 @@ type TurnRequest struct {
 
 // turnObstacles returns the turns that keep the next upgrade from starting: it would stop another
 // node.
-func turnObstacles(f Fleet) []UpgradeObstacle {
-	var out []UpgradeObstacle
+func turnObstacles(f Fleet) []Warning {
+	var out []Warning
 	for _, t := range f.Turns.Held {
-		out = append(out, UpgradeObstacle{Reason: TurnUnderWay, Node: t.Node, Message: f.turnText(t) + "; " + f.TurnRemedy(t)})
+		out = append(out, Warning{Reason: TurnUnderWay, Subject: string(t.Node), Message: f.turnText(t) + "; " + f.TurnRemedy(t)})
 	}
 	return out
 }

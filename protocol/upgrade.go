@@ -6,13 +6,6 @@ import (
 	"strings"
 )
 
-// UpgradeObstacle is why the next upgrade must not start.
-type UpgradeObstacle struct {
-	Reason  Reason
-	Node    NodeID // that it is about; empty: no single node
-	Message string // the problem and its remedy
-}
-
 // UpgradeFacts are the input of JudgeUpgrade.
 type UpgradeFacts struct {
 	Unreachable bool // etcd does not answer: the rest may be out of date
@@ -25,8 +18,8 @@ type UpgradeFacts struct {
 
 // UpgradeAnswer says whether the next upgrade may start.
 type UpgradeAnswer struct {
-	Obstacles []UpgradeObstacle // why not, the longest lasting first; none: it may
-	Notes     []string          // the costs of an upgrade in a fleet of this size
+	Obstacles []Warning // why not, of which nodes, the longest lasting first; none: it may
+	Notes     []string  // the costs of an upgrade in a fleet of this size
 }
 
 // Ready reports whether the next upgrade may start.
@@ -36,20 +29,20 @@ func (a UpgradeAnswer) Ready() bool { return len(a.Obstacles) == 0 }
 // takes it from here (docs/protocol.md#upgrade-ready).
 func JudgeUpgrade(f UpgradeFacts) UpgradeAnswer {
 	if f.Unreachable { // a view of the past proves nothing
-		return UpgradeAnswer{Obstacles: []UpgradeObstacle{{
+		return UpgradeAnswer{Obstacles: []Warning{{
 			Reason: EtcdUnreachable, Message: "etcd does not answer, so the state of the fleet is unknown",
 		}}}
 	}
 	var out UpgradeAnswer
 	if f.Full {
-		out.Obstacles = append(out.Obstacles, UpgradeObstacle{
+		out.Obstacles = append(out.Obstacles, Warning{
 			Reason: EtcdFull, Message: "the database of etcd is full, so no node can register: see ETCD",
 		})
 	}
 	out.Obstacles = slices.Concat(out.Obstacles, upgradeObstacles(f.Status, WithVoters(f.Fleet, f.Voters)), VoterObstacles(f.Voters))
 	for _, w := range f.Overdue {
 		if w.Reason == TurnOverdue {
-			out.Obstacles = append(out.Obstacles, UpgradeObstacle{Reason: w.Reason, Node: NodeID(w.Subject), Message: w.Message})
+			out.Obstacles = append(out.Obstacles, w)
 		}
 	}
 	out.Notes = upgradeNotes(f.Fleet, f.Voters)
@@ -58,11 +51,11 @@ func JudgeUpgrade(f UpgradeFacts) UpgradeAnswer {
 
 // upgradeObstacles returns why the next upgrade must not start, as far as status and fleet
 // show it.
-func upgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
-	var out []UpgradeObstacle
+func upgradeObstacles(v StatusView, f Fleet) []Warning {
+	var out []Warning
 	for _, r := range f.Records {
 		if r.Problem != "" {
-			out = append(out, UpgradeObstacle{Reason: RecordCorrupt, Node: r.ID, Message: "its record is corrupt: " + r.Remedy()})
+			out = append(out, Warning{Reason: RecordCorrupt, Subject: string(r.ID), Message: "its record is corrupt: " + r.Remedy()})
 		}
 	}
 	out = append(out, rollbackObstacle(v, f)...)
@@ -70,30 +63,27 @@ func upgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 	// Before what may follow from it: no leader applies such a bundle, and its release may differ, too.
 	for _, r := range f.Records {
 		if text := ForeignBundle(v, r.Node.Bundle); text != "" && r.Problem == "" && r.Node.Roles.Controller {
-			out = append(out, UpgradeObstacle{Reason: OtherBundle, Node: r.ID, Message: "it " + text})
+			out = append(out, Warning{Reason: OtherBundle, Subject: string(r.ID), Message: "it " + text})
 		}
 	}
 	if message := unsettled(v, f); message != "" {
-		out = append(out, UpgradeObstacle{Reason: UpgradeUnderWay, Message: message})
+		out = append(out, Warning{Reason: UpgradeUnderWay, Message: message})
 	}
 	if !slices.ContainsFunc(f.Records, func(r *Record) bool { return r.aliveController() && r.Presence.Election == Leading }) {
-		out = append(out, UpgradeObstacle{Reason: NoLeader, Message: "no node leads"})
+		out = append(out, Warning{Reason: NoLeader, Message: "no node leads"})
 	}
 	out = append(out, failingObjects(f)...)
 	for _, r := range f.Records {
 		if r.missing() {
-			out = append(out, UpgradeObstacle{Reason: NodeDead, Node: r.ID, Message: r.deadMessage()})
+			out = append(out, Warning{Reason: NodeDead, Subject: string(r.ID), Message: r.deadMessage()})
 		}
 	}
 	out = append(out, outage(v, f)...)
 	out = append(out, outOfServiceNow(v, f)...)
 	for _, m := range MismatchedBundles(v, f) {
-		out = append(out, UpgradeObstacle{Reason: BundlesDiffer, Message: m.Bundles()})
+		out = append(out, Warning{Reason: BundlesDiffer, Message: m.Bundles()})
 	}
-	for _, w := range runDifferences(f) {
-		out = append(out, UpgradeObstacle{Reason: w.Reason, Node: NodeID(w.Subject), Message: w.Message})
-	}
-	return append(out, reported(f)...)
+	return slices.Concat(out, runDifferences(f), reported(f))
 }
 
 // missing reports whether a node whose gate may open is not alive, and people must do
@@ -116,8 +106,8 @@ func (r *Record) deadMessage() string {
 }
 
 // failingObjects names the objects that the leader cannot apply, and where to look.
-func failingObjects(f Fleet) []UpgradeObstacle {
-	var out []UpgradeObstacle
+func failingObjects(f Fleet) []Warning {
+	var out []Warning
 	for _, r := range f.Records {
 		p := r.Presence
 		if !r.aliveController() || p.Election != Leading || p.Failing == 0 {
@@ -140,7 +130,7 @@ func failingObjects(f Fleet) []UpgradeObstacle {
 			message += fmt.Sprintf(" and %d more", more)
 		}
 		message += fmt.Sprintf(" (see FAILURES on %s)", r.ID)
-		out = append(out, UpgradeObstacle{Reason: ObjectFailed, Node: r.ID, Message: message})
+		out = append(out, Warning{Reason: ObjectFailed, Subject: string(r.ID), Message: message})
 	}
 	return out
 }
@@ -148,7 +138,7 @@ func failingObjects(f Fleet) []UpgradeObstacle {
 // outage says that no kube-apiserver would serve while one node is stopped. In a fleet of
 // one, that is no obstacle: it could never be upgraded. A gate that the upgrade under way
 // keeps closed counts as open.
-func outage(v StatusView, f Fleet) []UpgradeObstacle {
+func outage(v StatusView, f Fleet) []Warning {
 	underWay := unsettled(v, f) != ""
 	controllers, serving := 0, []NodeID{}
 	for _, r := range f.Records {
@@ -165,24 +155,24 @@ func outage(v StatusView, f Fleet) []UpgradeObstacle {
 	case controllers < 2 || len(serving) > 1:
 		return nil
 	case len(serving) == 0:
-		return []UpgradeObstacle{{Reason: Outage, Message: "no node serves: no gate with a ready kube-apiserver is open"}}
+		return []Warning{{Reason: Outage, Message: "no node serves: no gate with a ready kube-apiserver is open"}}
 	}
-	return []UpgradeObstacle{{Reason: Outage, Node: serving[0], Message: fmt.Sprintf(
+	return []Warning{{Reason: Outage, Subject: string(serving[0]), Message: fmt.Sprintf(
 		"it is the only one of %d controllers that serves: while it is stopped, no kube-apiserver does", controllers)}}
 }
 
 // outOfServiceNow names the controllers that are alive and do not serve, or cannot lead: an
 // upgrade takes another one out of service, and it may be the last.
-func outOfServiceNow(v StatusView, f Fleet) []UpgradeObstacle {
-	var out []UpgradeObstacle
+func outOfServiceNow(v StatusView, f Fleet) []Warning {
+	var out []Warning
 	for _, r := range f.Records {
 		if LacksGate(r) {
-			out = append(out, UpgradeObstacle{Reason: NoGate, Node: r.ID, Message: noGateMessage(r)})
+			out = append(out, Warning{Reason: NoGate, Subject: string(r.ID), Message: noGateMessage(r)})
 		}
 	}
 	for _, r := range f.Records {
 		if r.aliveController() && r.Node.Cordon.On() && !r.Node.Cordon.Turn { // that is TurnUnderWay
-			out = append(out, UpgradeObstacle{Reason: Cordoned, Node: r.ID, Message: fmt.Sprintf(
+			out = append(out, Warning{Reason: Cordoned, Subject: string(r.ID), Message: fmt.Sprintf(
 				"it was taken out of service %s; to end that: %s", r.Node.Cordon, r.Node.Cordon.Remedy(r.ID))})
 		}
 	}
@@ -190,13 +180,13 @@ func outOfServiceNow(v StatusView, f Fleet) []UpgradeObstacle {
 	for _, r := range f.Records {
 		if r.InService() && !r.Serves() {
 			_, cause := r.Presence.notReady()
-			out = append(out, UpgradeObstacle{Reason: APIServerNotReady, Node: r.ID, Message: cause + ", " +
+			out = append(out, Warning{Reason: APIServerNotReady, Subject: string(r.ID), Message: cause + ", " +
 				"so it does not serve, and an upgrade stops another one: see the sidecar status of that node"})
 		}
 	}
 	for _, r := range f.Records {
 		if r.aliveController() && r.Presence.Ready && r.Presence.Election == Withdrawn {
-			out = append(out, UpgradeObstacle{Reason: NodeWithdrawn, Node: r.ID, Message: "its sidecar cannot work with its kube-apiserver, and has withdrawn from the election: " +
+			out = append(out, Warning{Reason: NodeWithdrawn, Subject: string(r.ID), Message: "its sidecar cannot work with its kube-apiserver, and has withdrawn from the election: " +
 				"the sidecar status of that node says why; repair that first"})
 		}
 	}
@@ -206,15 +196,15 @@ func outOfServiceNow(v StatusView, f Fleet) []UpgradeObstacle {
 // closedGates returns the alive controllers whose gate is closed: an upgrade closes
 // another one, and it may be the last that is open. A gate that the status keeps closed is
 // part of an upgrade that is under way: it holds the next one only when that is complete.
-func closedGates(v StatusView, f Fleet) []UpgradeObstacle {
+func closedGates(v StatusView, f Fleet) []Warning {
 	underWay := unsettled(v, f) != ""
-	var out []UpgradeObstacle
+	var out []Warning
 	for _, r := range f.Records {
 		p := r.Presence
 		if !r.aliveController() || p.Ready || LacksGate(r) || r.Node.Cordon.On() || underWay && byStatus(p.Reason) {
 			continue
 		}
-		out = append(out, UpgradeObstacle{Reason: GateClosed, Node: r.ID, Message: fmt.Sprintf(
+		out = append(out, Warning{Reason: GateClosed, Subject: string(r.ID), Message: fmt.Sprintf(
 			"its gate is closed (%s), and the upgrade would close a second gate: see GATE in the sidecar status of that node", p.Reason)})
 	}
 	return out
@@ -231,7 +221,7 @@ func byStatus(reason Reason) bool {
 	}
 }
 
-// ObstacleReasons lists every reason of an UpgradeObstacle, for documentation.
+// ObstacleReasons lists every reason of an obstacle, for documentation.
 func ObstacleReasons() []Reason {
 	return []Reason{
 		EtcdUnreachable, EtcdFull, MemberDown, RecordCorrupt, RollingBack, TurnUnderWay, TurnOverdue, UpgradeUnderWay,
@@ -254,15 +244,15 @@ func noGateMessage(r *Record) string {
 }
 
 // reported returns the warnings of alive controllers that hold the next upgrade.
-func reported(f Fleet) []UpgradeObstacle {
-	var out []UpgradeObstacle
+func reported(f Fleet) []Warning {
+	var out []Warning
 	for _, r := range f.Records {
 		if !r.aliveController() {
 			continue
 		}
 		for _, w := range r.Presence.Warnings {
 			if holdsUpgrade(w.Reason) || w.Reason == RemovalsHeld && r.Presence.Election == Leading {
-				out = append(out, UpgradeObstacle{Reason: w.Reason, Node: r.ID, Message: w.Message})
+				out = append(out, Warning{Reason: w.Reason, Subject: string(r.ID), Message: w.Message})
 			}
 		}
 	}

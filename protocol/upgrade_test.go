@@ -117,7 +117,7 @@ func TestUpgradeObstacles(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var got []string
 			for _, o := range upgradeObstacles(tc.view, Fleet{Records: tc.records}) {
-				got = append(got, strings.TrimSpace(fmt.Sprint(o.Reason, " ", o.Node)))
+				got = append(got, strings.TrimSpace(fmt.Sprint(o.Reason, " ", o.Subject)))
 				if o.Message == "" {
 					t.Errorf("%s has no message", o.Reason)
 				}
@@ -231,7 +231,7 @@ func TestUpgradeObstacles_rollback(t *testing.T) {
 	}}
 	const want = "the nodes run different releases: a runs release 1.0.0, b, c run 1.1.0; roll b, c back, too"
 	all := upgradeObstacles(presentStatus(doneStatus("1.0.0")), f)
-	if !slices.ContainsFunc(all, func(o UpgradeObstacle) bool { return o.Message == want }) {
+	if !slices.ContainsFunc(all, func(o Warning) bool { return o.Message == want }) {
 		t.Errorf("got %+v, want %q", all, want)
 	}
 }
@@ -244,7 +244,7 @@ func TestUpgradeObstacles_turn(t *testing.T) {
 		controller("a", "1.1.0").leading(), controller("b", "1.1.0").serving(), worked,
 	}}
 	all := JudgeUpgrade(UpgradeFacts{Status: presentStatus(Status{State: Done, Version: ver("1.1.0")}), Fleet: f})
-	if len(all.Obstacles) != 1 || all.Obstacles[0].Reason != TurnUnderWay || all.Obstacles[0].Node != "c" || all.Ready() {
+	if len(all.Obstacles) != 1 || all.Obstacles[0].Reason != TurnUnderWay || all.Obstacles[0].Subject != "c" || all.Ready() {
 		t.Errorf("got ready %t and %+v, want TurnUnderWay c alone", all.Ready(), all.Obstacles)
 	}
 }
@@ -267,7 +267,7 @@ func TestUpgradeObstacles_anotherBundle(t *testing.T) {
 	} {
 		all := upgradeObstacles(v, Fleet{Records: []*Record{tc.a, b, c}})
 		if tc.name != "none" {
-			if all[0].Reason != OtherBundle || all[0].Node != "a" {
+			if all[0].Reason != OtherBundle || all[0].Subject != "a" {
 				t.Errorf("%s: it begins with %+v", tc.name, all[0])
 			}
 			all = all[1:]

@@ -13,11 +13,11 @@ import (
 // if fewer than a majority would answer while it stops another one
 // (docs/protocol.md#upgrade-ready). One or two voters that are healthy hold nothing: the notes
 // name the cost of an upgrade then.
-func VoterObstacles(voters []Voter) []UpgradeObstacle {
-	var out []UpgradeObstacle
+func VoterObstacles(voters []Voter) []Warning {
+	var out []Warning
 	for _, v := range voters {
 		if !v.Healthy {
-			out = append(out, UpgradeObstacle{Reason: MemberDown, Node: NodeID(v.Name), Message: fmt.Sprintf(
+			out = append(out, Warning{Reason: MemberDown, Subject: v.Name, Message: fmt.Sprintf(
 				"%s; an upgrade stops another voter, and etcd would accept no writes meanwhile", cmp.Or(v.Trouble, "its etcd member is not healthy"))})
 		}
 	}

@@ -28,8 +28,8 @@ func TestVoterObstacles(t *testing.T) {
 		}
 		got := ""
 		for _, o := range VoterObstacles(voters) {
-			got += string(o.Node)
-			if o.Reason != MemberDown || o.Message != "trouble of "+string(o.Node)+"; an upgrade stops another voter, and etcd would accept no writes meanwhile" {
+			got += o.Subject
+			if o.Reason != MemberDown || o.Message != "trouble of "+o.Subject+"; an upgrade stops another voter, and etcd would accept no writes meanwhile" {
 				t.Errorf("%s: got %+v", tt.voters, o)
 			}
 		}

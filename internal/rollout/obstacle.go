@@ -164,7 +164,7 @@ func goesForward(in Input, f Forecast) bool {
 func held(in Input) []Obstacle {
 	var out []Obstacle
 	for _, o := range in.upgrade().Obstacles {
-		out = append(out, Obstacle{Kind: ObstacleKind(o.Reason), Node: o.Node, Message: o.Message})
+		out = append(out, Obstacle{Kind: ObstacleKind(o.Reason), Node: protocol.NodeID(o.Subject), Message: o.Message})
 	}
 	return out
 }
