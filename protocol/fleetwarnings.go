@@ -6,12 +6,12 @@ import "slices"
 // of itself: a node that is down reports nothing (docs/protocol.md#upgrade-ready). The upgrade
 // itself is no obstacle here. own is the node that shows the warnings: it shows its own gate
 // elsewhere.
-func FleetWarnings(v StatusView, f Fleet, own NodeID) []Warning {
-	if f.Revision == 0 {
+func FleetWarnings(f UpgradeFacts, own NodeID) []Warning {
+	if f.Fleet.Revision == 0 {
 		return nil // the fleet was not read yet
 	}
 	var out []Warning
-	for _, o := range upgradeObstacles(v, f) {
+	for _, o := range upgradeObstacles(f.Status, withVoters(f.Fleet, f.Voters)) {
 		if warnsOfFleet(o.Reason) || warnsOfNode(o.Reason) && o.Subject != string(own) {
 			out = append(out, o)
 		}

@@ -39,7 +39,7 @@ func JudgeUpgrade(f UpgradeFacts) UpgradeAnswer {
 			Reason: EtcdFull, Message: "the database of etcd is full, so no node can register: see ETCD",
 		})
 	}
-	out.Obstacles = slices.Concat(out.Obstacles, upgradeObstacles(f.Status, WithVoters(f.Fleet, f.Voters)), VoterObstacles(f.Voters))
+	out.Obstacles = slices.Concat(out.Obstacles, upgradeObstacles(f.Status, withVoters(f.Fleet, f.Voters)), VoterObstacles(f.Voters))
 	for _, w := range f.Overdue {
 		if w.Reason == TurnOverdue {
 			out.Obstacles = append(out.Obstacles, w)

@@ -314,7 +314,7 @@ func TestUpgradeObstacles_deadVoter(t *testing.T) {
 		{nil, strings.Replace(both, "sidecar cluster remove c; then: ", "", 1)},
 	} {
 		answer := JudgeUpgrade(UpgradeFacts{Status: done, Fleet: f, Voters: tt.voters})
-		warned := FleetWarnings(done, WithVoters(f, tt.voters), "a")
+		warned := FleetWarnings(UpgradeFacts{Status: done, Fleet: f, Voters: tt.voters}, "a")
 		if answer.Obstacles[0].Message != tt.want || len(warned) != 1 || warned[0].Message != tt.want {
 			t.Errorf("%v: got %v and %v, want %s", tt.voters, answer.Obstacles, warned, tt.want)
 		}
@@ -331,7 +331,7 @@ func TestFleetWarnings(t *testing.T) {
 		controller("d", "1.1.0").serving().warns(ServiceNotReady), controller("e", "1.1.0").corrupt("x"), controller("f", "1.1.0").serving().down(),
 	}}
 	of := func(own NodeID) (out []string) {
-		for _, w := range FleetWarnings(presentStatus(doneStatus("1.0.0")), f, own) {
+		for _, w := range FleetWarnings(UpgradeFacts{Status: presentStatus(doneStatus("1.0.0")), Fleet: f}, own) {
 			out = append(out, fmt.Sprint(w.Reason, " ", w.Subject))
 		}
 		return out
@@ -342,7 +342,7 @@ func TestFleetWarnings(t *testing.T) {
 	if got, want := strings.Join(of("c"), ", "), "RecordCorrupt e, NodeDead b, APIServerNotReady f"; got != want {
 		t.Errorf("on c: got %s, want %s", got, want)
 	}
-	if got := FleetWarnings(StatusView{}, Fleet{}, "a"); got != nil {
+	if got := FleetWarnings(UpgradeFacts{}, "a"); got != nil {
 		t.Errorf("before the fleet was read: got %+v", got)
 	}
 	f = Fleet{Revision: 1, Records: []*Record{controller("a", "1.1.0").closedBy(Fenced), controller("b", "1.1.0").closedBy(Fenced)}}

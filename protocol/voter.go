@@ -26,8 +26,8 @@ const RemoveAfter = 5 * time.Minute
 // (docs/protocol.md#missing). Every message about a missing node follows it.
 func MayRestart(missing time.Duration) bool { return missing < RemoveAfter }
 
-// WithVoters returns a copy of a fleet whose records show which nodes vote.
-func WithVoters(f Fleet, voters []Voter) Fleet {
+// withVoters returns a copy of a fleet whose records show which nodes vote.
+func withVoters(f Fleet, voters []Voter) Fleet {
 	if len(voters) == 0 {
 		return f
 	}

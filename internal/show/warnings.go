@@ -296,11 +296,11 @@ func requiredFirst(x, y report.Failure) int {
 func firstOf[T any](all []T, most int) []T { return all[:min(len(all), most)] }
 
 // fleetWarnings returns problems of the fleet, which each node sees by itself.
-func fleetWarnings(v protocol.StatusView, f protocol.Fleet, own protocol.NodeID) []protocol.Warning {
+func fleetWarnings(f protocol.UpgradeFacts, own protocol.NodeID) []protocol.Warning {
 	var out []protocol.Warning
-	for _, text := range digestWarnings(v, f) {
+	for _, text := range digestWarnings(f.Status, f.Fleet) {
 		out = append(out, protocol.Warning{Reason: protocol.BundlesDiffer, Message: text})
 	}
-	out = append(out, publish.Outside(f)...)
-	return append(out, protocol.FleetWarnings(v, f, own)...)
+	out = append(out, publish.Outside(f.Fleet)...)
+	return append(out, protocol.FleetWarnings(f, own)...)
 }
