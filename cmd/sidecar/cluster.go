@@ -14,10 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/keyspace"
-	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 func (p program) clusterCommand() *cobra.Command {
@@ -111,7 +111,7 @@ is 1.`,
 			err = fmt.Errorf("%w; %s", quorum.ErrNoQuorum, noMajority) // the list shows each member's answer
 		}
 		if slices.ContainsFunc(views, func(v quorum.View) bool { return v.Status.Full }) {
-			fmt.Fprintf(p.stderr, "The database of etcd is full, so it refuses writes; %s%s\n", membership.FreeSpace, client.flags)
+			fmt.Fprintf(p.stderr, "The database of etcd is full, so it refuses writes; %s%s\n", cluster.FreeSpace, client.flags)
 		}
 		rotates := activeRotation(ctx, client)
 		if rotates != nil {

@@ -25,7 +25,6 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
-	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // etcdClient is a client of etcd, with the flags that lead to it, which begin with a space.
@@ -139,7 +138,7 @@ func whenFull(err error, dataDir string) error {
 	if dataDir == "" || !etcd.IsNoSpace(err) {
 		return err
 	}
-	return fmt.Errorf("%w: the database of etcd is full; %s", err, membership.FreeSpace)
+	return fmt.Errorf("%w: the database of etcd is full; %s", err, cluster.FreeSpace)
 }
 
 // kubeadmEnv is the file of variables that sidecar kubeadm writes by default.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/cluster"
+	"github.com/lockstep-dev/lockstep/internal/cluster/member"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/protocol/membership"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -24,15 +24,15 @@ func TestWatchMember(t *testing.T) {
 	go func() { defer close(ended); _ = s.app.cluster.RunHealth(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
 
-	slow := membership.Durations{Count: 2, Buckets: []membership.DurationBucket{{UpTo: 2.048}, {UpTo: 4.096, Count: 2}}}
-	s.app.cluster.Measures().Set(membership.Measures{Fsync: slow, LeaderChanges: 2})
+	slow := member.Durations{Count: 2, Buckets: []member.DurationBucket{{UpTo: 2.048}, {UpTo: 4.096, Count: 2}}}
+	s.app.cluster.Measures().Set(member.Measures{Fsync: slow, LeaderChanges: 2})
 	s.awaitOwn("the slow disk in the presence", func(n report.FleetNode) bool {
 		return slices.ContainsFunc(n.Warnings, func(w report.Warning) bool {
 			return w.Reason == "DiskSlow" && strings.Contains(w.Message, "took 2s or longer")
 		})
 	})
 
-	s.app.cluster.Measures().Set(membership.Measures{Fsync: slow, LeaderChanges: 6})
+	s.app.cluster.Measures().Set(member.Measures{Fsync: slow, LeaderChanges: 6})
 	s.awaitFleet("the leaders", func(r report.Status) bool {
 		return slices.ContainsFunc(r.Warnings, func(w report.Warning) bool {
 			return w.Reason == "EtcdLeaderChanges" && w.Subject == "" && strings.Contains(w.Message, "changed 5 times within the last 10 minutes")

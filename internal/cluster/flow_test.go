@@ -28,7 +28,6 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/keyspace"
-	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 const limit = time.Minute
@@ -63,7 +62,7 @@ func newPatientFlow(t *testing.T, shown func(string), request time.Duration) *fl
 	shared := newSharer(client, log, "n", Membership{})
 	shared.own, shared.used, shared.others = client.Endpoint(), true, nil
 	f := &flow{
-		parts: newParts(&e, client, log, shared, process{show: shown, state: event.New(member.State{}), measures: event.New(membership.Measures{})}),
+		parts: newParts(&e, client, log, shared, process{show: shown, state: event.New(member.State{}), measures: event.New(member.Measures{})}),
 		held:  event.New(false),
 	}
 	t.Cleanup(func() {

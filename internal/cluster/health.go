@@ -8,7 +8,6 @@ import (
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // Health are the warnings about this node's etcd member.
@@ -30,22 +29,22 @@ func (m *Manager) Health() *event.Value[Health] { return m.health }
 
 // RunHealth publishes the warnings about this node's etcd member until ctx ends.
 func (m *Manager) RunHealth(ctx context.Context) error {
-	var recent membership.Health
+	var recent recentHealth
 	var before []Observed
 	for {
 		measures, measured := m.Measures().Load()
 		members, membersChanged := m.Members().Load()
 		now := time.Now()
-		recent = recent.After(measures, now)
+		recent = recent.after(measures, now)
 		for _, name := range lostMembers(before, members) {
-			recent = recent.Lost(name, now)
+			recent = recent.losing(name, now)
 		}
 		before = members
 		var health Health
-		if w, slow := recent.Disk(now); slow {
+		if w, slow := recent.diskWarning(now); slow {
 			health.Reported = []protocol.Warning{w}
 		}
-		if w, many := recent.LeaderChanges(now); many {
+		if w, many := recent.leaderWarning(now); many {
 			health.Shown = []protocol.Warning{w}
 		}
 		if !health.equal(m.health.Get()) {

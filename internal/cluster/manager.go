@@ -97,6 +97,9 @@ func (e Embedded) clientURL() string {
 	return "https://" + net.JoinHostPort(cmp.Or(e.Address, "localhost"), strconv.Itoa(e.ClientPort))
 }
 
+// FreeSpace is the remedy for a full or nearly full database of the etcd that the sidecars run.
+const FreeSpace = "delete what is not needed, such as old Events, then type: sidecar cluster defrag"
+
 // advice names the remedies for a member that cannot be used. The log of the sidecar
 // there contains the reports of its process.
 var advice = etcd.Advice{
@@ -106,7 +109,7 @@ var advice = etcd.Advice{
 	Certificate: "that member rejects this node's certificate: check both clocks, and that both nodes are of the same cluster; if its CA was replaced while this node was removed, delete the data directory here, and join again",
 	TLS:         "it is not a member of this cluster: see docs/clusters.md#refusals",
 	Plain:       "it is not a member of this cluster: see docs/clusters.md#refusals",
-	Full:        membership.FreeSpace,
+	Full:        FreeSpace,
 }
 
 // Reach returns how a command reaches etcd through the data directory of a member on
@@ -156,7 +159,7 @@ type Manager struct {
 	status *event.Value[Status]
 	member *event.Value[member.State]
 	// measures are the measures of the member.
-	measures *event.Value[membership.Measures]
+	measures *event.Value[member.Measures]
 
 	held   *event.Value[bool]
 	shared *sharer
@@ -183,7 +186,7 @@ func NewManager(cfg Config) *Manager {
 	m := &Manager{
 		cfg: cfg, log: cfg.Log.With("worker", "cluster"),
 		status: event.New(Status{State: New, Since: time.Now()}),
-		member: event.New(member.State{}), measures: event.New(membership.Measures{}), held: event.New(false),
+		member: event.New(member.State{}), measures: event.New(member.Measures{}), held: event.New(false),
 
 		observed: event.New[[]Observed](nil), health: event.New(Health{}), rotation: event.New(rotation.State{}),
 	}
@@ -215,7 +218,7 @@ func (m *Manager) Status() *event.Value[Status] { return m.status }
 func (m *Manager) Member() *event.Value[member.State] { return m.member }
 
 // Measures follows the measures of that member; zero without one.
-func (m *Manager) Measures() *event.Value[membership.Measures] { return m.measures }
+func (m *Manager) Measures() *event.Value[member.Measures] { return m.measures }
 
 // Membership follows how this node belongs to its cluster.
 func (m *Manager) Membership() *event.Value[Membership] { return m.shared.value }
@@ -353,8 +356,8 @@ const noSpace = "database space exceeded"
 
 // show sets the problem for which the current step waits; empty: none.
 func (m *Manager) show(problem string) {
-	if strings.Contains(problem, noSpace) && !strings.Contains(problem, membership.FreeSpace) {
-		problem += "; " + membership.FreeSpace
+	if strings.Contains(problem, noSpace) && !strings.Contains(problem, FreeSpace) {
+		problem += "; " + FreeSpace
 	}
 	was := m.status.Get()
 	overdue := time.Since(was.Since) >= usualWait

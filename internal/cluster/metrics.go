@@ -4,17 +4,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lockstep-dev/lockstep/event"
-	"github.com/lockstep-dev/lockstep/protocol/membership"
+	"github.com/lockstep-dev/lockstep/internal/cluster/member"
 )
 
 // memberMetrics pass on the measures of etcd, which runs in its own process.
 type memberMetrics struct {
-	measures               *event.Value[membership.Measures]
+	measures               *event.Value[member.Measures]
 	fsync, commit, leaders *prometheus.Desc
 }
 
 // registerMeasures registers nothing if the registerer is nil.
-func registerMeasures(r prometheus.Registerer, measures *event.Value[membership.Measures]) {
+func registerMeasures(r prometheus.Registerer, measures *event.Value[member.Measures]) {
 	if r == nil {
 		return
 	}
@@ -39,7 +39,7 @@ func (m memberMetrics) Describe(c chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (m memberMetrics) Collect(c chan<- prometheus.Metric) {
 	now := m.measures.Get()
-	histogram := func(desc *prometheus.Desc, d membership.Durations) {
+	histogram := func(desc *prometheus.Desc, d member.Durations) {
 		buckets := make(map[float64]uint64, len(d.Buckets))
 		for _, b := range d.Buckets {
 			buckets[b.UpTo] = b.Count

@@ -12,7 +12,6 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/cluster/member"
 	"github.com/lockstep-dev/lockstep/keyspace"
-	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // process starts the etcd member of a resident, and waits until it is ready and votes.
@@ -26,7 +25,7 @@ type process struct {
 	show func(problem string)
 	// state and measures publish the state and the measures of the member.
 	state    *event.Value[member.State]
-	measures *event.Value[membership.Measures]
+	measures *event.Value[member.Measures]
 }
 
 // startOld starts a member that has a log. etcd then ignores InitialCluster.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // voters returns the number of voting members, and the unhealthy voters.
@@ -25,10 +24,10 @@ func voters(members []cluster.Observed) (all int, unhealthy []cluster.Observed) 
 }
 
 // databases returns the databases of the members.
-func databases(members []cluster.Observed) []membership.Database {
-	out := make([]membership.Database, 0, len(members))
+func databases(members []cluster.Observed) []database {
+	out := make([]database, 0, len(members))
 	for _, m := range members {
-		out = append(out, membership.Database{Node: cmp.Or(m.Node, m.ID), Size: m.DBSize, Quota: m.Quota, Full: m.Full})
+		out = append(out, database{node: cmp.Or(m.Node, m.ID), size: m.DBSize, quota: m.Quota, full: m.Full})
 	}
 	return out
 }

@@ -80,7 +80,7 @@ func (s *Show) registerDatabase(in metric.Set) {
 		func() float64 {
 			var most int64
 			for _, d := range databases(s.Cluster.Members().Get()) {
-				most = max(most, d.Used())
+				most = max(most, d.used())
 			}
 			return float64(most) / 100
 		})

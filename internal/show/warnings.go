@@ -16,7 +16,6 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/internal/supervise"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/protocol/membership"
 	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 	"github.com/lockstep-dev/lockstep/protocol/publish"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
@@ -81,7 +80,7 @@ func (s *Show) warningsNow(was warned, now time.Time) warned {
 	troubles := members.troubles(now)
 	view := s.Status.Get().View
 	out := warned{
-		shown: slices.Concat(own, membership.DatabaseWarnings(databases(members.members)),
+		shown: slices.Concat(own, databaseWarnings(databases(members.members)),
 			members.warnings(troubles), members.leaving(), members.interrupted(now), s.Cluster.Health().Get().Shown,
 			members.fleetWarningsNow(view, now),
 			protocol.WorkWarnings(members.fleet, now)),

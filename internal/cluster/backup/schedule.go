@@ -18,7 +18,6 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/durable"
 	"github.com/lockstep-dev/lockstep/internal/trusted"
-	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 // Plan is which snapshots a node saves by itself.
@@ -48,14 +47,14 @@ type Schedule struct {
 
 // ScheduleState describes the work of a Schedule.
 type ScheduleState struct {
-	membership.SnapshotSchedule
+	Timing
 	File string // the newest one; empty: there is none
 	Kept int    // how many there are
 }
 
 // NewSchedule returns a schedule. It starts nothing and reads no file.
 func NewSchedule(cfg ScheduleConfig) *Schedule {
-	return &Schedule{cfg: cfg, state: event.New(ScheduleState{SnapshotSchedule: membership.SnapshotSchedule{Every: cfg.Plan.Every}})}
+	return &Schedule{cfg: cfg, state: event.New(ScheduleState{Timing: Timing{Every: cfg.Plan.Every}})}
 }
 
 // State follows the saved snapshots and the last attempt.

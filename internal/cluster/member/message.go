@@ -1,8 +1,6 @@
 package member
 
-import (
-	"github.com/lockstep-dev/lockstep/protocol/membership"
-)
+import ()
 
 // Event is an event of a member.
 type Event string
@@ -35,7 +33,7 @@ type Message struct {
 	ClusterID uint64 `json:"clusterID,omitempty,string"`
 	Problem   string `json:"problem,omitempty"`
 	// Measures is set with Measured.
-	Measures *membership.Measures `json:"measures,omitempty"`
+	Measures *Measures `json:"measures,omitempty"`
 }
 
 // Exit codes of a child. A panic exits with 2.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
-	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
 const (
@@ -43,7 +42,7 @@ type Supervisor struct {
 	cfg      Config
 	log      *slog.Logger
 	state    *event.Value[State]
-	measures *event.Value[membership.Measures]
+	measures *event.Value[Measures]
 }
 
 // New returns a supervisor. It starts nothing; Run does.
@@ -55,14 +54,14 @@ func New(cfg Config) *Supervisor {
 		cfg.Prepare = func() error { return nil }
 	}
 	cfg.Spec = cfg.Spec.WithDefaults()
-	return &Supervisor{cfg: cfg, log: cfg.Log, state: event.New(State{}), measures: event.New(membership.Measures{})}
+	return &Supervisor{cfg: cfg, log: cfg.Log, state: event.New(State{}), measures: event.New(Measures{})}
 }
 
 // State follows the state of the member's process.
 func (s *Supervisor) State() *event.Value[State] { return s.state }
 
 // Measures follows the measures of the newest process.
-func (s *Supervisor) Measures() *event.Value[membership.Measures] { return s.measures }
+func (s *Supervisor) Measures() *event.Value[Measures] { return s.measures }
 
 // Run keeps the member running until ctx ends, and then stops it gracefully. It returns
 // ctx's error then, ErrRemoved when the cluster removed the member, and ErrOldCopy when its

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lockstep-dev/lockstep/internal/cluster/member"
-	"github.com/lockstep-dev/lockstep/protocol/membership"
 	"github.com/lockstep-dev/lockstep/test/smalldisk"
 )
 
@@ -47,7 +46,7 @@ func TestSupervisor_measures(t *testing.T) {
 	n.spec.Measures = 20 * time.Millisecond
 	m := n.start(t)
 	m.awaitReady(t)
-	measured := func() membership.Measures { return m.Measures().Get() }
+	measured := func() member.Measures { return m.Measures().Get() }
 	// etcd counts its leader a moment after it serves, and it writes to the disk before it has one.
 	until(t, "the measures of a member that leads", func() bool { return measured().Fsync.Count > 0 && measured().LeaderChanges > 0 })
 	before := measured()

@@ -1,4 +1,4 @@
-package membership
+package backup
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 // This file decides when a node saves a scheduled snapshot of the etcd that the sidecars run, and when it
 // warns that there is no recent one (docs/clusters.md#scheduled).
 
-// SnapshotSchedule is a node's knowledge of its scheduled snapshots.
-type SnapshotSchedule struct {
+// Timing is a node's knowledge of when it saves snapshots.
+type Timing struct {
 	Every time.Duration // 0: it saves none
 	// Begun is since when this sidecar could save one; zero: it cannot, because its node runs no
 	// member that votes.
@@ -30,11 +30,11 @@ type SnapshotSchedule struct {
 const lateSnapshots = 2
 
 // Runs reports whether the node saves snapshots now.
-func (s SnapshotSchedule) Runs() bool { return s.Every > 0 && !s.Begun.IsZero() }
+func (s Timing) Runs() bool { return s.Every > 0 && !s.Begun.IsZero() }
 
 // Due returns when the next snapshot is to be saved; the zero time if that is at once. It is for a
 // schedule that runs.
-func (s SnapshotSchedule) Due() time.Time {
+func (s Timing) Due() time.Time {
 	due := time.Time{}
 	if !s.Newest.IsZero() {
 		due = s.Newest.Add(s.Every)
@@ -46,7 +46,7 @@ func (s SnapshotSchedule) Due() time.Time {
 }
 
 // WarnsAt returns when the newest snapshot becomes too old; zero: never.
-func (s SnapshotSchedule) WarnsAt() time.Time {
+func (s Timing) WarnsAt() time.Time {
 	switch {
 	case !s.Runs():
 		return time.Time{}
@@ -70,7 +70,7 @@ func interval(d time.Duration) string {
 }
 
 // Warning is about a snapshot that is missing or too old, if it is.
-func (s SnapshotSchedule) Warning(now time.Time) (protocol.Warning, bool) {
+func (s Timing) Warning(now time.Time) (protocol.Warning, bool) {
 	if !s.Runs() || now.Before(s.WarnsAt()) && (s.Problem == "" || !s.Newest.IsZero()) {
 		return protocol.Warning{}, false
 	}

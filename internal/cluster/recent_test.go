@@ -1,4 +1,4 @@
-package membership
+package cluster
 
 import (
 	"slices"
@@ -6,14 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/internal/cluster/member"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // took returns durations as etcd counts them, of operations that took so many seconds.
-func took(seconds ...float64) Durations {
-	out := Durations{}
+func took(seconds ...float64) member.Durations {
+	out := member.Durations{}
 	for upTo := 0.001; upTo < 9; upTo *= 2 {
-		out.Buckets = append(out.Buckets, DurationBucket{UpTo: upTo})
+		out.Buckets = append(out.Buckets, member.DurationBucket{UpTo: upTo})
 	}
 	for _, s := range seconds {
 		out.Count++
@@ -26,7 +27,7 @@ func took(seconds ...float64) Durations {
 	return out
 }
 
-func TestHealth_disk(t *testing.T) {
+func TestRecentHealth_disk(t *testing.T) {
 	start := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
 	type sample struct {
 		after  time.Duration // since the first one
@@ -53,15 +54,15 @@ func TestHealth_disk(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, commits := range []bool{false, true} {
-				var h Health
+				var h recentHealth
 				for _, s := range tc.samples {
-					m := Measures{Fsync: took(s.fsyncs...)}
+					m := member.Measures{Fsync: took(s.fsyncs...)}
 					if commits {
 						m.Fsync, m.Commit = m.Commit, m.Fsync
 					}
-					h = h.After(m, start.Add(s.after))
+					h = h.after(m, start.Add(s.after))
 				}
-				got, is := h.Disk(start.Add(tc.asked))
+				got, is := h.diskWarning(start.Add(tc.asked))
 				if is != (tc.want != "") || !strings.Contains(got.Message, tc.want) || is && got.Reason != protocol.DiskSlow {
 					t.Errorf("got %+v, want %q", got, tc.want)
 				}
@@ -70,29 +71,29 @@ func TestHealth_disk(t *testing.T) {
 	}
 }
 
-func TestHealth_leaderChanges(t *testing.T) {
+func TestRecentHealth_leaderChanges(t *testing.T) {
 	start := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
-	after := func(h Health, changes uint64, minute int) Health {
-		return h.After(Measures{LeaderChanges: changes}, start.Add(time.Duration(minute)*time.Minute))
+	after := func(h recentHealth, changes uint64, minute int) recentHealth {
+		return h.after(member.Measures{LeaderChanges: changes}, start.Add(time.Duration(minute)*time.Minute))
 	}
-	warned := func(h Health, minute int) string {
-		w, is := h.LeaderChanges(start.Add(time.Duration(minute) * time.Minute))
+	warned := func(h recentHealth, minute int) string {
+		w, is := h.leaderWarning(start.Add(time.Duration(minute) * time.Minute))
 		if is != (w.Reason == protocol.EtcdLeaderChanges) {
 			t.Errorf("got %+v, %t", w, is)
 		}
 		return w.Message
 	}
-	h := after(Health{}, 1, 0) // the first leader
+	h := after(recentHealth{}, 1, 0) // the first leader
 	h = after(h, 4, 1)
 	if got := warned(h, 1); got != "" {
 		t.Errorf("after an upgrade of three nodes: %q", got)
 	}
-	h = h.Lost("cp-2", start.Add(2*time.Minute)).Lost("cp-1", start.Add(2*time.Minute)).Lost("cp-2", start.Add(3*time.Minute))
+	h = h.losing("cp-2", start.Add(2*time.Minute)).losing("cp-1", start.Add(2*time.Minute)).losing("cp-2", start.Add(3*time.Minute))
 	h = after(h, 5, 3)
 	if got := warned(h, 3); !strings.Contains(got, "changed 4 times within the last 10 minutes: in that time, these members stopped answering: cp-1, cp-2 2 times;") {
 		t.Errorf("got %q", got)
 	}
-	if w, _ := h.LeaderChanges(start.Add(4 * time.Minute)); !w.Since.Equal(start.Add(time.Minute)) {
+	if w, _ := h.leaderWarning(start.Add(4 * time.Minute)); !w.Since.Equal(start.Add(time.Minute)) {
 		t.Errorf("got %s, want the time of the first change", w.Since)
 	}
 	if got := warned(h, 11); got != "" {
@@ -102,7 +103,7 @@ func TestHealth_leaderChanges(t *testing.T) {
 	if got := warned(h, 5); !strings.Contains(got, "changed 4 times") {
 		t.Errorf("a new process has found its first leader: got %q", got)
 	}
-	h = after(after(Health{}, 2, 0), 6, 1)
+	h = after(after(recentHealth{}, 2, 0), 6, 1)
 	if got := warned(h, 1); !strings.Contains(got, "changed 5 times within the last 10 minutes; check the disks") {
 		t.Errorf("got %q", got)
 	}

@@ -1,4 +1,4 @@
-package membership
+package cluster
 
 import (
 	"fmt"
@@ -6,31 +6,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/internal/cluster/member"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // This file decides when a sidecar warns of a slow disk of its etcd member, and of
 // frequent changes of etcd's leader (docs/clusters.md#slow-disk).
-
-// Durations counts operations by how long they took, since a process started.
-type Durations struct {
-	Count   uint64
-	Sum     float64          // seconds
-	Buckets []DurationBucket // by UpTo
-}
-
-// DurationBucket is how many operations took at most UpTo seconds.
-type DurationBucket struct {
-	UpTo  float64
-	Count uint64
-}
-
-// Measures are an etcd member's own measurements since its process started.
-type Measures struct {
-	Fsync         Durations // of its log, before it answers a write
-	Commit        Durations // of its database
-	LeaderChanges uint64    // that it saw; its first leader is one
-}
 
 // The limits of a disk. A member whose disk takes longer than its election timeout loses the
 // lead; at a tenth of that, clients wait.
@@ -54,10 +35,10 @@ const (
 	changesWindow = 10 * time.Minute
 )
 
-// Health is a sidecar's memory of its member's recent health. The zero value
+// recentHealth is a sidecar's memory of its member's recent health. The zero value
 // remembers nothing.
-type Health struct {
-	last    Measures
+type recentHealth struct {
+	last    member.Measures
 	disk    []diskTimes // within slowHold, the oldest first
 	changes []time.Time // of etcd's leader, within changesWindow
 	losses  []loss      // within changesWindow
@@ -85,14 +66,14 @@ func (d diskTimes) isSlow() bool {
 // loss records when a member stopped answering.
 type loss struct {
 	at     time.Time
-	member string
+	member string // the node ID, or the ID of the member
 }
 
-// After returns the memory after m was measured. A restarted process counts from zero.
-func (h Health) After(m Measures, at time.Time) Health {
+// after returns the memory after m was measured. A restarted process counts from zero.
+func (h recentHealth) after(m member.Measures, at time.Time) recentHealth {
 	last := h.last
 	if m.Fsync.Count < last.Fsync.Count || m.Commit.Count < last.Commit.Count || m.LeaderChanges < last.LeaderChanges {
-		last = Measures{}
+		last = member.Measures{}
 	}
 	times := diskTimes{at: at}.plus(timesOf(last.Fsync, m.Fsync)).plus(timesOf(last.Commit, m.Commit))
 	out := h.forgotten(at)
@@ -104,16 +85,16 @@ func (h Health) After(m Measures, at time.Time) Health {
 	return out
 }
 
-// Lost returns the memory after a member stopped answering.
-func (h Health) Lost(member string, at time.Time) Health {
+// losing returns the memory after a member stopped answering.
+func (h recentHealth) losing(name string, at time.Time) recentHealth {
 	out := h.forgotten(at)
-	out.losses = append(out.losses, loss{at, member})
+	out.losses = append(out.losses, loss{at, name})
 	return out
 }
 
 // forgotten returns a copy without the entries that are too old.
-func (h Health) forgotten(now time.Time) Health {
-	out := Health{last: h.last}
+func (h recentHealth) forgotten(now time.Time) recentHealth {
+	out := recentHealth{last: h.last}
 	for _, d := range h.disk {
 		if now.Sub(d.at) < slowHold {
 			out.disk = append(out.disk, d)
@@ -133,7 +114,7 @@ func (h Health) forgotten(now time.Time) Health {
 }
 
 // timesOf returns the operations between two measurements.
-func timesOf(before, now Durations) diskTimes {
+func timesOf(before, now member.Durations) diskTimes {
 	out := diskTimes{all: int(now.Count - before.Count)}
 	lower, upTo, upToBefore := 0.0, uint64(0), uint64(0)
 	add := func(total, totalBefore uint64) {
@@ -158,8 +139,8 @@ func timesOf(before, now Durations) diskTimes {
 	return out
 }
 
-// Disk returns the warning of a slow disk, if it is slow. Its text changes seldom.
-func (h Health) Disk(now time.Time) (protocol.Warning, bool) {
+// diskWarning returns the warning of a slow disk, if it is slow. Its text changes seldom.
+func (h recentHealth) diskWarning(now time.Time) (protocol.Warning, bool) {
 	h = h.forgotten(now)
 	var all diskTimes
 	isSlow := false
@@ -181,8 +162,8 @@ func (h Health) Disk(now time.Time) (protocol.Warning, bool) {
 			"of all nodes wait for it; find out what else uses that disk and that machine, or give --data-dir a faster disk", minutes(slowHold), rounded(all.worst), slowDisk)}, true
 }
 
-// LeaderChanges returns the warning that etcd's leader changes too often, if it does.
-func (h Health) LeaderChanges(now time.Time) (protocol.Warning, bool) {
+// leaderWarning returns the warning that etcd's leader changes too often, if it does.
+func (h recentHealth) leaderWarning(now time.Time) (protocol.Warning, bool) {
 	h = h.forgotten(now)
 	if len(h.changes) <= manyChanges {
 		return protocol.Warning{}, false
@@ -193,7 +174,7 @@ func (h Health) LeaderChanges(now time.Time) (protocol.Warning, bool) {
 }
 
 // lost names the members that stopped answering meanwhile.
-func (h Health) lost() string {
+func (h recentHealth) lost() string {
 	times := map[string]int{}
 	var names []string
 	for _, l := range h.losses {

@@ -1,4 +1,4 @@
-package membership
+package show
 
 import (
 	"strings"
@@ -8,15 +8,15 @@ import (
 // There is a warning from 80 % on, with the command that helps, and one only of a full etcd.
 func TestDatabaseWarnings(t *testing.T) {
 	for _, tt := range []struct {
-		all  []Database
+		all  []database
 		want []string
 	}{
 		{nil, nil},
-		{[]Database{{Node: "a", Size: 5}, {Node: "b", Size: 79, Quota: 100}}, nil},
-		{[]Database{{Node: "a", Size: 80, Quota: 100}, {Node: "b", Size: 1, Quota: 100}}, []string{"EtcdNearlyFull a 80 %"}},
-		{[]Database{{Node: "a", Size: 99, Quota: 100}, {Node: "b", Full: true}}, []string{"EtcdFull  is full"}},
+		{[]database{{node: "a", size: 5}, {node: "b", size: 79, quota: 100}}, nil},
+		{[]database{{node: "a", size: 80, quota: 100}, {node: "b", size: 1, quota: 100}}, []string{"EtcdNearlyFull a 80 %"}},
+		{[]database{{node: "a", size: 99, quota: 100}, {node: "b", full: true}}, []string{"EtcdFull  is full"}},
 	} {
-		got := DatabaseWarnings(tt.all)
+		got := databaseWarnings(tt.all)
 		if len(got) != len(tt.want) {
 			t.Errorf("%+v: got %+v", tt.all, got)
 			continue
