@@ -23,7 +23,7 @@ func TestNew_badInput(t *testing.T) {
 		"no bundle":            {func(c *Config) { c.Bundle = filepath.Join(t.TempDir(), "none") }, "none"},
 		"an empty bundle":      {func(c *Config) { c.Bundle = t.TempDir() }, "has no bundle.yaml"},
 		"constraints too high": {func(c *Config) { c.Bundle = bundleAbove(t) }, "above the release"},
-		"a port in use":        {func(c *Config) { c.Listen = strings.TrimPrefix(etcdtest.New(t).Endpoints()[0], "http://") }, "--listen"},
+		"a port in use":        {func(c *Config) { c.Listen = strings.TrimPrefix(etcdtest.New(t).Endpoints()[0], "http://") }, "stop that first; another node"},
 		"a CA that is no CA":   {func(c *Config) { c.Etcd.CAFile = api.kubeconfig }, "PEM certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"syscall"
 
 	"github.com/lockstep-dev/lockstep/election"
 	"github.com/lockstep-dev/lockstep/etcd"
@@ -144,7 +145,10 @@ func (p *parts) openEtcd() error {
 func (p *parts) listen() error {
 	if p.cfg.Listen != "" {
 		l, err := allowance.Listen(p.cfg.Listen)
-		if err != nil {
+		switch {
+		case errors.Is(err, syscall.EADDRINUSE):
+			return fmt.Errorf("open the HTTP API (--listen): %w; if a sidecar of this node runs already, stop that first; another node on this machine needs another address", err)
+		case err != nil:
 			return fmt.Errorf("open the HTTP API (--listen): %w", err)
 		}
 		p.app.listener, p.app.url = l, scheme(p.cfg)+"://"+l.Addr().String()
