@@ -10,6 +10,10 @@ import (
 const (
 	pollInterval = 50 * time.Millisecond
 	pollPause    = time.Second // the longest between two questions
+	// Who waits long asks less often: after a twentieth of the time, and at least five times a second, so that
+	// what lasts a moment is seen.
+	pollShare  = 20
+	pollSeldom = 200 * time.Millisecond
 	// pollRest is how many times longer than a question the pause after it is, at least. A question
 	// that is a command, or that a busy machine answers late, would take a whole processor otherwise.
 	pollRest = 4
@@ -19,6 +23,7 @@ const (
 // Poll calls cond until it returns nil. When ctx ends, it returns cond's last error.
 func Poll(ctx context.Context, cond func(context.Context) error) error {
 	var last error
+	first := time.Now()
 	for {
 		began := time.Now()
 		err := cond(ctx)
@@ -34,7 +39,7 @@ func Poll(ctx context.Context, cond func(context.Context) error) error {
 		}
 		last = err
 		select {
-		case <-time.After(min(max(pollInterval, pollRest*time.Since(began)), pollPause)):
+		case <-time.After(min(max(pollInterval, min(began.Sub(first)/pollShare, pollSeldom), pollRest*time.Since(began)), pollPause)):
 		case <-ctx.Done():
 		}
 	}

@@ -134,7 +134,7 @@ func watchGates(t *testing.T, want map[*Node]int) *gates {
 				default:
 					asked.Add(1)
 				}
-				pause(ctx, 10*time.Millisecond)
+				pause(ctx, 20*time.Millisecond)
 			}
 		})
 	}
@@ -205,7 +205,7 @@ func (l *load) write(ctx context.Context, c *etcd.Client, prefix string) {
 			l.acked = append(l.acked, key)
 			l.mu.Unlock()
 		}
-		pause(ctx, 50*time.Millisecond) // other tests run at the same time
+		pause(ctx, 100*time.Millisecond) // other tests run at the same time
 	}
 }
 

@@ -187,16 +187,20 @@ func (n *Node) AwaitCluster(what string, ok func(Cluster) error) {
 func (n *Node) AwaitRunning() {
 	n.rig.t.Helper()
 	cluster.Await(n.rig.t, n.ID+" to be a member that is registered", func(ctx context.Context) error {
-		now, err := n.ClusterStatus(ctx)
+		_, body, err := n.Get(ctx, "/status")
 		if err != nil {
 			return err
 		}
-		status, err := n.Status(ctx)
-		if err != nil {
+		var now struct {
+			cluster.Status
+
+			Cluster Cluster
+		}
+		if err := json.Unmarshal([]byte(body), &now); err != nil {
 			return err
 		}
-		if now.State != string(manager.Running) || !status.Etcd.Connected || status.Node.RegisteredRevision == 0 {
-			return fmt.Errorf("the cluster's state is %s (%s), connected %t, registered at %d", now.State, now.Error, status.Etcd.Connected, status.Node.RegisteredRevision)
+		if c := now.Cluster; c.State != string(manager.Running) || !now.Etcd.Connected || now.Node.RegisteredRevision == 0 {
+			return fmt.Errorf("the cluster's state is %s (%s), connected %t, registered at %d", c.State, c.Error, now.Etcd.Connected, now.Node.RegisteredRevision)
 		}
 		return nil
 	})
