@@ -56,27 +56,13 @@ func newThree(t *testing.T) (a, b, c *Node) {
 	return a, b, c
 }
 
-// Two nodes join at the same moment. The first one knows the members as they were before
-// the second was added: its etcd does not begin with these.
-func TestJoin_twoAtOnce(t *testing.T) {
-	t.Parallel()
-	rig := New(t, "")
-	a, b, c := rig.Node("a"), rig.Node("b"), rig.Node("c")
-	a.Start()
-	a.AwaitRunning()
-	args := joinArgs(t, a, 2)
-	b.Start(args...)
-	c.Start(args...)
-	awaitVoters(a, b, c)
-}
-
 // All members are killed at one moment, while clients write, and started in any order: the
 // cluster is as before, with each write that was acknowledged.
 func TestRestart_wholeCluster(t *testing.T) {
 	t.Parallel()
 	a, b, c := newThree(t)
 	all := []*Node{a, b, c}
-	for _, order := range [][]*Node{{a, b, c}, {a, c, b}, {b, a, c}, {b, c, a}, {c, a, b}, {c, b, a}} {
+	for _, order := range [][]*Node{{a, b, c}, {b, c, a}, {c, b, a}} {
 		writes := startLoad(t, all...)
 		writes.awaitMore(t, 50)
 		KillAll(all...)
@@ -87,24 +73,6 @@ func TestRestart_wholeCluster(t *testing.T) {
 		awaitVoters(all...)
 		for _, n := range all {
 			writes.wantAll(t, n, order[0])
-		}
-	}
-}
-
-// While one of three members is stopped, the others go on, and it catches up.
-func TestMember_away(t *testing.T) {
-	t.Parallel()
-	a, b, c := newThree(t)
-	all := []*Node{a, b, c}
-	for i, away := range all {
-		KillAll(away)
-		other := all[(i+1)%len(all)]
-		key := fmt.Sprintf("/test/%d", i)
-		other.Put(other.Client(), key, "x")
-		away.Start()
-		awaitVoters(a, b, c)
-		if got := away.Keys(away.Client(), key); len(got) != 1 {
-			t.Errorf("%s does not have %s", away.ID, key)
 		}
 	}
 }

@@ -29,12 +29,20 @@ func joinAt(args []string, at *Node) []string {
 	return []string{fmt.Sprintf("--join=https://%s:8087", at.Address), args[1]}
 }
 
-// The member that --join names is killed before the join. The joining node says what to
-// do: with the URL of another member the same token works. While a member is dead, etcd
-// adds no other: the node says so, and which one to remove, and joins after that.
-func TestJoin_memberDied(t *testing.T) {
+// TestJoin_faults has nodes join one cluster, whose members are dead, hang, or have the node's name.
+func TestJoin_faults(t *testing.T) {
 	t.Parallel()
 	a, b, c := newThree(t)
+	d := memberDied(t, a, b, c)
+	e := sidecarHangs(t, a, b, d)
+	inUse(t, a, b, d, e)
+}
+
+// The member that --join names is killed before the join. The joining node says what to
+// do: with the URL of another member the same token works. While one of three members is dead, etcd
+// adds no other: the node says so, and which one to remove, and joins after that.
+func memberDied(t *testing.T, a, b, c *Node) *Node {
+	t.Helper()
 	args := joinArgs(t, c, 1)
 	KillAll(c)
 	d := a.rig.Node("d")
@@ -46,6 +54,7 @@ func TestJoin_memberDied(t *testing.T) {
 	a.command(t, "cluster", "remove", "c")
 	awaitVoters(a, b, d)
 	wantMembersOf(t, a, "a", "b", "d")
+	return d
 }
 
 // The member that --join names is killed while it answers, after it added the node. With
@@ -105,33 +114,31 @@ func TestJoin_noMajority(t *testing.T) {
 
 // The sidecar beside etcd's leader hangs, and its member leads on. A node that joins at another member
 // votes all the same: the sidecar of another voter asks for it.
-func TestJoin_sidecarHangs(t *testing.T) {
-	t.Parallel()
-	a, b, c := newThree(t)
-	all := []*Node{a, b, c}
+func sidecarHangs(t *testing.T, all ...*Node) *Node {
+	t.Helper()
 	leader := leaderOf(t, all...)
 	others := slices.DeleteFunc(slices.Clone(all), func(n *Node) bool { return n == leader })
 	args := joinArgs(t, others[0], 1)
 	if err := leader.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	d := a.rig.Node("d")
-	d.Start(args...)
-	d.AwaitRunning()
+	e := leader.rig.Node("e")
+	e.Start(args...)
+	e.AwaitRunning()
 	if now := leaderOf(t, all...); now != leader {
 		t.Errorf("etcd's leader is %s now: %s, whose sidecar hangs, had to lead on", now.ID, leader.ID)
 	}
 	if err := leader.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	awaitVoters(a, b, c, d)
+	awaitVoters(append(all, e)...)
+	return e
 }
 
 // A node joins with the node ID, or with the address, of a member that is alive, or that is
 // dead: it ends, names the member, and changes nothing. So does the member.
-func TestJoin_inUse(t *testing.T) {
-	t.Parallel()
-	a, b, c := newThree(t)
+func inUse(t *testing.T, a, b, d, e *Node) {
+	t.Helper()
 	args := joinArgs(t, a, 1)
 	other := a.rig.Node("b")
 	wantInUse := func() {
@@ -141,13 +148,13 @@ func TestJoin_inUse(t *testing.T) {
 	wantInUse()
 	KillAll(b)
 	wantInUse()
-	same := a.rig.Node("d")
+	same := a.rig.Node("f")
 	same.Address = b.Address
 	wantText(t, same.Refused(args...), "the address https://"+b.Address+":8089 is in use by node \"b\"")
 	wantUnused(t, a, args[1])
 	b.Start()
-	awaitVoters(a, b, c)
-	wantMembersOf(t, a, "a", "b", "c")
+	awaitVoters(a, b, d, e)
+	wantMembersOf(t, a, "a", "b", "d", "e")
 }
 
 // wantUnused requires that no node used the token of a flag.

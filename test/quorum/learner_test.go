@@ -43,30 +43,28 @@ func TestLearner_removedWhileStopped(t *testing.T) {
 func TestLearner_evictedWhileStopped(t *testing.T) {
 	t.Parallel()
 	binary := cluster.BuildSteps(t)
-	for _, step := range []string{"enrol", "etcd", "member", beginning} {
-		for _, revoked := range []bool{false, true} {
-			if revoked && step == beginning {
-				continue // it cannot learn that it was evicted: it waits, and says that its token was revoked
+	for _, tt := range []struct {
+		step    string
+		revoked bool // not at the beginning: it cannot learn that it was evicted, so it waits, and says that its token was revoked
+	}{{"enrol", false}, {"enrol", true}, {"etcd", false}, {"member", true}, {beginning, false}} {
+		t.Run(fmt.Sprintf("%s/revoked=%t", tt.step, tt.revoked), func(t *testing.T) {
+			t.Parallel()
+			a, b, args := learnerThatStopped(t, binary, tt.step, "2s")
+			awaitMembers(t, a, 1)
+			a.restartWith(t) // the next learner gets the usual time
+			if tt.revoked {
+				tokenEnds["revoked"](t, a)
 			}
-			t.Run(fmt.Sprintf("%s/revoked=%t", step, revoked), func(t *testing.T) {
-				t.Parallel()
-				a, b, args := learnerThatStopped(t, binary, step, "2s")
-				awaitMembers(t, a, 1)
-				a.restartWith(t) // the next learner gets the usual time
-				if revoked {
-					tokenEnds["revoked"](t, a)
-				}
-				last := b.attemptAfterRemoval(args...)
-				if revoked {
-					wantText(t, last, "was revoked", "sidecar cluster token create")
-					b.Start(joinArgs(t, a, 1)...)
-				} else if last != "" {
-					t.Errorf("got %s", last)
-				}
-				awaitVoters(a, b)
-				wantMembersOf(t, a, "a", "b")
-			})
-		}
+			last := b.attemptAfterRemoval(args...)
+			if tt.revoked {
+				wantText(t, last, "was revoked", "sidecar cluster token create")
+				b.Start(joinArgs(t, a, 1)...)
+			} else if last != "" {
+				t.Errorf("got %s", last)
+			}
+			awaitVoters(a, b)
+			wantMembersOf(t, a, "a", "b")
+		})
 	}
 }
 

@@ -87,11 +87,18 @@ func newServices(t *testing.T) (a, b, c *Node, flag string) {
 	return a, b, c, flag
 }
 
+// TestServices_powerFails turns nodes off and on, which run a service each: one of them, and then all.
+func TestServices_powerFails(t *testing.T) {
+	t.Parallel()
+	a, b, c, flag := newServices(t)
+	nodeOff(t, a, b, flag)
+	allOff(t, a, b, c, flag)
+}
+
 // The power of a node fails at each instant of a change of its role. It is as wanted after its
 // next start.
-func TestServices_nodeOff(t *testing.T) {
-	t.Parallel()
-	a, b, _, flag := newServices(t)
+func nodeOff(t *testing.T, a, b *Node, flag string) {
+	t.Helper()
 	for _, instant := range []struct {
 		name string
 		has  bool // the controller role, after the change
@@ -117,9 +124,8 @@ func TestServices_nodeOff(t *testing.T) {
 // The power of all nodes fails, also while one of them loses the controller role or gets it.
 // A node that starts while etcd has no majority runs the services that it ran before, behind a
 // closed gate. When all run again, each runs the services of its roles.
-func TestServices_wholeClusterOff(t *testing.T) {
-	t.Parallel()
-	a, b, c, flag := newServices(t)
+func allOff(t *testing.T, a, b, c *Node, flag string) {
+	t.Helper()
 	all := []*Node{a, b, c}
 	KillAll(all...)
 	a.Start(flag)

@@ -247,43 +247,39 @@ var (
 	addingSteps = []string{"change/BeginAdding", "add/lock", "add/add", "add/record", "change/AddLearner", "change/StartMember", "change/AwaitVote", "change/EndAdding"}
 )
 
-// A node that is powered off at each step of a change is as wanted after its next start.
+// A node that is powered off at each step of a change is as wanted after its next start. It leaves and
+// returns in turns, so that each change finds what the one before has left.
 func TestRoles_killedAfterEachStep(t *testing.T) {
 	t.Parallel()
-	binary := cluster.BuildSteps(t)
-	for _, way := range []struct {
-		steps  []string
-		member bool // the node becomes a member
-	}{{leavingSteps, false}, {addingSteps, true}} {
-		for _, step := range way.steps {
-			t.Run(strings.ReplaceAll(step, "/", "_"), func(t *testing.T) {
-				t.Parallel()
-				all := newMembers(t, binary, 2)
-				a, b := all[0], all[1]
-				if way.member {
-					setMember(t, a, b, false)
-					awaitVotersAre(t, a, a)
-					wantWithoutMember(t, b)
-				}
-				if err := b.Stop(); err != nil {
-					t.Fatal(err)
-				}
-				b.StartWith([]string{"LOCKSTEP_EXIT_AFTER_STEP=" + step})
-				b.AwaitRunning()
-				setMember(t, a, b, way.member)
-				b.awaitKilled(t)
-				b.Start()
-				b.AwaitRunning()
-				if way.member {
-					awaitVotersAre(t, a, a, b)
-					b.awaitPhase(t, datadir.Member)
-					return
-				}
-				awaitVotersAre(t, a, a)
-				wantWithoutMember(t, b)
-			})
+	all := newMembers(t, cluster.BuildSteps(t), 2)
+	a, b := all[0], all[1]
+	for i := range addingSteps {
+		if i < len(leavingSteps) {
+			changeKilledAfter(t, a, b, leavingSteps[i], false)
+		} else { // one step more
+			setMember(t, a, b, false)
 		}
+		awaitVotersAre(t, a, a)
+		wantWithoutMember(t, b)
+		changeKilledAfter(t, a, b, addingSteps[i], true)
+		awaitVotersAre(t, a, a, b)
+		b.awaitPhase(t, datadir.Member)
 	}
+}
+
+// changeKilledAfter changes whether b is a member, powers it off after a step of that, and starts it again.
+func changeKilledAfter(t *testing.T, a, b *Node, step string, member bool) {
+	t.Helper()
+	t.Logf("the power fails after %s", step)
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	b.StartWith([]string{"LOCKSTEP_EXIT_AFTER_STEP=" + step})
+	b.AwaitRunning()
+	setMember(t, a, b, member)
+	b.awaitKilled(t)
+	b.Start()
+	b.AwaitRunning()
 }
 
 // All nodes are powered off while one of two members leaves: its vote is needed until the

@@ -78,7 +78,8 @@ func expireToken(t *testing.T, on *Node) {
 type outcome int
 
 const (
-	finishes outcome = iota // the token is not needed any more
+	untried  outcome = iota // a member decides the same as at the step before: internal/cluster/token.TestConsume has both
+	finishes                // the token is not needed any more
 	refused                 // with the remedy; no member was added
 	leftOver                // refused too, and a learner was added before
 	either                  // it depends on the progress of its etcd
@@ -94,6 +95,9 @@ type ending struct {
 func eachEnding(t *testing.T, endings []ending, test func(t *testing.T, step, how string, want outcome)) {
 	for _, e := range endings {
 		for how, want := range map[string]outcome{"revoked": e.revoked, "expired": e.expired} {
+			if want == untried {
+				continue
+			}
 			t.Run(e.step+"/"+how, func(t *testing.T) {
 				t.Parallel()
 				test(t, e.step, how, want)
@@ -110,11 +114,11 @@ func TestJoin_tokenEnds(t *testing.T) {
 	t.Parallel()
 	binary := cluster.BuildSteps(t)
 	eachEnding(t, []ending{
-		{"directory", refused, refused},
-		{"marker", refused, refused},
-		{"key", refused, refused},
+		{"directory", refused, untried},
+		{"marker", untried, refused},
+		{"key", refused, untried},
 		{"enrol", leftOver, finishes},
-		{"etcd", leftOver, finishes},
+		{"etcd", leftOver, untried},
 		{"member", either, finishes},
 	}, func(t *testing.T, step, how string, want outcome) {
 		rig := New(t, binary)
@@ -135,12 +139,12 @@ func TestJoin_tokenEndsInTheAnswer(t *testing.T) {
 	t.Parallel()
 	binary := cluster.BuildSteps(t)
 	eachEnding(t, []ending{
-		{"check", refused, refused},
+		{"check", untried, refused},
 		{"token", refused, finishes},
-		{"lock", refused, finishes},
-		{"add", leftOver, finishes},
-		{"record", leftOver, finishes},
-		{"sign", leftOver, finishes},
+		{"lock", untried, finishes},
+		{"add", leftOver, untried},
+		{"record", untried, finishes},
+		{"sign", leftOver, untried},
 		{"answer", leftOver, finishes},
 	}, func(t *testing.T, step, how string, want outcome) {
 		rig := New(t, binary)
