@@ -26,8 +26,8 @@ var bareWorkers = []int{4, 8, 16, 32}
 
 const (
 	peerBare   = "bare apply"  // the best of them
-	peerCreate = "bare create" // one POST for each object: the best of them
-	peerSame   = "same POSTs"  // those that Lockstep sends: the best of them
+	peerCreate = "bare create" // one POST for each object
+	peerSame   = "same POSTs"  // those that Lockstep sends
 	peerLists  = "bare lists"  // one for each kind
 )
 
@@ -35,6 +35,7 @@ const (
 const (
 	heatFirst   = "first apply, from the start of the process to its end"
 	heatPass    = "first apply, the requests alone"
+	heatPairs   = "the same, in turn with clients that send POSTs"
 	heatAgain   = "no change: the first pass of a process (take-over)"
 	heatResync  = "no change: a further pass (resync)"
 	heatChanged = "one of 1,000 objects changed"
@@ -48,6 +49,7 @@ type applyBench struct {
 	*bench
 	api     *cluster.APIServer
 	contest *contest
+	posters int   // how many workers send POSTs, at their best
 	written []int // objects written by passes for one change
 	noop    []int // objects written by passes without change
 	calls   []passed
@@ -79,8 +81,9 @@ func benchApply(ctx context.Context, b *bench) error {
 	return api.Stop()
 }
 
-// warm makes two applies that are not counted: the first tool would otherwise pay for
-// the initialization of the kube-apiserver. It keeps the POSTs of Lockstep.
+// warm makes applies that are not counted: the first tool would otherwise pay for the
+// initialization of the kube-apiserver. It keeps the POSTs of Lockstep, and finds the number
+// of workers that send them fastest.
 func (a *applyBench) warm(ctx context.Context) error {
 	if err := a.other(ctx, bare(16)); err != nil {
 		return err
@@ -94,7 +97,20 @@ func (a *applyBench) warm(ctx context.Context) error {
 	if _, _, err := a.runTimed(ctx, "", args, passLine(first.dir, 1)); err != nil {
 		return err
 	}
-	return a.clean(ctx, registryOf("apply"), first.prefix)
+	if err := a.clean(ctx, registryOf("apply"), first.prefix); err != nil {
+		return err
+	}
+	best := time.Hour.Seconds()
+	for _, n := range bareWorkers {
+		took, err := a.create(ctx, "lockstep", barePosts(n, a.posts()))
+		if err != nil {
+			return err
+		}
+		if took < best {
+			best, a.posters = took, n
+		}
+	}
+	return nil
 }
 
 // posts is the file with the POSTs of Lockstep's first apply.
@@ -105,11 +121,13 @@ func (a *applyBench) round(ctx context.Context) error {
 	if err := a.own(ctx); err != nil {
 		return err
 	}
+	for i := range turnsOfPosts {
+		if err := a.inTurn(ctx, i%2 == 1); err != nil {
+			return err
+		}
+	}
 	for _, n := range bareWorkers {
-		err := errors.Join(
-			a.other(ctx, bare(n)), a.create(ctx, "create", bareCreate(n)), a.create(ctx, "lockstep", barePosts(n, a.posts())),
-		)
-		if err != nil {
+		if err := a.other(ctx, bare(n)); err != nil {
 			return err
 		}
 	}
@@ -186,7 +204,14 @@ func (a *applyBench) resident(ctx context.Context, first, changed task) error {
 	if err != nil {
 		return err
 	}
-	resync, err := pass(heatResync, first.dir, 1)
+	again := func(dir string, epoch int) (passed, error) {
+		p, err := pass(heatResync, dir, epoch)
+		if err == nil {
+			err = a.lists(ctx, first)
+		}
+		return p, err
+	}
+	resync, err := again(first.dir, 1)
 	if err != nil {
 		return err
 	}
@@ -201,7 +226,7 @@ func (a *applyBench) resident(ctx context.Context, first, changed task) error {
 		if one, err = pass(heatChanged, dir, i+2); err != nil {
 			return err
 		}
-		p, err := pass(heatResync, dir, i+2)
+		p, err := again(dir, i+2)
 		if err != nil {
 			return err
 		}
@@ -212,32 +237,15 @@ func (a *applyBench) resident(ctx context.Context, first, changed task) error {
 		return err
 	}
 	a.written = append(a.written, n)
-	for range changes {
-		_, p, err := a.runTimed(ctx, "", a.bareLists(a.api.Kubeconfig(), first), "")
-		if err != nil {
-			return err
-		}
-		a.add(heatResync, peerLists, p.Took.Seconds())
-	}
 	_, err = r.end()
 	return err
 }
 
-// create measures one POST for each object, whose names begin with prefix.
-func (a *applyBench) create(ctx context.Context, prefix string, t tool) error {
-	first, _, err := a.tasks(prefix, 1000)
-	if err != nil {
-		return err
-	}
-	if err := a.clean(ctx, registryOf("apply"), first.prefix); err != nil {
-		return err
-	}
-	_, p, err := a.runTimed(ctx, t.program, t.args(a.api.Kubeconfig(), first), "")
-	if err != nil {
-		return err
-	}
-	a.add(heatPass, t.name, p.Took.Seconds())
-	return a.clean(ctx, registryOf("apply"), first.prefix)
+// lists measures one list for each kind, beside a resync.
+func (a *applyBench) lists(ctx context.Context, t task) error {
+	_, p, err := a.runTimed(ctx, "", a.bareLists(a.api.Kubeconfig(), t), "")
+	a.add(heatResync, peerLists, p.Took.Seconds())
+	return err
 }
 
 // other measures a peer.
@@ -298,28 +306,28 @@ func (a *applyBench) conclude() {
 	for _, h := range a.contest.rows {
 		for _, n := range bareWorkers {
 			h.better(peerBare, bareName(n))
-			h.better(peerCreate, bareCreate(n).name)
-			h.better(peerSame, barePosts(n, "").name)
 		}
 		switch h.name {
 		case heatFirst:
 			h.bars = map[string]float64{"kubectl": 2.5, "Flux": 1, "Helm": 1}
 		case heatPass:
-			h.bars = map[string]float64{peerBare: 0.85, peerSame: 0.77} // 1.3 times as long
-			for _, name := range []string{"kubectl", "Helm"} {          // their times include the start
+			h.bars = map[string]float64{peerBare: 0.85}
+			for _, name := range []string{"kubectl", "Helm"} { // their times include the start
 				delete(h.took, name)
 			}
+		case heatPairs:
+			h.pairs, h.bars = true, map[string]float64{peerSame: 0.77} // 1.3 times as long
 		case heatAgain, heatResync:
 			h.bars = map[string]float64{"kubectl": 10, "Flux": 10, "Helm": 10}
 			if h.name == heatResync {
-				h.bars[peerLists] = 0.5 // twice as long
+				h.pairs, h.bars[peerLists] = true, 0.5 // twice as long
 			}
 		case heatMore:
 			h.max = 0.05
 		case heatCPU, heatMemory:
 			h.bars = map[string]float64{"kubectl": 1}
 		}
-		if a.opts.peers == 0 && h.bars[peerBare] == 0 && h.name != heatResync {
+		if a.opts.peers == 0 && h.bars[peerBare] == 0 && h.name != heatResync && h.name != heatPairs {
 			h.bars = nil
 		}
 	}

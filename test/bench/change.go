@@ -260,11 +260,10 @@ func benchNewer(ctx context.Context, b *bench) error {
 		if err != nil {
 			return err
 		}
-		led, err := newest.await(ctx, "to lead", view.leads)
-		if err != nil {
+		if _, err := newest.await(ctx, "to lead", view.leads); err != nil {
 			return err
 		}
-		joined = append(joined, led.Sub(begin))
+		joined = append(joined, newest.latest().began().Sub(begin))
 		took, err := stopNewest(ctx, newest, older)
 		if err != nil {
 			return err

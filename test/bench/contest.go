@@ -26,6 +26,9 @@ type heat struct {
 	took map[string][]float64 // by peer
 	bars map[string]float64   // by peer: its median must be this many times ours
 	max  float64              // our median must be below it; zero: no bar
+	// pairs: the i-th value of a peer that has as many was measured right after or before the i-th of ours, so
+	// the ratio of each pair counts.
+	pairs bool
 }
 
 // heat returns the row of that name, and adds it if there is none.
@@ -76,6 +79,13 @@ func (h *heat) cell(values []float64) string {
 func (h *heat) ratio(name string) float64 {
 	if len(h.own) == 0 || len(h.took[name]) == 0 {
 		return math.NaN()
+	}
+	if h.pairs && len(h.took[name]) == len(h.own) {
+		var each []float64
+		for i, took := range h.took[name] {
+			each = append(each, took/h.own[i])
+		}
+		return median(each)
 	}
 	return median(h.took[name]) / median(h.own)
 }

@@ -15,6 +15,8 @@ func TestHeat(t *testing.T) {
 		{"and not reached", heat{own: []float64{1, 2, 9}, took: map[string][]float64{"x": {3.9}}, bars: map[string]float64{"x": 2}}, false},
 		{"by one of two", heat{own: []float64{1}, took: map[string][]float64{"x": {3}, "y": {1}}, bars: map[string]float64{"x": 2, "y": 2}}, false},
 		{"a peer that was not measured does not count", heat{own: []float64{1}, bars: map[string]float64{"x": 2}}, true},
+		{"in pairs, the ratios count", heat{own: []float64{1, 9, 9}, took: map[string][]float64{"x": {2, 18, 1}}, bars: map[string]float64{"x": 2}, pairs: true}, true},
+		{"and the median of them", heat{own: []float64{1, 1, 9}, took: map[string][]float64{"x": {1, 1, 90}}, bars: map[string]float64{"x": 2}, pairs: true}, false},
 		{"a limit is not reached by equality", heat{own: []float64{1}, max: 1}, false},
 	} {
 		if got := c.heat.met(); got != c.want {

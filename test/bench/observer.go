@@ -36,6 +36,7 @@ type view struct {
 	Services          []serviceView
 	Election          struct {
 		State string
+		Since time.Time // to the millisecond, rounded down
 		Step  struct{ Kind string }
 	}
 	Reconcile struct {
@@ -45,6 +46,10 @@ type view struct {
 }
 
 func (v view) leads() bool { return v.Election.State == "leading" }
+
+// began returns when the state of the election began, by the sidecar's own clock; never early.
+// While a sidecar starts, and others follow it, a status takes milliseconds to arrive here.
+func (v view) began() time.Time { return v.Election.Since.Add(time.Millisecond) }
 
 // published reports whether the Service kubernetes is as this node would write it.
 func (v view) published() bool { return v.KubernetesService.Reason == string(protocol.Published) }
