@@ -285,8 +285,8 @@ func (e *Election) enqueue(ctx context.Context, s *etcd.Session, key string) (in
 
 // awaitFirst reports whether the candidate became the first; false: it may no longer
 // campaign. lead confirms it. A candidate that becomes the first while its session is not
-// valid waits until it is. A watch that was opened while etcd was written to reports nothing
-// for up to 100 ms. So the candidate reads the queue itself until the watch has reported its key.
+// valid waits until it is. The watch may not be open yet, or late. So the candidate reads the
+// queue itself until the watch has reported its key.
 func (e *Election) awaitFirst(ctx context.Context, s *etcd.Session, epoch int64) (bool, error) {
 	rewinds, rewound := e.cfg.Client.Rewound().Load()
 	pauses := backoff.Backoff{First: minQueuePause, Max: s.TTL() / 3, Jitter: backoff.Apart}

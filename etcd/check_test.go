@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
 
@@ -38,6 +39,16 @@ func hasKey(l etcd.Listing, key, value string) bool {
 	return false
 }
 
+// awaitOpen returns when the watch of a listing is open: only then can it lose an event. It writes a key.
+func awaitOpen(t *testing.T, raw *clientv3.Client, listed *event.Value[etcd.Listing], key, value string) {
+	t.Helper()
+	await(t, listed, func(l etcd.Listing) bool { return l.Revision != 0 })
+	if _, err := raw.Put(t.Context(), key, value); err != nil {
+		t.Fatal(err)
+	}
+	await(t, listed, func(l etcd.Listing) bool { return hasKey(l, key, value) })
+}
+
 // A watch loses an event, of which no later event reminds it. A check shows the
 // difference, and the keys are listed again.
 func TestCheck_lostEvent(t *testing.T) {
@@ -54,9 +65,10 @@ func TestCheck_lostEvent(t *testing.T) {
 			for i := range fleet {
 				put(fmt.Sprintf("/p/nodes/%d", i), "old")
 			}
+			put("/p/nodes/open", "")
 			client := newClient(t, server.Endpoints()[0])
 			listed := follow(t, client, "/p/nodes/")
-			await(t, listed, func(l etcd.Listing) bool { return len(l.KVs) == fleet })
+			awaitOpen(t, raw, listed, "/p/nodes/open", "1")
 			keepChecking(t, client, 50*time.Millisecond)
 
 			server.LoseEvents("/p/nodes/0")
@@ -70,11 +82,12 @@ func TestCheck_lostEvent(t *testing.T) {
 				t.Errorf("counted %d differences, want 1", got)
 			}
 
+			awaitOpen(t, raw, listed, "/p/nodes/open", "2")
 			server.LoseEvents("/p/nodes/0")
 			if _, err := raw.Delete(t.Context(), "/p/nodes/0"); err != nil {
 				t.Fatal(err)
 			}
-			await(t, listed, func(l etcd.Listing) bool { return len(l.KVs) == fleet })
+			await(t, listed, func(l etcd.Listing) bool { return len(l.KVs) == fleet+1 && !hasKey(l, "/p/nodes/0", "new") })
 			if got := client.WatchDifferences(); got != 2 {
 				t.Errorf("counted %d differences, want 2", got)
 			}
@@ -204,9 +217,9 @@ func TestCheckWith(t *testing.T) {
 		t.Errorf("nothing is followed: got %v, %v", resp, err)
 	}
 	nodes, others := follow(t, client, "/p/nodes/"), follow(t, client, "/p/others/")
-	await(t, nodes, func(l etcd.Listing) bool { return l.Revision != 0 })
 	await(t, others, func(l etcd.Listing) bool { return l.Revision != 0 })
 	for i, holds := range []bool{true, false} {
+		awaitOpen(t, raw, nodes, "/p/nodes/open", fmt.Sprint(i))
 		server.LoseEvents(fmt.Sprintf("/p/nodes/%d", i))
 		put(fmt.Sprintf("/p/nodes/%d", i), "new")
 		put("/p/nodes/another", fmt.Sprint(i)) // the watch has reported more than what it lost

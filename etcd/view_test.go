@@ -2,6 +2,9 @@ package etcd
 
 import (
 	"testing"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // A view and a linearizable reading of one history never contradict each other,
@@ -64,6 +67,23 @@ func TestView(t *testing.T) {
 			t.Error("a reading without values differs in a value")
 		}
 	})
+}
+
+// A watch that began before the listing reports what the listing contains already.
+func TestFollower_receiveOld(t *testing.T) {
+	was := &KV{Key: "k", CreateRevision: 3, ModRevision: 5, Version: 2}
+	f := &follower{view: view{At: At{Revision: 9}, listed: 9, kvs: keyed(was), sorted: []*KV{was}}, report: func(l Listing) {
+		t.Errorf("reported %+v", l)
+	}}
+	for _, kind := range []mvccpb.Event_EventType{clientv3.EventTypePut, clientv3.EventTypeDelete} {
+		old := &clientv3.Event{Type: kind, Kv: &mvccpb.KeyValue{Key: []byte("k"), CreateRevision: 3, ModRevision: 4, Version: 1}}
+		if err := f.receive(t.Context(), nil, clientv3.WatchResponse{Events: []*clientv3.Event{old}}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f.view.kvs["k"] != was {
+		t.Errorf("got %+v, want %+v", f.view.kvs["k"], was)
+	}
 }
 
 func keyed(kv *KV) map[string]*KV {

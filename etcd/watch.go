@@ -122,33 +122,40 @@ func (f *follower) listAndWatch(ctx context.Context) error {
 			if !open {
 				return errors.New("watch closed")
 			}
-			if err := f.receive(l, change); err != nil {
+			if err := f.receive(ctx, l, change, rewinds); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// open opens a watch. The library waits there for the server, without a limit
-// (docs/upstream.md#etcd-watch-opens), so the caller must not. cancel ends the watch.
+// open opens a watch of the changes from now on. One that begins at an older revision reports nothing
+// for up to 100 ms (docs/upstream.md#etcd-watch-behind). The library waits there for the server, without
+// a limit (docs/upstream.md#etcd-watch-opens), so the caller must not. cancel ends the watch.
 func (f *follower) open(ctx context.Context, l *link) (opened <-chan clientv3.WatchChan, cancel func()) {
 	ctx, stop := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	watch, revision := make(chan clientv3.WatchChan, 1), f.view.listed+1
+	watch := make(chan clientv3.WatchChan, 1)
 	var opening sync.WaitGroup
-	opening.Go(func() { watch <- l.client.Watch(ctx, f.prefix, clientv3.WithPrefix(), clientv3.WithRev(revision)) })
+	opening.Go(func() { watch <- l.client.Watch(ctx, f.prefix, clientv3.WithPrefix(), clientv3.WithCreatedNotify()) })
 	return watch, func() { stop(); opening.Wait() }
 }
 
-// receive applies the events of a watch. It leaves a server that cannot serve watches.
-func (f *follower) receive(l *link, change clientv3.WatchResponse) error {
+// receive applies the events of a watch. It leaves a server that cannot serve watches. When the watch
+// begins, at a revision after the listing, it lists again: the watch does not report what was written
+// between both. It drops events that a listing contains already.
+func (f *follower) receive(ctx context.Context, l *link, change clientv3.WatchResponse, rewinds int) error {
 	if err := change.Err(); err != nil {
 		if refused(err) {
 			f.client.leave(l, err)
 		}
 		return fmt.Errorf("watch %q: %w", f.prefix, err)
 	}
-	if len(change.Events) > 0 {
-		f.view.apply(change.Events)
+	if change.Created && change.Header.Revision > f.view.listed {
+		return f.list(ctx, rewinds)
+	}
+	events := slices.DeleteFunc(change.Events, func(ev *clientv3.Event) bool { return ev.Kv.ModRevision <= f.view.listed })
+	if len(events) > 0 {
+		f.view.apply(events)
 		f.reportView()
 	}
 	return nil

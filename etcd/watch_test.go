@@ -69,6 +69,45 @@ func TestFollow_firstChange(t *testing.T) {
 	await(t, listed, func(l etcd.Listing) bool { return len(l.KVs) == 1 })
 }
 
+// What is written between the listing and the watch is reported too, although the watch begins at the
+// newest revision.
+func TestFollow_writtenBetween(t *testing.T) {
+	server := etcdtest.New(t)
+	raw, client := server.Client(t), newClient(t, server.Endpoints()[0])
+	for _, key := range []string{"/p/deleted", "/p/changed"} {
+		if _, err := raw.Put(t.Context(), key, "1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var before etcd.Listing
+	seen := event.New(etcd.Listing{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var following sync.WaitGroup
+	following.Go(func() {
+		_ = client.Follow(ctx, "/p/", func(l etcd.Listing) { // its error is that ctx ended
+			if before.Revision == 0 { // it has listed, and opens no watch before this returns
+				before = l
+				_, err := raw.Txn(ctx).Then(
+					clientv3.OpPut("/p/created", "2"), clientv3.OpPut("/p/changed", "2"), clientv3.OpDelete("/p/deleted"),
+				).Commit()
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			seen.Set(l)
+		})
+	})
+	t.Cleanup(func() { cancel(); following.Wait() })
+	l := await(t, seen, func(l etcd.Listing) bool { return hasKey(l, "/p/created", "2") })
+	if len(l.KVs) != 2 || !hasKey(l, "/p/changed", "2") || l.Revision != before.Revision+1 {
+		t.Errorf("got %+v after %+v", l, before)
+	}
+	if _, err := raw.Put(t.Context(), "/p/last", "3"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, seen, func(l etcd.Listing) bool { return len(l.KVs) == 3 && hasKey(l, "/p/last", "3") })
+}
+
 // TestFollow_serverDown: a watch that begins at a server that does not answer moves to
 // another one with the client.
 func TestFollow_serverDown(t *testing.T) {

@@ -73,11 +73,16 @@ func TestRun_lostEvent(t *testing.T) {
 	server, raw, api := ledByNewer(t)
 	s := start(t, configure(t, server.Endpoints()[0], api))
 	s.awaitReason(protocol.Ready)
+	record := func(id string) {
+		t.Helper()
+		put(t, raw, keys.Node(protocol.NodeID(id)), nil)
+		s.awaitStatus("the record", func(r statusReport) bool {
+			return slices.ContainsFunc(r.Fleet.Nodes, func(n struct{ ID string }) bool { return n.ID == id })
+		})
+	}
+	record("first") // the watch is open
 	server.LoseEvents(keys.Node("lost"))
-	put(t, raw, keys.Node("lost"), nil)
-	s.awaitStatus("the record", func(r statusReport) bool {
-		return slices.ContainsFunc(r.Fleet.Nodes, func(n struct{ ID string }) bool { return n.ID == "lost" })
-	})
+	record("lost")
 	if lost := server.LoseEvents(""); lost == 0 {
 		t.Error("no event was lost")
 	}
