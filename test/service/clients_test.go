@@ -54,6 +54,7 @@ var (
 // TestClients is long: each part needs three nodes with clients. After each of them,
 // HAProxy and the Service lead to all nodes again, and requests succeed.
 func TestClients(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("haproxy"); err != nil {
 		t.Skip("SKIPPED, NOT TESTED: needs haproxy: apt-get install --no-install-recommends haproxy")
 	}
