@@ -117,11 +117,12 @@ VARIANTS := bin/steps/sidecar bin/trace/sidecar bin/etcdmember
 .PHONY: programs
 programs: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/kubelet-probe bin/etcdutl bin/etcdctl $(VARIANTS) ## build what tests run
 
-# Two lists run side by side, and each begins with what takes longest. In the first one, clusters of etcd members in each
-# test: two packages at once, and three tests of each. With many more, members would miss their elections. The second one
-# has other tests of processes, two packages at once, and then those of one process, four at once: most of these only wait.
-CLUSTERS := $(addprefix ./test/,quorum e2e soak)
-PROCESSES := $(addprefix ./test/,service roles balancers turns local/run join attack)
+# Three lists run side by side, and each begins with what takes longest. In the first one, clusters of etcd members or of
+# kube-apiservers in each test: two packages at once, and three tests of each. With many more, members would miss their
+# elections. The second one has other tests of processes, one package at once, and the third one those of one process,
+# three at once: most of these only wait.
+CLUSTERS := $(addprefix ./test/,quorum service e2e soak)
+PROCESSES := $(addprefix ./test/,roles balancers turns local/run join attack)
 LONG := $(addprefix ./,reconcile etcd election internal/app cmd/sidecar test/page internal/cluster/quorum trace test/upstream internal/cluster/backup fleet)
 # Without the race detector: what counts allocations or decodes many megabytes, what only reads the repository
 # (make docs), and the model, where only tests have goroutines. Their heaps are large, so that twice the heap saves a tenth.
@@ -137,21 +138,30 @@ RACED := CGO_ENABLED=1 $(call TESTED,-race)
 SEEN := $(if $(RACE),$(RACED),$(STATIC) $(call TESTED))
 OTHERS := $$(go list ./... | grep -vxF -f <(go list $(CLUSTERS) $(PROCESSES) $(PLAIN)))
 
+# What `make soak` and `make test` run, and `make check` does not: whole control planes.
+LATER := TestSoakEmbedded|TestSoakRoles|TestRollingUpgrade_external
+
 # SHARES=FILE prints how much each package took and computed at the end; then no result comes from Go's cache.
 # go list compiles, so that what runs side by side does not compile the same packages at the same moment.
-.PHONY: test-raced test-clusters test-others test-plain
+.PHONY: test-raced test-clusters test-beside test-processes test-others test-plain
 test-raced: export ROOT := $(CURDIR)
 test-raced: programs
 	@rm -f $(SHARES)
 	CGO_ENABLED=1 go list -race -trimpath -export -deps -test $(if $(RACE),./...,$(OTHERS)) >/dev/null
-	@$(call side_by_side,test-clusters,test-others)
+	@$(call side_by_side,test-clusters,test-beside)
 	$(if $(SHARES),@test/share.sh --print)
 
 test-clusters:
-	$(SEEN) -p=2 -parallel=3 $(CLUSTERS)
+	$(SEEN) -p=2 -parallel=3 $(if $(RACE),,-skip='^($(LATER))$$') $(CLUSTERS)
+
+test-beside:
+	@$(call side_by_side,test-processes,test-others)
+
+test-processes:
+	$(SEEN) -p=1 -parallel=2 $(PROCESSES)
 
 test-others:
-	failed=0; $(SEEN) -p=2 -parallel=2 $(PROCESSES) || failed=1; $(RACED) -p=4 $(LONG) $(OTHERS) || failed=1; exit $$failed
+	$(RACED) -p=3 $(LONG) $(OTHERS)
 
 # -vet=off: make vet already vets everything. On a fresh machine that saves 40 s of a processor.
 # MODEL=whole leaves out the searches that make model repeats in larger worlds: for a run of both.
@@ -229,7 +239,7 @@ SOAK_OUT := $(BIN)/soak
 .PHONY: soak
 soak: bin/sidecar bin/kube-apiserver bin/kube-apiserver-1.1.0 bin/kubectl bin/etcdutl ## real processes, upgrades and faults of a seed, judged: DURATION=30m SEED=N CLUSTER=embedded|roles STRANGERS=yes
 	@mkdir -p $(SOAK_OUT)
-	$(if $(filter embedded roles,$(CLUSTER)),,LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/e2e -run 'TestTenant$$|TestSituations$$' -count=1 -v -timeout=0 -tenant.load=1m -situations)
+	$(if $(filter embedded roles,$(CLUSTER)),,LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/e2e -run 'TestTenant$$|TestSituations$$|TestRollingUpgrade_external$$' -count=1 -v -timeout=0 -tenant.load=1m -situations)
 	$(if $(filter embedded,$(CLUSTER)),LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/quorum -run 'TestMember_awayUnderLoad$$|TestJoin_manyAtOnce$$' -count=1 -v -timeout=0 -quorum.away=1m -quorum.joining=10)
 	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/soak -run '$(SOAK_TEST)$$' -count=1 -v -timeout=0 -artifacts -outputdir=$(SOAK_OUT) $(SOAK_FLAGS)
 
