@@ -191,6 +191,7 @@ func (c *Client) unhealthy(reason, endpoint string) string {
 
 // makeSpace returns the command that makes a full server accept writes again. The revision is
 // the newest that this client knows of: older ones are of no use to Lockstep.
+// By default, etcdctl gives up after 5 s, in which a database of some hundred megabytes is not rewritten.
 func (c *Client) makeSpace(endpoint string) string {
 	words := []string{"etcdctl", "--endpoints=" + endpoint}
 	if c.tls != nil {
@@ -203,7 +204,7 @@ func (c *Client) makeSpace(endpoint string) string {
 		}
 	}
 	etcdctl := strings.Join(words, " ")
-	return fmt.Sprintf("%s compaction %d; %s defrag; %s alarm disarm", etcdctl, c.contact.Get().Revision, etcdctl, etcdctl)
+	return fmt.Sprintf("%s compaction %d; %s defrag --command-timeout=5m; %s alarm disarm", etcdctl, c.contact.Get().Revision, etcdctl, etcdctl)
 }
 
 // maxHealth is how many bytes of an answer are read.
