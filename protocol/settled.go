@@ -148,7 +148,7 @@ func olderRemedy(older, newest []*Record) string {
 			out = append(out, fmt.Sprintf("%s is not alive: upgrade it, unless it is restarting", r.ID))
 			continue
 		}
-		out = append(out, fmt.Sprintf("%s is not alive: upgrade it, or if it has stopped for good: %s", r.ID, r.removalCommand()))
+		out = append(out, fmt.Sprintf("%s is not alive: upgrade it, or if it has stopped for good: %s", r.ID, r.departureCommands()))
 	}
 	return strings.Join(out, "; ")
 }

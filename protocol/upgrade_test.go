@@ -321,6 +321,18 @@ func TestUpgradeObstacles_deadVoter(t *testing.T) {
 		if f.Records[2].Votes {
 			t.Error("the fleet itself was changed")
 		}
+		// In the middle of an upgrade, two messages name the departure: they name the same one.
+		mixed := Fleet{Revision: 1, Records: []*Record{controller("a", "1.1.0").leading(), controller("b", "1.1.0").serving(), f.Records[2]}}
+		_, departure, _ := strings.Cut(tt.want, "for good: ")
+		count := 0
+		for _, o := range JudgeUpgrade(UpgradeFacts{Status: done, Fleet: mixed, Voters: tt.voters}).Obstacles {
+			if strings.HasSuffix(o.Message, "if it has stopped for good: "+departure) {
+				count++
+			}
+		}
+		if count != 2 {
+			t.Errorf("%v: %d messages say %s", tt.voters, count, departure)
+		}
 	}
 }
 
