@@ -8,35 +8,40 @@
 //
 // The code of each part of the specification:
 //
-//	#admission        Admits         admit.go         may a node serve under a status
-//	#registration     RecordMatches  registration.go  does a record describe what this sidecar runs
-//	                  MustRegister   registration.go  must this sidecar write its record again
-//	#cordons          Cordon         cordon.go        who is out of service, and who may not be
-//	#snapshots        Fleet          fleet.go         records and presences at one revision
-//	                  Summarize      fleet.go         their lowest and highest release
-//	#eligibility      Eligible       eligible.go      may this sidecar campaign
-//	#leader-rules     Next           next.go          what does the leader do now
-//	                  Rule           rules.go         the rules, in order
-//	                  Blockers       blockers.go      which nodes a new status would shut out
-//	                  target         status.go        the status in which a leader's work ends
-//	                  restrict       status.go        the status that fits before and after
-//	                  rebuild        status.go        the status that replaces a lost one
-//	#yielding         Next           next.go          YieldUnreachable
-//	#gate             Judge          verdict.go       is this node ready, and why not
-//	#dead-nodes       Overdue        expiry.go        must a sidecar close its gate
-//	                  Expired        expiry.go        may a leader ignore a record
-//	#ephemeral        Retire         ephemeral.go     does a sidecar that stops delete its record
-//	                  DeletionsDue   ephemeral.go     which records does a leader delete
-//	#duplicate-ids    MustYieldID    duplicate.go     must this sidecar give up its node ID
-//	#content-epoch    credibleEpoch  epoch.go         which content epoch counts
-//	#stores           Next           next.go          HoldForStore
-//	#bundle-names     Next           next.go          HoldForBundle
-//	#rollback         Rollback       rollback.go      who leads, when may it begin, and when has it ended
-//	#removals         removalsDue    removals.go      may dropped objects be deleted
-//	                  JudgeUpgrade   upgrade.go       may the next upgrade start
-//	#mark             Mark           mark.go          the contents that may be in the API
-//	#drain            DrainStateOf   drain.go         had the previous leaders ended their requests
-//	                  Drain          drain.go         which status does a leader write when it resigns
+//	#admission         Admits           admit.go        may a node serve under a status
+//	#registration      RecordMatches    registration.go does a record describe what this sidecar runs
+//	                   MustRegister     registration.go must this sidecar write its record again
+//	#apiserver-version APIServerProblem apiserver.go    does a kube-apiserver fit the bundle
+//	#cordons           JudgeCordon      cordon.go       may this node be taken out of service
+//	#snapshots         Fleet            fleet.go        records and presences at one revision
+//	                   Summarize        fleet.go        their lowest and highest release
+//	#eligibility       Eligible         eligible.go     may this sidecar campaign
+//	#leader-rules      Next             next.go         what does the leader do now
+//	                   Rule             rules.go        the rules, in order
+//	                   Blockers         blockers.go     which nodes a new status would shut out
+//	                   target           status.go       the status in which a leader's work ends
+//	                   restrict         status.go       the status that fits before and after
+//	                   rebuild          status.go       the status that replaces a lost one
+//	#yielding          Next             next.go         YieldUnreachable
+//	#gate              Judge            verdict.go      is this node ready, and why not
+//	#overrides         JudgeOverride    override.go     is an override in force
+//	#dead-nodes        Overdue          expiry.go       must a sidecar close its gate
+//	                   Expired          expiry.go       may a leader ignore a record
+//	#ephemeral         Retire           ephemeral.go    does a sidecar that stops delete its record
+//	                   DeletionsDue     ephemeral.go    which records does a leader delete
+//	#duplicate-ids     MustYieldID      duplicate.go    must this sidecar give up its node ID
+//	#clocks            ClockOffset      clocks.go       do two clocks differ
+//	#content-epoch     credibleEpoch    epoch.go        which content epoch counts
+//	#stores            Next             next.go         HoldForStore
+//	#bundle-names      Next             next.go         HoldForBundle
+//	#rollback          Next             next.go         ResignForRollback
+//	                   JudgeRollback    rollback.go     may people begin a rollback
+//	                   RollbackDone     rollback.go     did it reach its aim
+//	#removals          removalsDue      removals.go     may dropped objects be deleted
+//	#upgrade-ready     JudgeUpgrade     upgrade.go      may the next upgrade start
+//	#mark              Mark             mark.go         the contents that may be in the API
+//	#drain             DrainStateOf     drain.go        had the previous leaders ended their requests
+//	                   Drain            drain.go        which status does a leader write when it resigns
 //
 // The code that reads the facts and carries out the decisions:
 //
