@@ -97,7 +97,7 @@ func TestLost(t *testing.T) {
 	if again := steady.after(ours, theirs); again.times != publish.Patience+2 {
 		t.Errorf("after the pause: got %+v", again)
 	}
-	ours.since = ours.since.Add(-2 * publish.ForgetOverwritesAfter)
+	ours.since = ours.since.Add(-time.Hour)
 	if again := once.after(ours, theirs); again.times != 1 {
 		t.Errorf("after a long time: got %+v", again)
 	}

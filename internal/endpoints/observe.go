@@ -49,20 +49,17 @@ func (l lost) facts(now time.Time) publish.Overwrites {
 	return publish.Overwrites{Times: l.times, Ago: now.Sub(l.at), Manager: l.manager}
 }
 
-// after returns the count after a change of an object. Further overwrites during a pause count
-// as part of the one that began it.
+// after returns the count after a change of an object.
 func (l lost) after(was, now object) lost {
-	if !publish.Overwritten(was.Object, now.Object) {
+	at, kept := time.Now(), time.Duration(0)
+	if !was.since.IsZero() {
+		kept = at.Sub(was.since)
+	}
+	count, counts := l.facts(at).After(was.Object, now.Object, kept)
+	if !counts {
 		return l
 	}
-	at := time.Now()
-	if !was.since.IsZero() && at.Sub(was.since) >= publish.ForgetOverwritesAfter {
-		l = lost{}
-	}
-	if l.times > 0 && at.Sub(l.at) < l.facts(at).Pause() {
-		return l
-	}
-	return lost{times: l.times + 1, at: at, manager: now.Manager}
+	return lost{times: count.Times, at: at, manager: count.Manager}
 }
 
 // observe keeps an object from an answer or a watch, unless a newer form of it was observed

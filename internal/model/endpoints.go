@@ -253,8 +253,10 @@ func (s *endpointsState) begin(cfg *EndpointsConfig, i int) string {
 
 func (s *endpointsState) readObject(i int) {
 	w := &s.writers[i]
-	if w.seen.known && publish.Overwritten(w.seen.published(), s.object.published()) {
-		w.overwritten = min(w.overwritten+1, publish.Patience+1)
+	if w.seen.known {
+		if _, counted := (publish.Overwrites{}).After(w.seen.published(), s.object.published(), 0); counted {
+			w.overwritten = min(w.overwritten+1, publish.Patience+1)
+		}
 	}
 	w.seen, w.fresh = s.object, true
 }

@@ -132,9 +132,9 @@ func (o Object) OfAnotherStore(store string) bool {
 	return len(o.Addresses) > 0 && o.Store != "" && o.Store != store
 }
 
-// Overwritten reports whether another client replaced Lockstep's addresses or port. An
+// overwritten reports whether another client replaced Lockstep's addresses or port. An
 // empty object does not count: Lockstep writes it again at once, whichever client emptied it.
-func Overwritten(was, now Object) bool {
+func overwritten(was, now Object) bool {
 	return was.Own && !now.Own && len(now.Addresses) > 0 &&
 		(!slices.Equal(was.Addresses, now.Addresses) || was.Port != now.Port)
 }
@@ -160,19 +160,35 @@ const (
 // pause and after each pause.
 const Patience = 2
 
-// Pause is how long Lockstep leaves an object alone after an overwrite. Only a steady writer
+// After counts a change of an object. kept is how long Lockstep's content was unchanged before; 0: that is
+// not known. It reports whether the change counts: further overwrites during a pause are part of the one
+// that began it.
+func (o Overwrites) After(was, now Object, kept time.Duration) (Overwrites, bool) {
+	if !overwritten(was, now) {
+		return o, false
+	}
+	if kept >= forgetOverwritesAfter {
+		o = Overwrites{}
+	}
+	if o.Times > 0 && o.Ago < o.pause() {
+		return o, false
+	}
+	return Overwrites{Times: o.Times + 1, Manager: now.Manager}, true
+}
+
+// pause is how long Lockstep leaves an object alone after an overwrite. Only a steady writer
 // causes a pause, and must prove steady again after each: a single write must not last. A
 // kube-apiserver compares every ten seconds and always repeats.
-func (o Overwrites) Pause() time.Duration {
+func (o Overwrites) pause() time.Duration {
 	if o.Times <= 0 || o.Times%(Patience+1) != 0 {
 		return 0
 	}
 	return min(maxPause, firstPause<<min(o.Times/(Patience+1)-1, 10))
 }
 
-// ForgetOverwritesAfter is how long Lockstep's content must stay unchanged until the
+// forgetOverwritesAfter is how long Lockstep's content must stay unchanged until the
 // overwrites count as over.
-const ForgetOverwritesAfter = time.Minute
+const forgetOverwritesAfter = time.Minute
 
 // Kind says whether a sidecar writes an object now.
 type Kind int
@@ -291,7 +307,7 @@ func holdBack(f Facts) (wait Step, held bool) {
 			"start every kube-apiserver with --endpoint-reconciler-type=none and every sidecar with --kubernetes-service",
 			outsiders(f.Fleet)[0], cmp.Or(f.Current.Manager, "another client"))), true
 	}
-	rest := f.Lost.Pause() - f.Lost.Ago
+	rest := f.Lost.pause() - f.Lost.Ago
 	if f.Lost.Times == 0 || rest <= 0 {
 		return Step{}, false
 	}

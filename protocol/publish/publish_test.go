@@ -169,7 +169,7 @@ func TestOverwrites_Pause(t *testing.T) {
 		{6, KubeAPIServer, 2 * time.Minute}, {99, KubeAPIServer, 10 * time.Minute}, {100, KubeAPIServer, 0}, {-3, KubeAPIServer, 0},
 		{1, "kubectl-edit", 0}, {3, "kubectl-edit", time.Minute},
 	} {
-		if got := (Overwrites{Times: tc.times, Manager: tc.manager}).Pause(); got != tc.want {
+		if got := (Overwrites{Times: tc.times, Manager: tc.manager}).pause(); got != tc.want {
 			t.Errorf("%d by %s: got %s, want %s", tc.times, tc.manager, got, tc.want)
 		}
 	}
@@ -187,9 +187,34 @@ func TestOverwritten(t *testing.T) {
 		{"written by Lockstep", published("10.0.0.1"), published("10.0.0.2"), false},
 		{"not Lockstep's before", byKubeAPIServer("10.0.0.1"), byKubeAPIServer("10.0.0.2"), false},
 	} {
-		if got := Overwritten(tc.was, tc.now); got != tc.want {
+		if got := overwritten(tc.was, tc.now); got != tc.want {
 			t.Errorf("%s: got %t", tc.name, got)
 		}
+	}
+}
+
+// Overwrites during a pause belong to the one that began it, and a long rest forgets them all.
+func TestOverwrites_After(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before Overwrites
+		kept   time.Duration
+		times  int
+		counts bool
+	}{
+		"the first":              {Overwrites{}, 0, 1, true},
+		"the one before a pause": {Overwrites{Times: Patience}, 0, Patience + 1, true},
+		"during the pause":       {Overwrites{Times: Patience + 1, Ago: firstPause - 1}, 0, Patience + 1, false},
+		"after the pause":        {Overwrites{Times: Patience + 1, Ago: firstPause}, 0, Patience + 2, true},
+		"after a short rest":     {Overwrites{Times: Patience}, forgetOverwritesAfter - 1, Patience + 1, true},
+		"after a long rest":      {Overwrites{Times: Patience}, forgetOverwritesAfter, 1, true},
+	} {
+		got, counts := tc.before.After(published("10.0.0.1"), byKubeAPIServer("10.0.0.2"), tc.kept)
+		if got.Times != tc.times || counts != tc.counts || counts && (got.Ago != 0 || got.Manager != KubeAPIServer) {
+			t.Errorf("%s: got %+v, %t, want %d, %t", name, got, counts, tc.times, tc.counts)
+		}
+	}
+	if got, counts := (Overwrites{Times: 1}).After(published("10.0.0.1"), published("10.0.0.2"), 0); counts || got.Times != 1 {
+		t.Errorf("written by Lockstep: got %+v, %t", got, counts)
 	}
 }
 
