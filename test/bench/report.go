@@ -169,7 +169,7 @@ func (b bar) String() string {
 			out = append(out, part.name+" < "+short(part.limit))
 		}
 	}
-	for _, who := range []string{peerOrigin, peerClientGo} {
+	for _, who := range []string{peerOrigin, peerClientGo, peerKeeper} {
 		if factor := b.faster[who]; factor != 0 {
 			out = append(out, fmt.Sprintf("%g x %s", factor, who))
 		}
