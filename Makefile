@@ -120,7 +120,7 @@ programs: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/kube
 # Three lists run side by side, and each begins with what takes longest. In the first one, clusters of etcd members or of
 # kube-apiservers in each test: two packages at once, and three tests of each. With many more, members would miss their
 # elections. The second one has other tests of processes, one package at once, and the third one those of one process,
-# three at once: most of these only wait.
+# four at once: most of these only wait.
 CLUSTERS := $(addprefix ./test/,quorum service e2e soak)
 PROCESSES := $(addprefix ./test/,roles balancers turns local/run join attack)
 LONG := $(addprefix ./,reconcile etcd election internal/app cmd/sidecar test/page internal/cluster/quorum trace test/upstream internal/cluster/backup fleet)
@@ -161,7 +161,7 @@ test-processes:
 	$(SEEN) -p=1 -parallel=2 $(PROCESSES)
 
 test-others:
-	$(RACED) -p=3 $(LONG) $(OTHERS)
+	$(RACED) -p=4 $(LONG) $(OTHERS)
 
 # -vet=off: make vet already vets everything. On a fresh machine that saves 40 s of a processor.
 # MODEL=whole leaves out the searches that make model repeats in larger worlds: for a run of both.
