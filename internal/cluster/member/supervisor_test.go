@@ -115,11 +115,21 @@ func readyWithKey(t *testing.T, n *node) (*process, member.State) {
 }
 
 func TestSupervisor_killed(t *testing.T) {
-	m, before := readyWithKey(t, newRig(t).node(t, "one"))
+	n := newRig(t).node(t, "one")
+	m, before := readyWithKey(t, n)
+	c := client(t, n)
+	for range 200 { // enough that etcd drops some from its memory when it has read them from its log
+		if err := put(t, c, "key"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := syscall.Kill(before.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	wantRestart(t, m, before, "signal: killed")
+	if after := m.State().Get(); after.Restarts != before.Restarts+1 {
+		t.Errorf("it restarted %d times: %s", after.Restarts-before.Restarts, after.LastExit)
+	}
 }
 
 // Signals that a service manager sends to all processes of a service do not end the

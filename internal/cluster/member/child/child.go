@@ -154,7 +154,7 @@ func (c *child) serve(ctx context.Context, etcd *embed.Etcd, spec member.Spec) i
 	measuring, end := context.WithCancel(ctx)
 	defer end()
 	go c.measure(measuring, spec.Measures)
-	go electLone(waiting, etcd.Server, etcd.Server.Cluster().Members)
+	go electLone(waiting, etcd.Server, etcd.Server.Cluster().Members, raftApplied)
 	for {
 		select {
 		case <-ready:

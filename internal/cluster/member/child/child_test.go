@@ -100,6 +100,7 @@ func TestElectLone(t *testing.T) {
 		members []*membership.Member
 		want    int
 	}{
+		"raft does not know that":  {now{0, 7, false}, 7, []*membership.Member{self}, 0},
 		"alone":                    {now{0, 7, false}, 7, []*membership.Member{self}, 1},
 		"with a learner":           {now{0, 7, false}, 7, []*membership.Member{self, learner}, 1},
 		"with another voter":       {now{0, 7, false}, 7, []*membership.Member{self, other}, 0},
@@ -115,7 +116,12 @@ func TestElectLone(t *testing.T) {
 				defer cancel()
 				v := &voter{applied: tc.applied}
 				v.Store(&tc.now)
-				electLone(ctx, v, func() []*membership.Member { return tc.members })
+				electLone(ctx, v, func() []*membership.Member { return tc.members }, func() uint64 {
+					if name == "raft does not know that" {
+						return tc.applied - 1
+					}
+					return tc.applied
+				})
 				if v.asked != tc.want {
 					t.Errorf("asked %d times for an election, want %d", v.asked, tc.want)
 				}
