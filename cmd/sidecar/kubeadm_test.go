@@ -293,7 +293,7 @@ func TestKubeadm_invalid(t *testing.T) {
 		want string
 	}{
 		{"no image", []string{"--bundle=builtin"}, exitUsage, "--image: required at the first call"},
-		{"neither image nor bundle", nil, exitUsage, "made with the Dockerfile of Lockstep\nsidecar: --bundle: required at the first call"},
+		{"neither image nor bundle", nil, exitUsage, "from a release or made with the Dockerfile of Lockstep\nsidecar: --bundle: required at the first call"},
 		{"an image with a space", []string{"--image=a b"}, exitUsage, `--image: "a b"`},
 		{"an argument", []string{"--image=a", "init"}, exitUsage, `unexpected argument "init"`},
 		{"no flag after --", []string{"--image=a", "--", "listen"}, exitUsage, `"listen" after --: must be a flag of sidecar run`},

@@ -114,7 +114,7 @@ func (f kubeadmFlags) settings() (kubeadm.Settings, error) {
 func requiredFlags(s kubeadm.Settings) error {
 	var out []error
 	if s.Image == "" {
-		out = append(out, usagef("--image: required at the first call: the image of the sidecar, made with the Dockerfile of Lockstep"))
+		out = append(out, usagef("--image: required at the first call: the image of the sidecar, from a release or made with the Dockerfile of Lockstep"))
 	}
 	if s.Bundle == "" {
 		out = append(out, usagef("--bundle: required at the first call: the directory of the bundle, or %s for the built-in one, to try Lockstep out", bundle.BuiltinName))

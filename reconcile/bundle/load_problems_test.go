@@ -37,6 +37,7 @@ func TestLoadProblems(t *testing.T) {
 		{"two versions of one object", map[string]string{"x.yaml": "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: x}\n---\napiVersion: storage.k8s.io/v1beta1\nkind: StorageClass\nmetadata: {name: x}\n"}, []string{`x.yaml:5: StorageClass "x" is defined twice`}},
 		{"no name", map[string]string{"x.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  namespace: n\n"}, []string{"x.yaml:4: metadata.name is missing"}},
 		{"no metadata", map[string]string{"x.yaml": "apiVersion: v1\nkind: ConfigMap\n"}, []string{"x.yaml:1: metadata is missing"}},
+		{"a Kustomization", map[string]string{"kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [x.yaml]\n"}, []string{"kustomization.yaml:1: a bundle contains objects, no Kustomization"}},
 		{"generateName", map[string]string{"x.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\n  generateName: x-\n"}, []string{"x.yaml:5: generateName cannot be used"}},
 		{"no kind, no apiVersion", map[string]string{"x.yaml": "metadata: {name: x}\n"}, []string{"x.yaml:1: apiVersion is missing", "x.yaml:1: kind is missing"}},
 		{"what only the server sets", map[string]string{"x.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\n  uid: abc\n  resourceVersion: \"5\"\n"}, []string{"x.yaml:5: metadata.uid is set by the server", "x.yaml:6: metadata.resourceVersion"}},

@@ -110,6 +110,10 @@ func (c *checker) check() (Key, bool) {
 		c.add(c.root.Line, "kind %s belongs in %s, at the root of the bundle", headerKind, headerFile)
 	}
 	k := Key{GroupKind: schema.GroupKind{Group: gv.Group, Kind: objectKind}}
+	if k.GroupKind == (schema.GroupKind{Group: "kustomize.config.k8s.io", Kind: "Kustomization"}) {
+		c.add(c.root.Line, "a bundle contains objects, no Kustomization: put the output of kubectl kustomize here in its place")
+		return k, false
+	}
 	metadata := c.root.Get("metadata")
 	if metadata == nil || metadata.Kind != strict.Mapping {
 		c.add(c.root.Line, "metadata is missing; it needs a name")
