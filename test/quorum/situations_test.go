@@ -35,7 +35,8 @@ type situations struct {
 	disk    string                 // of c
 	printed map[string]bool        // commands in tables, without flags: whether each was typed
 	prom    *prometheus.Prometheus // nil: this machine has none
-	caused  []string               // alerts
+	alone   *Node
+	caused  []string // alerts
 }
 
 // TestSituations causes broken situations of an etcd that the sidecars run. In each,
