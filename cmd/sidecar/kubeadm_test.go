@@ -269,6 +269,25 @@ func TestKubeadm(t *testing.T) {
 	}
 }
 
+// The way back begins with a command for the cluster. The way up, and the same release, do not.
+func TestKubeadm_back(t *testing.T) {
+	n := newKubeadmNode(t)
+	server := n.api()
+	n.makeCA()
+	n.ok("--image=lockstep:1", "--bundle", writeRelease(t, "1.1.0", ""), "--apiserver-url", server.URL)
+	n.runKubeadm(server.URL)
+	for to, back := range map[string]bool{"1.0.9": true, "1.1.0": false, "1.2.0": false} {
+		out := n.ok("--image=lockstep:2", "--bundle", writeRelease(t, to, ""))
+		want := "/env\n  sidecar rollback begin --to " + to + "    # once for the cluster, before the first node\n  sidecar turn -- "
+		if strings.Contains(out, want) != back || strings.Contains(out, "rollback") != back {
+			t.Errorf("%s: want %t, %q in:\n%s", to, back, want, out)
+		}
+	}
+	if out := n.ok("--bundle=builtin"); strings.Contains(out, "rollback") {
+		t.Errorf("the built-in bundle has no release that is known here, got:\n%s", out)
+	}
+}
+
 // A bundle of the same release replaces the one before.
 func TestKubeadm_bundleReplaced(t *testing.T) {
 	n := newKubeadmNode(t)

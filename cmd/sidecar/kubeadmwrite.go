@@ -327,7 +327,12 @@ func (p program) printNext(f kubeadmFlags, pod kubeadm.Pod, n nextSteps) {
 	default:
 		upgrade := []string{kubeadm.ApplyCommand(f.dir) + "    # the same Kubernetes; for another one see docs/kubeadm.md, Upgrade"}
 		if pod.Sidecar() != nil { // type it on all nodes at once: one serves less at any moment
-			upgrade = []string{". " + filepath.Join(f.dir, kubeadm.EnvFile), "sidecar turn -- " + upgrade[0] + "; a cluster of one node needs no turn"}
+			turn := "sidecar turn -- " + upgrade[0] + "; a cluster of one node needs no turn"
+			upgrade = []string{". " + filepath.Join(f.dir, kubeadm.EnvFile)}
+			if release, back := n.settings.GoesBack(pod); back {
+				upgrade = append(upgrade, "sidecar rollback begin --to "+release+"    # once for the cluster, before the first node")
+			}
+			upgrade = append(upgrade, turn)
 		}
 		p.printBlock("type next:", own, []string{apply + "    # once for the cluster, before the first node"}, upgrade, last)
 	}

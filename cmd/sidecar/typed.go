@@ -60,7 +60,7 @@ func readCommand(root *cobra.Command, words []textWord) commandReader {
 		name, _, hasValue := strings.Cut(name, "=")
 		f := flagNamed(cmd, name)
 		switch {
-		case isFlag && f == nil, !isFlag && places == 0:
+		case r.peek() == "#", isFlag && f == nil, !isFlag && places == 0: // the first begins a comment
 			return r
 		case !isFlag:
 			places--

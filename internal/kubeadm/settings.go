@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
+	"github.com/lockstep-dev/lockstep/internal/semver"
 )
 
 // Settings are the differences between the patches of clusters and releases.
@@ -126,6 +128,21 @@ func (s Settings) AppliedTo(pod Pod) bool {
 	own := pod.Sidecar()
 	return own != nil && own.Image == s.Image && slices.Equal(own.Args, s.RunArgs()) &&
 		len(pod.missingFlags(s.Files()[PatchesDir+"/"+FlagsPatch])) == 0
+}
+
+// GoesBack returns the release of the bundle if the manifest names a bundle of a newer one; back is false
+// if it does not, or if one release is unknown.
+func (s Settings) GoesBack(pod Pod) (release string, back bool) {
+	own := pod.Sidecar()
+	if own == nil {
+		return "", false
+	}
+	now, nowErr := semver.ParseVersion(path.Base(own.flag(bundleFlag)))
+	next, nextErr := semver.ParseVersion(path.Base(s.Bundle))
+	if nowErr != nil || nextErr != nil || !next.Release.Less(now.Release) {
+		return "", false
+	}
+	return next.Release.String(), true
 }
 
 // missingFlags returns the flags of kube-apiserver in a file FlagsPatch that are missing in

@@ -92,7 +92,7 @@ var levels = map[string]int{
 	"internal/role/service/driver":    1,
 
 	"deploy":           0, // files for others
-	"internal/kubeadm": 1, // contents, and decisions about facts
+	"internal/kubeadm": 3, // contents, and decisions about facts
 
 	"internal/backoff":      1,
 	"internal/checks":       1, // reads what health endpoints answer
