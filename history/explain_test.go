@@ -149,3 +149,18 @@ func TestExplain_joined(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestExplain_turn: the gate of a node that has a turn, and its kube-apiserver, which is not ready meanwhile, and again later
+// for another reason: the verdict names the turn.
+func TestExplain_turn(t *testing.T) {
+	apiserver := Entry{
+		Time: t0.Add(-time.Minute), Until: t0.Add(2 * time.Minute), Kind: APIServer, Node: "a", Reason: protocol.APIServerNotReady,
+		Message: "context deadline exceeded", Count: 2, Spans: []Span{{t0, t0.Add(time.Minute)}, {t0.Add(90 * time.Second), t0.Add(2 * time.Minute)}},
+	}
+	gate := Entry{Time: t0, Until: t0.Add(time.Minute), Kind: Gate, Node: "a", Reason: protocol.Cordoned, Message: "for its turn", Count: 1}
+	for _, all := range [][]Entry{{apiserver, gate}, {gate, apiserver}} {
+		if got := Explain(all, "a", t0.Add(10*time.Second)).Verdict; !strings.Contains(got, "Cordoned: for its turn") {
+			t.Errorf("got %q", got)
+		}
+	}
+}

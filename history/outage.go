@@ -35,7 +35,21 @@ func (o outage) saysMore(than outage, at time.Time) bool {
 	if a, b := o.fits(at), than.fits(at); a != b {
 		return a > b
 	}
-	return o.Kind != Sidecar && (than.Kind == Sidecar || than.Kind == Node)
+	return o.reasons() > than.reasons()
+}
+
+// reasons is how much an outage says about its reason. A gate that people or a turn closed says why; while work goes on, the
+// kube-apiserver is not ready either.
+func (o outage) reasons() int {
+	switch o.Kind { //nolint:exhaustive // all others are no outages
+	case Gate:
+		return 3
+	case APIServer:
+		return 2
+	case Node:
+		return 1
+	}
+	return 0
 }
 
 // fits is how well an outage answers a question about a moment: best, it is known to include it.
