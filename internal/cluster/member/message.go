@@ -1,7 +1,5 @@
 package member
 
-import ()
-
 // Event is an event of a member.
 type Event string
 
