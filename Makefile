@@ -121,8 +121,8 @@ programs: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/kube
 # kube-apiservers in each test: two packages at once, and three tests of each. With many more, members would miss their
 # elections. The second one has other tests of processes, one package at once, and the third one those of one process,
 # four at once: most of these only wait.
-CLUSTERS := $(addprefix ./test/,quorum service e2e soak)
-PROCESSES := $(addprefix ./test/,roles balancers turns local/run join attack)
+CLUSTERS := $(addprefix ./test/,quorum service e2e)
+PROCESSES := $(addprefix ./test/,soak roles balancers turns local/run join attack)
 LONG := $(addprefix ./,reconcile etcd election internal/app cmd/sidecar test/page internal/cluster/quorum trace test/upstream internal/cluster/backup fleet)
 # Without the race detector: what counts allocations or decodes many megabytes, what only reads the repository
 # (make docs), and the model, where only tests have goroutines. Their heaps are large, so that twice the heap saves a tenth.
@@ -140,6 +140,7 @@ OTHERS := $$(go list ./... | grep -vxF -f <(go list $(CLUSTERS) $(PROCESSES) $(P
 
 # What `make soak` and `make test` run, and `make check` does not: whole control planes.
 LATER := TestSoakEmbedded|TestSoakRoles|TestRollingUpgrade_external
+SKIP_LATER := $(if $(RACE),,-skip='^($(LATER))$$')
 
 # SHARES=FILE prints how much each package took and computed at the end; then no result comes from Go's cache.
 # go list compiles, so that what runs side by side does not compile the same packages at the same moment.
@@ -152,13 +153,13 @@ test-raced: programs
 	$(if $(SHARES),@test/share.sh --print)
 
 test-clusters:
-	$(SEEN) -p=2 -parallel=3 $(if $(RACE),,-skip='^($(LATER))$$') $(CLUSTERS)
+	$(SEEN) -p=2 -parallel=3 $(SKIP_LATER) $(CLUSTERS)
 
 test-beside:
 	@$(call side_by_side,test-processes,test-others)
 
 test-processes:
-	$(SEEN) -p=1 -parallel=2 $(PROCESSES)
+	$(SEEN) -p=1 -parallel=2 $(SKIP_LATER) $(PROCESSES)
 
 test-others:
 	$(RACED) -p=4 $(LONG) $(OTHERS)
