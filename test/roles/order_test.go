@@ -335,7 +335,10 @@ func (o *order) awaitOpen() {
 			o.Fatal("the sidecar ended by itself")
 		default:
 		}
-		return o.sidecar.Readyz(ctx)
+		if err := o.sidecar.Readyz(ctx); err != nil {
+			return err
+		}
+		return o.present(ctx)
 	})
 	if !o.life.opened {
 		// The instances that live now are this sidecar's.
@@ -345,6 +348,15 @@ func (o *order) awaitOpen() {
 	if now := o.record(); now <= o.life.record {
 		o.Errorf("the gate is open, and the record is still that of revision %d", now)
 	}
+}
+
+// present fails while etcd has no presence of the node. On a loaded machine its lease may end, and the gate stays open.
+func (o *order) present(ctx context.Context) error {
+	resp, err := o.raw.Get(ctx, keys.Presence(nodeID), clientv3.WithCountOnly())
+	if err == nil && resp.Count == 0 {
+		err = errors.New("the presence is missing")
+	}
+	return err
 }
 
 func (o *order) awaitInstances(n int) {
