@@ -73,6 +73,33 @@ func missing(of ...string) func(world) {
 	}
 }
 
+// gone ends the first control plane, as Prometheus sees it: its series end.
+func gone(w world) {
+	missing(nodes...)(w)
+	for key, value := range infos() {
+		w[key] = value + " stale"
+	}
+}
+
+// renamed gives the first control plane another store, as when its etcd was lost: the series of the former one end.
+func renamed(w world) {
+	for key, value := range infos() {
+		w[strings.Replace(key, `store="aaaa"`, `store="cccc"`, 1)] = fmt.Sprintf("_x%d 1x%d", asked-21, minutes-asked+20)
+		w[key] = value + " stale"
+	}
+}
+
+// infos returns the series with the names of the first control plane's nodes, until 20 minutes before the alerts are asked for.
+func infos() world {
+	w := world{}
+	for key := range healthy() {
+		if strings.HasPrefix(key, "lockstep_node_info{") && strings.Contains(key, `store="aaaa"`) {
+			w[key] = fmt.Sprintf("1x%d", asked-21)
+		}
+	}
+	return w
+}
+
 // ofPlane returns the labels of alerts about a control plane, ofNode those about one node.
 func ofPlane() map[string]string { return map[string]string{"store": "aaaa"} }
 

@@ -16,6 +16,8 @@ func lately() string { return fmt.Sprintf("0+0x%d 0+1x%d", asked-16, minutes-ask
 var situations = []situation{
 	{"two healthy control planes", together(), fires{}, true},
 	{"nothing is scraped", func(w world) { clear(w) }, fires{"LockstepNotScraped": {{}}}, true},
+	{"all sidecars of one control plane are off", gone, fires{"LockstepNotScraped": {ofPlane()}}, true},
+	{"a control plane has a new store", renamed, fires{}, true},
 	{"a sidecar is off", missing("cp-3"), fires{"LockstepNodeNotScraped": {ofPlane()}}, true},
 	{"a node loses the role and goes on", together(
 		on("lockstep_status_gate_reason", `,reason="NotController"`, always(1), "cp-3"),
