@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -71,7 +72,11 @@ func (t table) unreachable(b report.Blocker, nodes []report.FleetNode) string {
 	return out
 }
 
+// failures are those of this node's last pass. While another node leads, they are old: that one's are among the warnings.
 func (t table) failures(r report.Status) [][]string {
+	if r.Election.Leader != "" && r.Election.State != string(protocol.Leading) {
+		return nil
+	}
 	rows := [][]string{{"OBJECT", "FOR", "WHAT TO DO"}}
 	for _, f := range r.Reconcile.Failures {
 		rows = append(rows, []string{f.Object, t.lasting(f.Since), f.Message + prefixed("; ", f.Remedy)})
