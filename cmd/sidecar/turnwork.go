@@ -126,6 +126,9 @@ func (w *turnWork) take(ctx context.Context) (resumed bool, err error) {
 	if err != nil {
 		return false, errors.Join(w.inTime(limited, err), w.giveBack(ctx))
 	}
+	if resumed && w.isDone() {
+		return true, nil // nothing is left to do out of service, and this node's sidecar may end the turn at any moment
+	}
 	if err = w.awaitOut(ctx); err == nil {
 		err = w.drain(ctx)
 	}
@@ -289,6 +292,9 @@ func (w *turnWork) stillHas(ctx context.Context) error {
 			has, found := f.Turns.Of(w.want.Node)
 			if !found || !has.Same(w.want) || has.Work == protocol.TurnWorkDone && !w.isDone() {
 				return w.lost(fleet.ErrNoTurn)
+			}
+			if r, _ := f.Record(w.want.Node); r.Node.Roles.Controller && !r.Node.Cordon.On() {
+				return fmt.Errorf("the cordon of node %s was ended meanwhile, as sidecar uncordon does, so that it serves; nothing has run; type this command again", w.want.Node)
 			}
 			return nil
 		}
