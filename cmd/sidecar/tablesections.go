@@ -72,7 +72,7 @@ func (t table) unreachable(b report.Blocker, nodes []report.FleetNode) string {
 	return out
 }
 
-// failures are those of this node's last pass. While another node leads, they are old: that one's are among the warnings.
+// failures are what failed in this node's last pass. While another node leads, they are old: the leader's are warnings.
 func (t table) failures(r report.Status) [][]string {
 	if r.Election.Leader != "" && r.Election.State != string(protocol.Leading) {
 		return nil
