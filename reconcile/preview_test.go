@@ -34,6 +34,10 @@ func (r *rig) preview() report.Preview {
 			r.t.Errorf("%s %s would write", req.Method, req.URL)
 			return nil, http.ErrAbortHandler
 		}
+		if req.Method == http.MethodPut {
+			r.t.Errorf("PUT %s needs the right to update, which sidecars do not have", req.URL)
+			return nil, http.ErrAbortHandler
+		}
 		return next.RoundTrip(req)
 	})
 	defer r.wire.setFault(nil)

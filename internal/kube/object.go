@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -113,6 +114,48 @@ func (c *Client) Update(ctx context.Context, r Resource, obj *Object) (*Object, 
 		Verb: http.MethodPut, Path: r.Path(obj.GetNamespace(), obj.GetName()), ContentType: "application/json",
 		Query: url.Values{"fieldManager": {FieldManager}},
 	}, obj.MarshalJSON)
+}
+
+// Replace makes live what obj is, except for its managedFields. It is a patch, since sidecars have no
+// right to update objects of the bundle. The uid and resourceVersion of live are preconditions.
+func (c *Client) Replace(ctx context.Context, r Resource, live, obj *Object) (*Object, error) {
+	return c.write(ctx, Request{
+		Verb: http.MethodPatch, Path: r.Path(live.GetNamespace(), live.GetName()), ContentType: "application/merge-patch+json",
+		Query: url.Values{"fieldManager": {FieldManager}},
+	}, func() ([]byte, error) {
+		patch := mergePatch(live.Object, obj.Object)
+		metadata, _ := patch["metadata"].(map[string]any)
+		if metadata == nil {
+			metadata = map[string]any{}
+		}
+		delete(metadata, "managedFields")
+		metadata["uid"], metadata["resourceVersion"] = live.GetUID(), live.GetResourceVersion()
+		patch["metadata"] = metadata
+		return json.Marshal(patch)
+	})
+}
+
+// mergePatch returns the JSON merge patch that makes before to after.
+func mergePatch(before, after map[string]any) map[string]any {
+	out := map[string]any{}
+	for name := range before {
+		if _, kept := after[name]; !kept {
+			out[name] = nil
+		}
+	}
+	for name, now := range after {
+		old, wasMap := before[name].(map[string]any)
+		value, isMap := now.(map[string]any)
+		switch {
+		case wasMap && isMap:
+			if below := mergePatch(old, value); len(below) > 0 {
+				out[name] = below
+			}
+		case !reflect.DeepEqual(before[name], now):
+			out[name] = now
+		}
+	}
+	return out
 }
 
 // SetManagedFields replaces the managedFields of live and nothing else. It fails

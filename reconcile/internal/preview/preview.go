@@ -222,7 +222,7 @@ func (p previewer) uncheckedChange(ctx context.Context, c plan.Change) report.Pr
 	rest := ownership.Rest(body, c.Live)
 	c.Stamp.Put(rest, c.Wanted.Form)
 	completed, err := p.send(ctx, func(ctx context.Context) (*kube.Object, error) {
-		return p.Client.Update(ctx, c.Resource, rest)
+		return p.Client.Replace(ctx, c.Resource, c.Live, rest)
 	})
 	if err == nil {
 		rest = completed
@@ -274,7 +274,7 @@ func (p previewer) update(ctx context.Context, c plan.Change) (*kube.Object, err
 	// the bundle dropped.
 	dropped := ownership.WithoutDropped(after, body, c.Live)
 	out, err := p.send(ctx, func(ctx context.Context) (*kube.Object, error) {
-		return p.Client.Update(ctx, c.Resource, dropped)
+		return p.Client.Replace(ctx, c.Resource, c.Live, dropped)
 	})
 	if exec.Classify(err) == exec.Immutable {
 		return nil, err
