@@ -201,7 +201,7 @@ func (c *checker) manifest() bool {
 func (c *checker) container() {
 	own, wanted := c.pod.Sidecar(), c.patch.Sidecar()
 	if wanted != nil && (own.Image != wanted.Image || !slices.Equal(own.Args, wanted.Args)) {
-		c.add(PatchNotApplied, c.Manifest.Path, ApplyCommand(c.Dir), "image or arguments of the container %s are not those of %s", Container, c.PodPatch.Path)
+		c.add(PatchNotApplied, c.Manifest.Path, ApplyCommand(c.Dir)+"    # on one node after another", "image or arguments of the container %s are not those of %s", Container, c.PodPatch.Path)
 	}
 	if c.Sidecar.Err != nil {
 		c.add(ArgumentsInvalid, c.Manifest.Path, c.again(), "the arguments of the container %s: %v", Container, c.Sidecar.Err)

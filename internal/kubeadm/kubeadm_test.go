@@ -213,7 +213,7 @@ func TestCheck(t *testing.T) {
 		{"no patch", facts(func(f *Facts) { f.PodPatch.Err = gone }), []Reason{PatchUnreadable}, "without the sidecar"},
 		{"a patch without the container", facts(func(f *Facts) { f.PodPatch.Bytes = nil }), []Reason{PatchUnreadable}, "no container lockstep"},
 		{"no patch of flags", facts(func(f *Facts) { f.FlagsPatch.Err = gone }), []Reason{PatchUnreadable}, "flags for a stop"},
-		{"a new image", facts(func(f *Facts) { f.PodPatch.Bytes = Settings{Image: "lockstep:2", Bundle: asEmbedded.Bundle}.Patch() }), []Reason{PatchNotApplied}, "kubeadm upgrade node --etcd-upgrade=false"},
+		{"a new image", facts(func(f *Facts) { f.PodPatch.Bytes = Settings{Image: "lockstep:2", Bundle: asEmbedded.Bundle}.Patch() }), []Reason{PatchNotApplied}, "/patches    # on one node after another"},
 		{"a new bundle", facts(func(f *Facts) { f.PodPatch.Bytes = Settings{Image: "lockstep", Bundle: "/b"}.Patch() }), []Reason{PatchNotApplied}, ""},
 		{"wrong arguments", facts(func(f *Facts) { f.Sidecar.Err = errors.New("unknown flag: --x") }), []Reason{ArgumentsInvalid}, "--x"},
 		{"no startup probe", without("startupProbe"), []Reason{ProbeMissing}, "no startup probe"},
