@@ -81,6 +81,9 @@ func (t Turn) Same(o Turn) bool {
 	return t.Node == o.Node && t.Kind == o.Kind && t.Since.Equal(o.Since)
 }
 
+// SameOwner reports whether o is a turn of the same agent on that node: an agent that asks again means whichever it has.
+func (t Turn) SameOwner(o Turn) bool { return t.Node == o.Node && t.Kind == o.Kind && t.By == o.By }
+
 // Remedy says how to end a turn.
 func (t Turn) Remedy() string {
 	switch t.Kind {

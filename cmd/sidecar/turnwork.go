@@ -289,14 +289,14 @@ func (w *turnWork) stillHas(ctx context.Context) error {
 	for {
 		f, err := fleet.ReadTurns(ctx, w.client.Client)
 		if err == nil {
-			has, found := f.Turns.Of(w.want.Node)
-			if !found || !has.Same(w.want) || has.Work == protocol.TurnWorkDone && !w.isDone() {
+			switch verdict, _ := nodeturns.JudgeWork(f, w.want.Node, w.want.Same); verdict {
+			case nodeturns.MayWork:
+				return nil
+			case nodeturns.CordonEnded:
+				return fmt.Errorf("the cordon of node %s was ended meanwhile, as sidecar uncordon does, so that it serves; nothing has run; type this command again", w.want.Node)
+			default:
 				return w.lost(fleet.ErrNoTurn)
 			}
-			if r, _ := f.Record(w.want.Node); r.Node.Roles.Controller && !r.Node.Cordon.On() {
-				return fmt.Errorf("the cordon of node %s was ended meanwhile, as sidecar uncordon does, so that it serves; nothing has run; type this command again", w.want.Node)
-			}
-			return nil
 		}
 		w.causes.print(err.Error())
 		if !backoff.Sleep(ctx, statusPause) {

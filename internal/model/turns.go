@@ -20,7 +20,7 @@ type TurnsConfig struct {
 	Members bool // each node runs a voter of etcd
 	Faults  int  // how often a node is powered off, breaks, or loses its member
 	Cordons int  // how often people cordon a node
-	Forces  int  // how often people end the turn of a node that is dead
+	Forces  int  // how often people end the turn of a node that is dead, or whose work is not done
 	Leaves  int  // how often people remove a node that is dead, or take the controller role from one
 	Expires int  // how often a leader deletes the record of a node that is dead
 	// Overrides is how often people let a node serve in spite of its closed gate.

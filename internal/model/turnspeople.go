@@ -85,7 +85,7 @@ func (s *turnsState) leave(cfg *TurnsConfig, m turnMove, i int) string {
 	return ""
 }
 
-// people cordon nodes, and end turns of nodes that are dead, or whose work has not begun.
+// people cordon nodes, and end turns of nodes that are dead, or whose work is not done.
 func (s *turnsState) people(cfg *TurnsConfig, m turnMove, i int) string {
 	n := &s.nodes[i]
 	switch {

@@ -58,13 +58,12 @@ func (n *Node) mayWork(ctx context.Context, want protocol.Turn) error {
 	if err != nil {
 		return err
 	}
-	has, found := f.Turns.Of(want.Node)
-	switch {
-	case !found:
+	switch verdict, has := nodeturns.JudgeWork(f, want.Node, want.SameOwner); {
+	case verdict == nodeturns.TurnOver && has.Node == "":
 		return &Refused{Reason: "the turn of this node has just ended; ask again"}
-	case has.Kind != want.Kind || has.By != want.By:
+	case verdict == nodeturns.TurnOver:
 		return &Refused{Reason: has.String()}
-	case has.Work == protocol.TurnWorkDone:
+	case verdict == nodeturns.WorkOver:
 		return &Refused{Reason: fmt.Sprintf("node %q has to serve again first, after its turn of before", want.Node)}
 	}
 	return nil
@@ -102,7 +101,7 @@ func (n *Node) SteadyState(ctx context.Context, agent string) error {
 		return err
 	}
 	has, found := f.Turns.Of(n.cfg.Node)
-	if want := n.ofAgent(agent); !found || has.Kind != want.Kind || has.By != want.By {
+	if !found || !has.SameOwner(n.ofAgent(agent)) {
 		return nil // it holds nothing
 	}
 	if err := fleet.SetTurnWork(ctx, n.cfg.Client, has, protocol.TurnWorkDone); err != nil && !errors.Is(err, fleet.ErrNoTurn) {
