@@ -34,6 +34,17 @@ func TestCleanUp_failed(t *testing.T) {
 	}
 }
 
+// attached returns a cluster without processes, and its directory.
+func attached(t *testing.T) (*cluster.Cluster, string) {
+	t.Helper()
+	dir := t.TempDir()
+	c, err := cluster.Attach(cluster.Config{Assets: dir, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, dir
+}
+
 // After Ctrl-C, the last lines say that all has ended, what stays, and what removes that.
 func TestCleanUp_stopped(t *testing.T) {
 	for want, n := range map[string]node{
@@ -43,11 +54,7 @@ func TestCleanUp_stopped(t *testing.T) {
 			etcdServers: []string{"http://e", "http://f"}, cfg: cluster.SidecarConfig{NodeID: "host"},
 		},
 	} {
-		dir := t.TempDir()
-		c, err := cluster.Attach(cluster.Config{Assets: dir, Dir: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c, dir := attached(t)
 		var out strings.Builder
 		p := newPrinter(&out, "bin")
 		p.local = n.etcdServers == nil && n.dataDir == ""
@@ -67,11 +74,7 @@ func TestCleanUp_othersRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := node{own: joining{settings: "/x/local.env"}, more: []joining{{id: "b", url: "http://" + b.Addr().String()}}}
-	dir := t.TempDir()
-	c, err := cluster.Attach(cluster.Config{Assets: dir, Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, dir := attached(t)
 	var out strings.Builder
 	p := newPrinter(&out, "bin")
 	p.local = true
