@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -57,9 +58,32 @@ func overridden(v Verdict, f Facts) Verdict {
 			return Verdict{Reason: ServicesNotReady, Message: f.Services + "; the override does not open the gate while that is so"}
 		}
 		return Verdict{Ready: true, Reason: Overridden, Message: fmt.Sprintf(
-			"AN OPERATOR HAS OVERRIDDEN THE GATE %s: this node serves although the gate is closed: %s: %s; to end that: sidecar override end",
-			o, v.Reason, v.Message)}
+			"AN OPERATOR HAS OVERRIDDEN THE GATE %s: this node serves although the gate is closed: %s: %s; to end that: %s",
+			o, v.Reason, v.Message, endOverride)}
 	}
+}
+
+// endsThere precedes the command in the warning of a node with an override.
+const endsThere = "type there: "
+
+// WarnsOfOverride is the warning of a node with an override. The end of its command is flag: its --override-file.
+func WarnsOfOverride(o Override, flag string) Warning {
+	return Warning{Reason: Overridden, Message: "AN OPERATOR HAS OVERRIDDEN THE GATE " + o.String() +
+		": this node serves whatever the gate says; to end that, " + endsThere + endOverride + flag}
+}
+
+// endOverride is the command that ends the override of a node whose sidecar has the default --override-file.
+const endOverride = "sidecar override end"
+
+// EndsOverride says what people type to end the override of a node with these warnings, which can be of another
+// machine: only that node knows its --override-file.
+func EndsOverride(warnings []Warning) string {
+	for _, w := range warnings {
+		if _, command, found := strings.Cut(w.Message, endsThere+endOverride); found && w.Reason == Overridden {
+			return endsThere + endOverride + command
+		}
+	}
+	return endsThere + endOverride + ", with the --override-file of its sidecar"
 }
 
 // Admitted reports whether a node serves because its gate is open by itself, not by an

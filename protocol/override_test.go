@@ -101,3 +101,16 @@ func TestJudgeOverride(t *testing.T) {
 		}
 	}
 }
+
+// The command that ends an override can be typed for another node too, whose file only its sidecar knows.
+func TestEndsOverride(t *testing.T) {
+	warning := WarnsOfOverride(Override{Message: "why"}, " --override-file=/x")
+	for want, warnings := range map[string][]Warning{
+		"type there: sidecar override end --override-file=/x":                       {{Reason: Cordoned}, warning},
+		"type there: sidecar override end, with the --override-file of its sidecar": {{Reason: Cordoned, Message: warning.Message}},
+	} {
+		if got := EndsOverride(warnings); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -38,7 +38,7 @@ func (p program) setCompletion(cmd *cobra.Command) {
 		cmd.ValidArgsFunction = p.argumentCompleter(cmd)
 	}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		propose := flagCompleter(f)
+		propose := p.flagCompleter(cmd, f)
 		if _, done := cmd.GetFlagCompletionFunc(f.Name); done || propose == nil {
 			return
 		}
@@ -53,7 +53,7 @@ func (p program) argumentCompleter(cmd *cobra.Command) completer {
 	switch _, arguments, _ := strings.Cut(cmd.Use, " "); {
 	case cmd.HasSubCommands(), cmd.Hidden:
 		return nil
-	case strings.HasPrefix(arguments, "ID") && cmd.Name() != "revoke":
+	case strings.HasPrefix(strings.TrimPrefix(arguments, "["), "ID") && cmd.Name() != "revoke":
 		return p.completeNode
 	case arguments == "DIR":
 		return directories
@@ -63,9 +63,15 @@ func (p program) argumentCompleter(cmd *cobra.Command) completer {
 	return oneOf()
 }
 
-// flagCompleter returns the completer for a flag; nil: files.
-func flagCompleter(f *pflag.Flag) completer {
+// flagCompleter returns the completer for a flag of cmd; nil: files.
+func (p program) flagCompleter(cmd *cobra.Command, f *pflag.Flag) completer {
 	switch f.Name {
+	case "node":
+		if cmd.Name() != "create" { // a token is for a node that does not exist yet
+			return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+				return p.knownNodes(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
+			}
+		}
 	case "add", "remove":
 		return oneOf(protocol.RoleNames()...)
 	}

@@ -127,8 +127,8 @@ func (p program) cordon(ctx context.Context, client etcdClient, name string, f c
 		return newCordonReport(left, cordon, fmt.Sprintf("node %s is cordoned %s; its sidecar has stopped meanwhile", id, cordon)), nil
 	}
 	if left.Presence.Reason == protocol.Overridden {
-		return newCordonReport(left, cordon, fmt.Sprintf("node %s is cordoned %s; its gate stays open until the override ends: type there: sidecar override end",
-			id, cordon)), nil
+		return newCordonReport(left, cordon, fmt.Sprintf("node %s is cordoned %s; its gate stays open until the override ends: %s",
+			id, cordon, protocol.EndsOverride(left.Presence.Warnings))), nil
 	}
 	if left.Presence.Reason != protocol.Cordoned {
 		return newCordonReport(left, cordon, fmt.Sprintf("node %s is out of service %s: its gate was closed already (%s), and it does not lead", id, cordon, left.Presence.Reason)), nil
@@ -153,7 +153,8 @@ func (p program) uncordon(ctx context.Context, client etcdClient, id protocol.No
 	case err != nil:
 		return cordonReport{}, err
 	case now.Presence.Reason == protocol.Overridden:
-		return newCordonReport(now, protocol.Cordon{}, fmt.Sprintf("node %s is no longer cordoned; an override was in force, so its gate was open before: to end it, type there: sidecar override end", id)), nil
+		return newCordonReport(now, protocol.Cordon{}, fmt.Sprintf("node %s is no longer cordoned; an override was in force, so its gate was open before: to end it, %s",
+			id, protocol.EndsOverride(now.Presence.Warnings))), nil
 	case now.Presence.Ready:
 		return newCordonReport(now, protocol.Cordon{}, fmt.Sprintf("node %s is in service again: its gate is open", id)), nil
 	default:

@@ -91,7 +91,7 @@ func (p program) strayVariables(cmd *cobra.Command) error {
 		case similar:
 			fmt.Fprintf(p.stderr, "warning: %s: no flag has this variable; did you mean %s?\n", name, near)
 		case refused:
-			out = append(out, usagef("%s: no flag has this variable, and the nearest is %s; unset it, since all that begin with %s belong to the sidecar", name, near, envPrefix))
+			out = append(out, usagef("%s: no flag has this variable; unset it, since all that begin with %s belong to the sidecar: see sidecar run --help", name, envPrefix))
 		}
 	}
 	return errors.Join(out...)
@@ -100,7 +100,12 @@ func (p program) strayVariables(cmd *cobra.Command) error {
 // similarVariable returns the variable whose name differs least, and whether it may be meant.
 func similarVariable(name string, known map[string]bool) (near string, similar bool) {
 	near, distance := nearest(name, slices.Sorted(maps.Keys(known)))
-	return near, near != "" && distance <= max(maxTypos, (len(name)-len(envPrefix))/3)
+	letters := len(name) - len(envPrefix)
+	limit := max(maxTypos, letters/3)
+	if letters <= 2*maxTypos { // most of its letters would be others
+		limit = 1
+	}
+	return near, near != "" && distance <= limit
 }
 
 // flagOfEnv is the flag whose variable has this name.

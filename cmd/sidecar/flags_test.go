@@ -44,7 +44,7 @@ const flagsHead = "# Flags\n\n<!-- Written by `go test ./cmd/sidecar -rewrite` f
 	"The flag wins; an empty variable counts as none. " +
 	"The default is in brackets. `-o` is `--output`, with its formats. A link alone is for the flags that it leads to.\n\n" +
 	"A wrong value ends the program with exit code 2 and a line that names the flag, or the variable. " +
-	"`sidecar run` does the same for a variable `LOCKSTEP_...` that belongs to no flag of any command, and names the nearest one. " +
+	"`sidecar run` does the same for a variable `LOCKSTEP_...` that belongs to no flag of any command, and names a similar one. " +
 	"Another command refuses a name that is similar to one of its own, and warns of one that is similar to another's. " +
 	"What a kubelet sets for a Service called `lockstep` (`LOCKSTEP_SERVICE_HOST`, `LOCKSTEP_SERVICE_PORT...`, `LOCKSTEP_PORT...`), " +
 	"or `lockstep-` and more, is exempt.\n\n" +

@@ -65,12 +65,12 @@ func printUsage(cmd *cobra.Command) {
 		fmt.Fprintf(w, "%s%s\n", helpIndent, strings.Join(s.wrap(use, s.width-len(helpIndent)), "\n"+helpIndent+helpIndent))
 	}
 	if cmd.Example != "" {
-		fmt.Fprintf(w, "\nExamples:\n%s\n", cmd.Example)
+		fmt.Fprintf(w, "\nExamples:\n%s\n", s.paragraphs(cmd.Example))
 	}
 	printCommands(w, cmd)
 	printFlags(w, cmd)
 	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintf(w, "\nType %s COMMAND --help for more about a command.\n", cmd.CommandPath())
+		fmt.Fprintf(w, "\n%s\n", s.paragraphs("Type "+cmd.CommandPath()+" COMMAND --help for more about a command."))
 	}
 }
 
@@ -148,7 +148,7 @@ func listCommands(w io.Writer, before string, all []*cobra.Command) {
 // printFlags prints the flags of a command by section. The flags of etcd are long, and the same for all commands:
 // a topic lists them.
 func printFlags(w io.Writer, cmd *cobra.Command) {
-	width := helpScreen(w).width
+	s := helpScreen(w)
 	var titles []string
 	sections := map[string]*pflag.FlagSet{}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -163,7 +163,7 @@ func printFlags(w io.Writer, cmd *cobra.Command) {
 	slices.SortStableFunc(titles, func(a, b string) int { return sectionOrder(a) - sectionOrder(b) })
 	for _, title := range titles {
 		if title == etcdTopic {
-			fmt.Fprint(w, "\nThe flags that say where etcd is (--etcd-servers, --data-dir and others):\nsee sidecar help etcd.\n")
+			fmt.Fprintf(w, "\n%s\n", s.paragraphs("The flags that say where etcd is (--etcd-servers, --data-dir and others): see sidecar help etcd."))
 			continue
 		}
 		heading := "Flags"
@@ -172,10 +172,11 @@ func printFlags(w io.Writer, cmd *cobra.Command) {
 		} else if len(titles) > 1 && cmd.Name() == "run" {
 			heading = "Global flags"
 		}
-		fmt.Fprintf(w, "\n%s:\n\n%s", heading, sections[title].FlagUsagesWrapped(width))
+		fmt.Fprintf(w, "\n%s:\n\n", heading)
+		s.printFlagList(w, sections[title])
 	}
 	if cmd.Name() == "run" {
-		fmt.Fprintf(w, "\n%s\n", helpScreen(w).paragraphs(`Each flag can be set by an environment variable: LOCKSTEP_ETCD_SERVERS sets
+		fmt.Fprintf(w, "\n%s\n", s.paragraphs(`Each flag can be set by an environment variable: LOCKSTEP_ETCD_SERVERS sets
 --etcd-servers. The flag takes precedence. A variable LOCKSTEP_... that belongs
 to no flag is an error.`))
 	}

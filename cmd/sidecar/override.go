@@ -121,7 +121,7 @@ func (p program) overrideEndCommand() *cobra.Command {
 			case errors.Is(err, fs.ErrNotExist):
 				fmt.Fprintf(p.stdout, "there is no override: %s does not exist\n", file)
 				for _, node := range overriddenNodes(cmd.Context(), &server) {
-					fmt.Fprintf(p.stdout, "node %s has one: to end that, type there: sidecar override end\n", node)
+					fmt.Fprintln(p.stdout, clean(node))
 				}
 				return nil
 			case err != nil:
@@ -136,8 +136,8 @@ func (p program) overrideEndCommand() *cobra.Command {
 	return cmd
 }
 
-// overriddenNodes names the other nodes that report an override, as the sidecar on this machine sees them. Without
-// an answer it names none.
+// overriddenNodes returns a line for each other node that reports an override, as the sidecar on this machine sees
+// them. Without an answer it returns none.
 func overriddenNodes(ctx context.Context, f *serverFlags) []string {
 	client, err := f.client()
 	if err != nil {
@@ -147,12 +147,14 @@ func overriddenNodes(ctx context.Context, f *serverFlags) []string {
 	if err != nil {
 		return nil
 	}
-	overridden := func(w report.Warning) bool { return w.Reason == string(protocol.Overridden) }
 	var out []string
 	for _, n := range a.report.Fleet.Nodes {
-		if n.ID != a.report.Node.ID && slices.ContainsFunc(n.Warnings, overridden) {
-			out = append(out, n.ID)
+		i := slices.IndexFunc(n.Warnings, func(w report.Warning) bool { return w.Reason == string(protocol.Overridden) })
+		if n.ID == a.report.Node.ID || i < 0 {
+			continue
 		}
+		out = append(out, fmt.Sprintf("node %s has one: to end that, %s", n.ID,
+			protocol.EndsOverride([]protocol.Warning{{Reason: protocol.Overridden, Message: n.Warnings[i].Message}})))
 	}
 	return out
 }

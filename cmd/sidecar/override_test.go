@@ -36,10 +36,12 @@ func TestOverride(t *testing.T) {
 	want(exitOK, "there is no override", "end", "--override-file", file)
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"node": {"id": "a"}, "fleet": {"nodes": [
-			{"id": "a", "warnings": [{"reason": "Overridden"}]}, {"id": "b", "warnings": []}, {"id": "c", "warnings": [{"reason": "Overridden"}]}]}}`)
+			{"id": "a", "warnings": [{"reason": "Overridden"}]}, {"id": "b", "warnings": []}, {"id": "c", "warnings": [{"reason": "Overridden"}]},
+			{"id": "d", "warnings": [{"reason": "Overridden", "message": "OVERRIDDEN; to end that, type there: sidecar override end --override-file=/d"}]}]}}`)
 	}))
 	t.Cleanup(other.Close)
-	want(exitOK, "node c has one: to end that, type there: sidecar override end", "end", "--override-file", file, "--server", other.URL)
+	want(exitOK, "node c has one: to end that, type there: sidecar override end, with the --override-file of its sidecar\n"+
+		"node d has one: to end that, type there: sidecar override end --override-file=/d\n", "end", "--override-file", file, "--server", other.URL)
 	want(exitOK, "THE GATE OF THIS NODE IS OVERRIDDEN until ", "begin", "--for=30m", "--message", "why", "--yes", "--override-file", file)
 	want(exitOK, "To end that now: sidecar override end --override-file="+file+"\n", "begin", "--for=30m", "--message", "why", "--yes", "--override-file", file)
 	info, err := os.Stat(file)

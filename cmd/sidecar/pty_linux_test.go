@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
 
@@ -102,5 +104,33 @@ func TestStatusWatch_terminal(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		await(t, shown, "more lines")
+	}
+}
+
+// On a terminal of each width, no line of a help is longer than that, unless it is a single word.
+func TestHelp_width(t *testing.T) {
+	var helps [][]string
+	everyCommand(program{}.root(), func(cmd *cobra.Command) {
+		helps = append(helps, append(strings.Fields(cmd.CommandPath())[1:], "--help"))
+	})
+	for _, about := range topics() {
+		helps = append(helps, []string{"help", about.name})
+	}
+	for _, width := range []uint16{60, 66, 80, 120} {
+		seen, stdout := newTerminal(t, width, 24)
+		p := program{stdout: stdout, stderr: stdout, lookupEnv: func(string) (string, bool) { return "", false }}
+		shown, lines := bufio.NewScanner(seen), 0
+		for _, args := range helps {
+			go func() { p.main(t.Context(), args); fmt.Fprintln(stdout, "END") }()
+			for shown.Scan() && shown.Text() != "END" {
+				lines++
+				if n := utf8.RuneCountInString(shown.Text()); n > int(width) && len(strings.Fields(shown.Text())) > 1 {
+					t.Errorf("%v: a line of %d columns, on a terminal of %d: %s", args, n, width, shown.Text())
+				}
+			}
+		}
+		if lines < 1000 {
+			t.Errorf("%d columns: got %d lines", width, lines)
+		}
 	}
 }

@@ -121,12 +121,13 @@ type serviceReport struct {
 	Role        string `json:"role"`
 	Driver      string `json:"driver"`
 	StopTimeout string `json:"stopTimeout"`
+	Required    bool   `json:"required"`
 }
 
 func newServiceReports(services []service.Service) []serviceReport {
 	out := []serviceReport{}
 	for _, s := range services {
-		out = append(out, serviceReport{s.Name, s.Role, s.Driver(), s.StopTimeout.String()})
+		out = append(out, serviceReport{s.Name, s.Role, s.Driver(), s.StopTimeout.String(), !s.Optional})
 	}
 	return out
 }

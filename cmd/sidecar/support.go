@@ -27,6 +27,7 @@ const (
 // supportFlags are the flags of support.
 type supportFlags struct {
 	file, kubeconfig, dataDir string
+	force                     bool
 	server                    serverFlags
 	kubeadm                   kubeadmFlags
 	etcd                      runFlags
@@ -57,6 +58,7 @@ wrote as messages. Read it before you send it to others.`,
 	f.kubeadm.kubernetesDir = kubernetesDir
 	flags.StringVar(&f.kubeadm.kubernetesDir, "kubernetes-dir", f.kubeadm.kubernetesDir, "The `directory` of kubeadm on this node.")
 	flags.StringVarP(&f.file, "output", "o", "", "The `file` to write; - is the standard output. If empty, lockstep-HOST-TIME.tar.gz in this directory.")
+	flags.BoolVar(&f.force, "force", false, "Also overwrite a file that exists.")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if f.dataDir == "" && usesDefaults(flags) && hasMarker(f.etcd.DataDir) {
 			f.dataDir = f.etcd.DataDir
@@ -86,6 +88,9 @@ func (p program) support(ctx context.Context, f supportFlags, from supportSource
 	if file == "-" {
 		list = p.stderr
 	}
+	if err := f.mayWrite(file); err != nil { // before people wait
+		return err
+	}
 	files := support.Collect(ctx, supportCollect, from.parts())
 	packed, err := support.Archive(dir, now, files)
 	if err != nil {
@@ -113,6 +118,20 @@ func listSupport(w io.Writer, files []support.File) (missing int) {
 	}
 	table{w: w}.rows(rows)
 	return missing
+}
+
+// mayWrite returns an error if the file exists. --force replaces only regular files, so never a device.
+func (f supportFlags) mayWrite(file string) error {
+	info, err := os.Lstat(file)
+	switch {
+	case file == "-" || err != nil:
+		return nil
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s exists, and is not a regular file: name another one with -o", file)
+	case !f.force:
+		return fmt.Errorf("%s exists: name another file with -o, or add --force", file)
+	}
+	return nil
 }
 
 func (p program) writeSupport(file string, content []byte) error {

@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -80,6 +82,33 @@ func TestSupport_remembered(t *testing.T) {
 		if !bytes.Contains(content, []byte(want)) {
 			t.Errorf("the archive has no %q:\n%s", want, errs)
 		}
+	}
+}
+
+// A file that exists is kept, unless people say that it may go.
+func TestSupport_exists(t *testing.T) {
+	dir := t.TempDir()
+	file, other := filepath.Join(dir, "support.tar.gz"), filepath.Join(dir, "link")
+	if err := errors.Join(os.WriteFile(file, []byte("of yesterday"), 0o600), os.Symlink(file, other)); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"support", "--server=http://127.0.0.1:1", "--etcd-servers=" + etcdtest.New(t).Endpoints()[0], "-o"}
+	for path, want := range map[string]string{file: "exists: name another file with -o, or add --force", other: "exists, and is not a regular file"} {
+		if code, out, errs := call(t, program{}, append(args, path)...); code != exitFailed || out != "" || !strings.Contains(errs, path+" "+want) {
+			t.Errorf("got %d, %q and %q", code, out, errs)
+		}
+	}
+	if code, _, errs := call(t, program{}, append(args, other, "--force")...); code != exitFailed || !strings.Contains(errs, "is not a regular file") {
+		t.Errorf("got %d and %q", code, errs)
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "of yesterday" {
+		t.Errorf("got %q and %v", text, err)
+	}
+	if code, _, errs := call(t, program{}, append(args, file, "--force")...); code != exitOK {
+		t.Errorf("got %d and %q", code, errs)
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) == "of yesterday" {
+		t.Errorf("with --force, the file is the old one: %v", err)
 	}
 }
 

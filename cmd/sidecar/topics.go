@@ -64,7 +64,8 @@ func (t topic) print(w io.Writer) {
 	s := helpScreen(w)
 	fmt.Fprintf(w, "%s\n", s.paragraphs(t.long))
 	if t.flags != nil {
-		fmt.Fprintf(w, "\nFlags:\n%s", t.flags().flags.FlagUsagesWrapped(s.width))
+		fmt.Fprint(w, "\nFlags:\n")
+		s.printFlagList(w, t.flags().flags)
 	}
 }
 

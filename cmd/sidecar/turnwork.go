@@ -370,7 +370,7 @@ func (w *turnWork) awaitEnd(ctx context.Context, limit time.Duration) error {
 			r, _ := now.Record(w.want.Node)
 			reason, _ := r.WhyServes()
 			if reason == protocol.Overridden {
-				reason = "it serves by an override alone, which ends; repair its gate, and type there: sidecar override end"
+				reason = protocol.Reason("it serves by an override alone, which ends; repair its gate, and " + protocol.EndsOverride(r.Presence.Warnings))
 			}
 			return exitError{code: exitNoService, err: fmt.Errorf("the work is done, and node %s does not serve: %s; it keeps the turn, and no other node gets one; when it serves: %s", w.want.Node,
 				cmp.Or(string(reason), "its sidecar reports nothing"),

@@ -110,7 +110,7 @@ func (l *lineFiller) add(w textWord, room int) {
 }
 
 // paragraphs wraps a text of paragraphs, between which is an empty line. Lines that begin
-// with a space stay as they are.
+// with a space are lines of their own.
 func (s screen) paragraphs(text string) string {
 	var out, paragraph []string
 	flush := func() {
@@ -125,7 +125,7 @@ func (s screen) paragraphs(text string) string {
 			continue
 		}
 		flush()
-		out = append(out, line)
+		out = append(out, s.indented(line)...)
 	}
 	flush()
 	return strings.Join(out, "\n")

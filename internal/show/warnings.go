@@ -131,8 +131,7 @@ func (s *Show) ownWarnings(runs []nodeservices.Run) []protocol.Warning {
 		out = append(out, protocol.Warning{Reason: protocol.OtherAPIServer, Message: problem + "; until then this node serves with it"})
 	}
 	if o := s.Override.Get(); o.On() {
-		out = append(out, protocol.Warning{Reason: protocol.Overridden, Message: "AN OPERATOR HAS OVERRIDDEN THE GATE " + o.String() +
-			": this node serves whatever the gate says; to end that, type there: sidecar override end" + status.OverrideFlag(s.cfg.OverrideFile)})
+		out = append(out, protocol.WarnsOfOverride(o, status.OverrideFlag(s.cfg.OverrideFile)))
 	}
 	if problem := s.OverrideProblem.Get(); problem != "" {
 		out = append(out, protocol.Warning{Reason: protocol.OverrideRejected, Message: problem})
