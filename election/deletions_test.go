@@ -10,6 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/upgrade"
 )
 
 // putEphemeral registers an ephemeral controller that no sidecar of the test runs.
@@ -64,7 +65,7 @@ func TestElection_deletesExpired(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range protocol.JudgeUpgrade(protocol.UpgradeFacts{Status: w.view(), Fleet: in}).Obstacles {
+	for _, o := range upgrade.Judge(upgrade.Facts{Status: w.view(), Fleet: in}).Obstacles {
 		if o.Reason == protocol.UpgradeUnderWay {
 			t.Errorf("got the obstacle %+v", o)
 		}

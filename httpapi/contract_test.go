@@ -18,6 +18,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/upgrade"
 )
 
 // contract is openapi.yaml, as something to hold answers to.
@@ -235,7 +236,7 @@ func TestDescriptionHasEveryObstacle(t *testing.T) {
 	for _, v := range schema.Enum {
 		enum = append(enum, v.(string))
 	}
-	for _, r := range protocol.ObstacleReasons() {
+	for _, r := range upgrade.Reasons() {
 		want = append(want, string(r))
 		if !strings.Contains(schema.Description, "`"+string(r)+"`:") {
 			t.Errorf("%s is not explained", r)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/upgrade"
 )
 
 // current returns the snapshot with parts that agree. What this sidecar knows of this node's gate, of its leadership and of
@@ -13,7 +14,7 @@ import (
 // Otherwise /status would contradict itself for a moment after each change.
 func (s Snapshot) current() Snapshot {
 	s = s.withOwnPresence()
-	s.Warnings = protocol.CurrentWarnings(s.Warnings, s.Status, s.Fleet)
+	s.Warnings = upgrade.CurrentWarnings(s.Warnings, s.Status, s.Fleet)
 	return s
 }
 

@@ -119,9 +119,9 @@ func (r *Record) Remedy() string {
 	return fmt.Sprintf("%s; its sidecar writes it again if it is alive; if the node has stopped for good: %s", r.Problem, r.removalCommand())
 }
 
-// departureCommands are the commands that remove a node. Its etcd member is removed first: until
+// DepartureCommands are the commands that remove a node. Its etcd member is removed first: until
 // then it counts for the majority, and the node could start again from its data directory.
-func (r *Record) departureCommands() string {
+func (r *Record) DepartureCommands() string {
 	if !r.Votes {
 		return r.removalCommand()
 	}
@@ -131,4 +131,19 @@ func (r *Record) departureCommands() string {
 // removalCommand is the command that removes the record.
 func (r *Record) removalCommand() string {
 	return fmt.Sprintf("sidecar node remove %s --confirm-stopped", r.ID)
+}
+
+// Missing reports whether a node whose gate may open is not alive, and people must do
+// something about it: the leader deletes the record of an ephemeral one.
+func (r *Record) Missing() bool {
+	deleted := r.Node.Ephemeral && r.Node.ExpireAfter > 0 && deletable(r.Node.Roles)
+	return r.Problem == "" && r.MayServe() && !r.Alive && !deleted
+}
+
+// MissingRemedy is the remedy for a missing node. Until RemoveAfter it may be restarting, so no removal is proposed.
+func (r *Record) MissingRemedy() string {
+	if r.MayRestart {
+		return "it is not alive; start it again, unless it is restarting"
+	}
+	return "it is not alive; start it again, or if it has stopped for good: " + r.DepartureCommands()
 }

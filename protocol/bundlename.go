@@ -127,7 +127,7 @@ func bundlesOn(f Fleet) string {
 	}
 	slices.Sort(names)
 	for i, name := range names {
-		names[i] = name + " on " + idsOf(nodes[name])
+		names[i] = name + " on " + RecordNames(nodes[name])
 	}
 	return strings.Join(names, "; ")
 }
@@ -149,7 +149,7 @@ func ReplacementState(v StatusView, f Fleet, r Replacement) string {
 		return fmt.Sprintf("has no effect: the objects are of the bundle %s; to forget it: sidecar bundle replace --cancel", objects)
 	}
 	for _, n := range f.Records {
-		if n.aliveController() && n.Presence.Election == Leading && n.Node.Bundle == r.To {
+		if n.AliveController() && n.Presence.Election == Leading && n.Node.Bundle == r.To {
 			return fmt.Sprintf("is used by %s, which leads with the bundle %s", n.ID, r.To)
 		}
 	}

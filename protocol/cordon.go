@@ -56,7 +56,7 @@ func (c Cordon) Remedy(id NodeID) string {
 // than the record. A cordon does not close a gate that is open by an override
 // (docs/protocol-nodes.md#overrides).
 func (r *Record) InService() bool {
-	return r.aliveController() && r.Presence.Ready && (!r.Node.Cordon.On() || r.Presence.Reason == Overridden)
+	return r.AliveController() && r.Presence.Ready && (!r.Node.Cordon.On() || r.Presence.Reason == Overridden)
 }
 
 // Serves reports whether a node is in service and its kube-apiserver is ready, as far as
@@ -67,7 +67,7 @@ func (r *Record) Serves() bool { return r.InService() && !r.Presence.down() }
 // message if the gate is not the reason.
 func (r *Record) WhyServes() (Reason, string) {
 	if r.InService() && r.Presence.down() {
-		return r.Presence.notReady()
+		return r.Presence.NotReady()
 	}
 	return r.Presence.Reason, ""
 }
@@ -76,8 +76,8 @@ func (r *Record) WhyServes() (Reason, string) {
 // Sidecars of older releases report that only in the endpoint.
 func (p Presence) down() bool { return p.APIServerDown || p.Endpoint.Down }
 
-// notReady returns why the kube-apiserver of a node is not ready, as its sidecar reports it.
-func (p Presence) notReady() (Reason, string) {
+// NotReady returns why the kube-apiserver of a node is not ready, as its sidecar reports it.
+func (p Presence) NotReady() (Reason, string) {
 	for _, w := range p.Warnings {
 		if w.Subject == "" && (w.Reason == APIServerNotReady || w.Reason == APIRefused) {
 			return w.Reason, w.Message

@@ -74,16 +74,6 @@ func TestJudgeCordon(t *testing.T) {
 	}
 }
 
-func TestUpgradeObstacles_cordoned(t *testing.T) {
-	f := Fleet{Records: []*Record{controller("me", "1.0.0").ready().cordoned()}}
-	for _, o := range upgradeObstacles(presentStatus(doneStatus("1.0.0")), f) {
-		if o.Reason == Cordoned && o.Subject == "me" && strings.Contains(o.Message, "sidecar uncordon me") {
-			return
-		}
-	}
-	t.Error("a node that an operator works on does not hold the next upgrade")
-}
-
 func TestCordon_Over(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for until, want := range map[time.Time]bool{{}: false, now.Add(time.Second): false, now: true, now.Add(-time.Second): true} {

@@ -2,9 +2,9 @@
 // a pure function. Facts go in, a decision comes out. The package uses no I/O, no
 // clock, no randomness and no memory. Packages fleet, status, election and
 // reconcile read the facts, call it, and carry out the decision. Package rollout
-// and the model checker call the same functions. Four packages lie below it: publish decides
-// about the Service kubernetes, membership about members of etcd, nodeservices about what a node
-// runs, nodeturns about who works on a node while the others serve.
+// and the model checker call the same functions. Five packages lie below it: upgrade decides whether
+// the next upgrade may start, publish about the Service kubernetes, membership about members of etcd,
+// nodeservices about what a node runs, nodeturns about who works on a node while the others serve.
 //
 // The code of each part of the specification:
 //
@@ -38,7 +38,6 @@
 //	                   JudgeRollback    rollback.go     may people begin a rollback
 //	                   RollbackDone     rollback.go     did it reach its aim
 //	#removals          removalsDue      removals.go     may dropped objects be deleted
-//	#upgrade-ready     JudgeUpgrade     upgrade.go      may the next upgrade start
 //	#mark              Mark             mark.go         the contents that may be in the API
 //	#drain             DrainStateOf     drain.go        had the previous leaders ended their requests
 //	                   Drain            drain.go        which status does a leader write when it resigns

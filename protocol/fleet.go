@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -209,4 +210,22 @@ func Summarize(f Fleet, local Release) Summary {
 		}
 	}
 	return s
+}
+
+// AliveController reports whether a node with the controller role is alive.
+func (r *Record) AliveController() bool { return r.Problem == "" && r.Node.Roles.Controller && r.Alive }
+
+// maxNamed bounds how many nodes a sentence names.
+const maxNamed = 8
+
+// RecordNames lists nodes for a sentence.
+func RecordNames(of []*Record) string {
+	var out []string
+	for i, r := range of {
+		if i == maxNamed {
+			return fmt.Sprintf("%s and %d more", strings.Join(out, ", "), len(of)-i)
+		}
+		out = append(out, string(r.ID))
+	}
+	return strings.Join(out, ", ")
 }

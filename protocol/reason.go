@@ -186,19 +186,9 @@ const (
 	Fight Reason = "Fight"
 )
 
-// Reasons for the contents of the Service kubernetes
+// Reasons for the contents of the Service kubernetes that other decisions use, too. Package publish declares the rest
 // (docs/protocol-endpoints.md#kubernetes-service).
 const (
-	// Published: the Service contains the addresses of the nodes in service.
-	Published Reason = "Published"
-	// Pending: a change of the nodes in service is about to be written.
-	Pending Reason = "Pending"
-	// EndpointsUnread: this sidecar has not read the Service yet. Check its kube-apiserver.
-	EndpointsUnread Reason = "EndpointsUnread"
-	// NoneReady: no node is ready, so the Service keeps its last addresses.
-	NoneReady Reason = "NoneReady"
-	// NotPublishing: a sidecar runs without --kubernetes-service. Give all of them the flag.
-	NotPublishing Reason = "NotPublishing"
 	// OtherStore: the Service carries the ID of another store, and the parent of the
 	// objects does not carry this one's.
 	OtherStore Reason = "OtherStore"
@@ -211,8 +201,6 @@ const (
 	NoPresence Reason = "NoPresence"
 	// APIServerNotReady: the kube-apiserver of a node is not ready (--apiserver-readyz).
 	APIServerNotReady Reason = "APIServerNotReady"
-	// PortDiffers: a kube-apiserver serves on another port than most. Give all the same.
-	PortDiffers Reason = "PortDiffers"
 )
 
 // Reasons lists every reason of a verdict, for metrics and documentation.

@@ -72,7 +72,7 @@ func rollbackEnding(f Fleet, now time.Time) []Warning {
 	}
 	follows := "nothing has to follow"
 	if newer := newerControllers(f, r.To); len(newer) > 0 {
-		follows = fmt.Sprintf("then a node of a newer release (%s) leads, and brings its own objects again", idsOf(newer))
+		follows = fmt.Sprintf("then a node of a newer release (%s) leads, and brings its own objects again", RecordNames(newer))
 	}
 	return []Warning{{Reason: RollbackEnds, Message: fmt.Sprintf("%s ends soon: %s; to go on longer: sidecar rollback begin --to %s --for 24h", r, follows, r.To)}}
 }
@@ -163,7 +163,7 @@ func rollbackNotes(v StatusView, f Fleet, to Release) []string {
 
 // forcedRollback says how long which gates are closed where no newer node fits the old objects.
 func forcedRollback(f Fleet, to Release) string {
-	ids := idsOf(newerControllers(f, to))
+	ids := RecordNames(newerControllers(f, to))
 	return fmt.Sprintf("each of %s closes its gate when it restarts with %s, until the last of them has restarted and the objects are applied; "+
 		"from the stop of the last one until then no node serves; do not use sidecar turn: the first node would keep its turn until then", ids, to)
 }
@@ -200,11 +200,11 @@ func rollbackState(v StatusView, f Fleet) string {
 	r := f.Rollback
 	newer := newerControllers(f, r.To)
 	done := v.Kind == StatusPresent && v.Status.State == Done && v.Status.ContentRelease == r.To
-	leads := slices.ContainsFunc(f.Records, func(n *Record) bool { return n.aliveController() && r.leads(n.Node.Version.Release) })
+	leads := slices.ContainsFunc(f.Records, func(n *Record) bool { return n.AliveController() && r.leads(n.Node.Version.Release) })
 	var what string
 	switch notes := rollbackNotes(v, f, r.To); {
 	case done && len(newer) > 0:
-		what = fmt.Sprintf("the objects are at %s; start the other nodes with it, one after another: %s", r.To, idsOf(newer))
+		what = fmt.Sprintf("the objects are at %s; start the other nodes with it, one after another: %s", r.To, RecordNames(newer))
 	case done:
 		what = "all nodes and objects are there: it ends by itself"
 	case !leads:
@@ -216,12 +216,4 @@ func rollbackState(v StatusView, f Fleet) string {
 		what = fmt.Sprintf("a node of release %s brings the objects back; the others serve meanwhile", r.To)
 	}
 	return what + "; to give it up: sidecar rollback end"
-}
-
-// rollbackObstacle keeps the next upgrade from starting.
-func rollbackObstacle(v StatusView, f Fleet) []Warning {
-	if !f.Rollback.On() {
-		return nil
-	}
-	return []Warning{{Reason: RollingBack, Message: fmt.Sprintf("%s is under way: %s", f.Rollback, rollbackState(v, f))}}
 }

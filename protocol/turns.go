@@ -102,7 +102,7 @@ func (f Fleet) TurnRemedy(t Turn) string {
 	r, found := f.Record(t.Node)
 	switch {
 	case found && r.Node.Ephemeral && !r.Alive:
-		return r.deadMessage()
+		return r.MissingRemedy()
 	case !found:
 		return fmt.Sprintf("its node has no record, so it does not serve; if its work is over: sidecar turn end %s --force", t.Node)
 	}
@@ -139,8 +139,8 @@ func (f Fleet) TurnProblem(t Turn) string {
 	return ""
 }
 
-// turnText is Turn.String, and why its work failed.
-func (f Fleet) turnText(t Turn) string {
+// TurnText is Turn.String, and why its work failed.
+func (f Fleet) TurnText(t Turn) string {
 	if why := f.TurnProblem(t); why != "" {
 		return fmt.Sprintf("%s: %s", t, why)
 	}
@@ -216,16 +216,6 @@ type TurnRequest struct {
 	Message, By string    // as in a Turn
 }
 
-// turnObstacles returns the turns that keep the next upgrade from starting: it would stop another
-// node.
-func turnObstacles(f Fleet) []Warning {
-	var out []Warning
-	for _, t := range f.Turns.Held {
-		out = append(out, Warning{Reason: TurnUnderWay, Subject: string(t.Node), Message: f.turnText(t) + "; " + f.TurnRemedy(t)})
-	}
-	return out
-}
-
 // WorkWarnings warn of the work that people began: of turns that failed or are over their limit, as the
 // turn is kept and no other node gets one, and of a rollback that ends soon by its time.
 func WorkWarnings(f Fleet, now time.Time) []Warning {
@@ -255,10 +245,10 @@ func turnWarnings(f Fleet, now time.Time) []Warning {
 		switch {
 		case t.Overdue(now):
 			out = append(out, Warning{Reason: TurnOverdue, Subject: string(t.Node), Since: t.Until, Message: fmt.Sprintf(
-				"%s; it is over its limit since %s, and no other node gets a turn; %s", f.turnText(t), t.Until.UTC().Format(time.RFC3339), f.TurnRemedy(t))})
+				"%s; it is over its limit since %s, and no other node gets a turn; %s", f.TurnText(t), t.Until.UTC().Format(time.RFC3339), f.TurnRemedy(t))})
 		case t.Work.HasFailed():
 			out = append(out, Warning{Reason: TurnFailed, Subject: string(t.Node), Message: fmt.Sprintf(
-				"%s, and no other node gets a turn; %s", f.turnText(t), f.TurnRemedy(t))})
+				"%s, and no other node gets a turn; %s", f.TurnText(t), f.TurnRemedy(t))})
 		}
 	}
 	return out

@@ -31,9 +31,6 @@ func TestTurnWarnings_services(t *testing.T) {
 			t.Errorf("got %q, want %q in it", got[0].Message, part)
 		}
 	}
-	if o := turnObstacles(f); len(o) != 1 || !strings.Contains(o[0].Message, "does not become ready") {
-		t.Errorf("got %+v, want why the work of the turn has failed", o)
-	}
 	f.Turns.Held[0].Work = TurnWorkUnderWay
 	if got := turnWarnings(f, since); len(got) != 0 || f.TurnProblem(f.Turns.Held[0]) != "" {
 		t.Errorf("got %+v, want nothing of work under way", got)
@@ -79,7 +76,7 @@ func TestFleet_TurnRemedy(t *testing.T) {
 	for id, forced := range map[NodeID]bool{"a": false, "gone": true} {
 		turn := Turn{Node: id, Kind: TurnOfCommand, Work: TurnWorkFailed, Until: time.Unix(1000, 0)}
 		f.Turns.Held = []Turn{turn}
-		said := []string{f.TurnRemedy(turn), turnObstacles(f)[0].Message}
+		said := []string{f.TurnRemedy(turn)}
 		for _, now := range []time.Time{time.Unix(0, 0), turn.Until} {
 			said = append(said, turnWarnings(f, now)[0].Message)
 		}

@@ -26,21 +26,6 @@ const RemoveAfter = 5 * time.Minute
 // (docs/protocol.md#missing). Every message about a missing node follows it.
 func MayRestart(missing time.Duration) bool { return missing < RemoveAfter }
 
-// withVoters returns a copy of a fleet whose records show which nodes vote.
-func withVoters(f Fleet, voters []Voter) Fleet {
-	if len(voters) == 0 {
-		return f
-	}
-	marked := make([]*Record, 0, len(f.Records))
-	for _, r := range f.Records {
-		one := *r
-		one.Votes = slices.ContainsFunc(voters, func(v Voter) bool { return v.Name == string(r.ID) })
-		marked = append(marked, &one)
-	}
-	f.Records = marked
-	return f
-}
-
 // WithMayRestart returns a copy of a fleet whose records show which nodes may be restarting: those that are not
 // alive, and of which mayRestart, by the count of the node that asks, says so.
 func WithMayRestart(f Fleet, mayRestart func(NodeID) bool) Fleet {

@@ -11,6 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/buildinfo"
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/upgrade"
 )
 
 const (
@@ -88,7 +89,7 @@ func (f *Follower) RunOther(ctx context.Context) error {
 // kube-apiserver.
 func (f *Follower) hasOther() bool {
 	release := f.cfg.Local.Get().Version.Release
-	for _, m := range protocol.MismatchedAPIServers(f.cfg.Fleet.Get()) {
+	for _, m := range upgrade.MismatchedAPIServers(f.cfg.Fleet.Get()) {
 		if m.Release == release {
 			return true
 		}

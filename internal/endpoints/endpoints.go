@@ -81,7 +81,7 @@ const (
 
 // New returns a publisher that has read nothing yet.
 func New(cfg Config) *Publisher {
-	unread := report.Endpoints{Enabled: true, Reason: string(protocol.EndpointsUnread), Since: report.At(time.Now())}
+	unread := report.Endpoints{Enabled: true, Reason: string(publish.EndpointsUnread), Since: report.At(time.Now())}
 	return &Publisher{
 		cfg: cfg, metrics: newMetrics(cfg.Registerer), seen: event.New(observed{}),
 		state:  event.New(State{Endpoints: unread, RemovalPending: true}),

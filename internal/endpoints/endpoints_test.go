@@ -142,8 +142,8 @@ func TestOlder(t *testing.T) {
 
 // Before the Service was read, no sidecar can tell whether the address has left.
 func TestPublisher_unread(t *testing.T) {
-	if got := New(Config{}).State().Get(); got.Reason != string(protocol.EndpointsUnread) || !got.RemovalPending {
-		t.Errorf("got %+v, want %s, and that the address may still leave", got, protocol.EndpointsUnread)
+	if got := New(Config{}).State().Get(); got.Reason != string(publish.EndpointsUnread) || !got.RemovalPending {
+		t.Errorf("got %+v, want %s, and that the address may still leave", got, publish.EndpointsUnread)
 	}
 }
 

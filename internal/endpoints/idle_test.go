@@ -100,7 +100,7 @@ func TestPublisher_idle(t *testing.T) {
 		var run sync.WaitGroup
 		run.Go(func() { _ = p.Run(ctx) })
 		synctest.Wait()
-		if got := p.State().Get(); got.Reason != string(protocol.Published) {
+		if got := p.State().Get(); got.Reason != string(publish.Published) {
 			t.Errorf("got %+v, want it to be published", got)
 		}
 		const first = "map[GET EndpointSlice:1 GET Endpoints:1 WATCH EndpointSlice:1 WATCH Endpoints:1]"

@@ -63,13 +63,13 @@ func TestPublisher_parent(t *testing.T) {
 			want                     protocol.Reason
 			reads                    int
 		}{
-			{"all is as it was", "s", "s", protocol.Published, 0},
-			{"a client set the annotation", "forged", "s", protocol.Pending, 1},
-			{"it is still there, a moment later", "forged", "s", protocol.Pending, 1},
-			{"it was repaired", "s", "s", protocol.Published, 1},
+			{"all is as it was", "s", "s", publish.Published, 0},
+			{"a client set the annotation", "forged", "s", publish.Pending, 1},
+			{"it is still there, a moment later", "forged", "s", publish.Pending, 1},
+			{"it was repaired", "s", "s", publish.Published, 1},
 			{"the parent has that ID", "t", "t", protocol.OtherStore, 2},
 			{"the parent has this store's ID now, and was read a moment ago", "t", "s", protocol.OtherStore, 2},
-			{"the wait is over", "t", "s", protocol.Pending, 3},
+			{"the wait is over", "t", "s", publish.Pending, 3},
 			{"there is no parent", "t", "", protocol.OtherStore, 4},
 		} {
 			if api.store = step.parent; strings.HasPrefix(step.name, "the wait") || step.parent == "" {

@@ -102,7 +102,7 @@ func (p plan) worst() publish.Step {
 		switch {
 		case t.step.Kind == publish.Wait:
 			return 3
-		case t.step.Reason == protocol.NoneReady:
+		case t.step.Reason == publish.NoneReady:
 			return 2
 		case t.step.Kind == publish.Write:
 			return 1

@@ -284,7 +284,7 @@ func (s *endpointsState) decide(cfg *EndpointsConfig, i int) string {
 	case step.Kind == publish.Write:
 		w.phase, w.writes = writerDecided, setOf(step.Addresses)
 		return what + ", and sends " + w.writes.String()
-	case step.Reason == protocol.NoneReady && cfg.Off&lastStays != 0 && w.seen.set != 0:
+	case step.Reason == publish.NoneReady && cfg.Off&lastStays != 0 && w.seen.set != 0:
 		w.phase = writerDecided
 		return what + ", and sends an empty list"
 	}

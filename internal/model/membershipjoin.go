@@ -3,6 +3,7 @@ package model
 import (
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
+	"github.com/lockstep-dev/lockstep/protocol/upgrade"
 )
 
 // This file models nodes that join for the first time, and people who act on whole
@@ -103,5 +104,5 @@ func (s *memberState) mayUpgrade(cfg *MembersConfig) bool {
 			voters = append(voters, protocol.Voter{Name: string(memberNames[n.name]), Healthy: n.healthy()})
 		}
 	}
-	return cfg.Off&obstaclesAsked != 0 || len(protocol.VoterObstacles(voters)) == 0
+	return cfg.Off&obstaclesAsked != 0 || len(upgrade.VoterObstacles(voters)) == 0
 }

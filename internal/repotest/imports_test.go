@@ -109,6 +109,7 @@ var levels = map[string]int{
 	"internal/sorting":      0,
 	"event":                 1,
 	"protocol":              0,
+	"protocol/upgrade":      1, // whether the next upgrade may start
 	"protocol/publish":      1, // what goes into the Service kubernetes
 	"protocol/membership":   1, // who is a member of etcd
 	"protocol/nodeservices": 1, // when a node's services start and stop
@@ -158,8 +159,8 @@ func TestTheCoreIsPure(t *testing.T) {
 	standard := []string{"cmp", "fmt", "slices", "sort", "strings", "time"}
 	pure := map[string][]string{"protocol": standard, "protocol/publish": append(slices.Clone(standard), module+"/protocol"),
 		"protocol/membership": append(slices.Clone(standard), module+"/protocol"), "protocol/nodeservices": append(slices.Clone(standard), module+"/protocol"),
-		"protocol/nodeturns": append(slices.Clone(standard), module+"/protocol"),
-		"internal/rollout":   append(slices.Clone(standard), module+"/protocol"), "history": append(slices.Clone(standard), "maps", module+"/protocol", module+"/report")}
+		"protocol/nodeturns": append(slices.Clone(standard), module+"/protocol"), "protocol/upgrade": append(slices.Clone(standard), module+"/protocol"),
+		"internal/rollout": append(slices.Clone(standard), module+"/protocol", module+"/protocol/upgrade"), "history": append(slices.Clone(standard), "maps", module+"/protocol", module+"/report")}
 	for _, s := range sources(t) {
 		allowed, core := pure[s.dir]
 		if !core || s.test {
@@ -230,7 +231,7 @@ var places = []place{
 	{"github.com/DeRuina/timberjack", in("internal/role/service/process")},
 	{"github.com/coreos/go-systemd", in("internal/role/service/systemd", "test/roles")},
 	{"github.com/godbus/dbus", in("internal/role/service/systemd", "test/roles")},
-	{"log/slog", notIn("protocol", "protocol/publish", "protocol/membership", "protocol/nodeservices", "protocol/nodeturns", "event", "internal/lockstepv1", "internal/kube", "internal/model")},
+	{"log/slog", notIn("protocol", "protocol/upgrade", "protocol/publish", "protocol/membership", "protocol/nodeservices", "protocol/nodeturns", "event", "internal/lockstepv1", "internal/kube", "internal/model")},
 	{module + "/event", notIn("internal/model")}, // protocol only
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/upgrade"
 )
 
 // MoveKind is the kind of a move of a rollout.
@@ -68,7 +69,7 @@ func (m Moment) gate(id protocol.NodeID) Gate {
 // Forecast is the simulated course of a rollout.
 type Forecast struct {
 	Now       Moment
-	Upgrade   protocol.UpgradeAnswer // whether the next upgrade may start, as in /status
-	Moves     []Move                 // in order; empty: all live nodes run the bundle
-	Obstacles []Obstacle             // why it would not go cleanly; empty: it would
+	Upgrade   upgrade.Answer // whether the next upgrade may start, as in /status
+	Moves     []Move         // in order; empty: all live nodes run the bundle
+	Obstacles []Obstacle     // why it would not go cleanly; empty: it would
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/upgrade"
 )
 
 // ObstacleKind is a stable CamelCase word for why a rollout would not go
@@ -13,7 +14,7 @@ import (
 type ObstacleKind string
 
 // The kinds of an obstacle of the rollout itself. For an obstacle that holds the next upgrade
-// already now, the kind is the reason of protocol.JudgeUpgrade.
+// already now, the kind is the reason of upgrade.Judge.
 const (
 	// ObstacleDeadlock: the first upgraded nodes wait for the objects, and the
 	// objects wait for the old nodes. Make a release in between.
@@ -93,7 +94,7 @@ func endObstacles(in Input, f Forecast, end *simulation, others bool) []Obstacle
 		return nil // otherBundle reports it
 	case !reached:
 		return []Obstacle{unfinished(last)}
-	case !others && !protocol.Settled(end.status, end.fleet):
+	case !others && !upgrade.Settled(end.status, end.fleet):
 		return []Obstacle{{Kind: ObstacleUnfinished, Message: "all live nodes have the bundle, and a registered node still has another release"}}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"sort"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/upgrade"
 )
 
 // Input is the input of a forecast: a fleet as it is, and the bundle that its
@@ -21,14 +22,14 @@ type Input struct {
 	// Rollback: simulate that people begin a rollback to the bundle's release first.
 	Rollback bool
 
-	// The other facts of protocol.JudgeUpgrade.
+	// The other facts of upgrade.Judge.
 	Voters []protocol.Voter // of the etcd that the sidecars run
 	Full   bool             // the database of etcd is full
 }
 
 // upgrade is the answer that /status gives.
-func (in Input) upgrade() protocol.UpgradeAnswer {
-	return protocol.JudgeUpgrade(protocol.UpgradeFacts{Full: in.Full, Status: in.Status, Fleet: in.Fleet, Voters: in.Voters})
+func (in Input) upgrade() upgrade.Answer {
+	return upgrade.Judge(upgrade.Facts{Full: in.Full, Status: in.Status, Fleet: in.Fleet, Voters: in.Voters})
 }
 
 // Simulate rolls the bundle out over the fleet: one node after the other stops

@@ -8,6 +8,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/upgrade"
 )
 
 // LogDigests logs once when nodes of one release run different bundles, until ctx ends. It pauses
@@ -36,7 +37,7 @@ func (s *Show) LogDigests(ctx context.Context) error {
 // would apply its own when it leads. They name the bundle in force if the status has its digest.
 func digestWarnings(v protocol.StatusView, f protocol.Fleet) []string {
 	var out []string
-	for _, m := range protocol.MismatchedBundles(v, f) {
+	for _, m := range upgrade.MismatchedBundles(v, f) {
 		applies := "each leader applies its own bundle"
 		if m.Bundle != "" {
 			applies = "after sidecar bundle replace, each leader applies its own bundle"

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/publish"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -39,9 +40,9 @@ func (s *Show) endpointsWarnings() []protocol.Warning {
 	}
 	now := s.endpointsNow()
 	switch reason := protocol.Reason(now.Reason); reason {
-	case protocol.NotPublishing, protocol.OtherStore, protocol.ReconcilerRuns, protocol.OtherWriter:
+	case publish.NotPublishing, protocol.OtherStore, protocol.ReconcilerRuns, protocol.OtherWriter:
 		return []protocol.Warning{{Reason: reason, Message: "Service kubernetes: " + now.Message, Since: now.Since.Time}}
-	case protocol.Pending, protocol.EndpointsUnread:
+	case publish.Pending, publish.EndpointsUnread:
 		if now.Problem != "" {
 			message := "Service kubernetes: " + cmp.Or(now.Problem, now.Message)
 			return []protocol.Warning{{Reason: reason, Message: message, Since: now.Since.Time}}

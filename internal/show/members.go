@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/upgrade"
 )
 
 // voters returns the number of voting members, and the unhealthy voters.
@@ -105,7 +106,7 @@ func (f memberFacts) warnings(troubles map[string]string) []protocol.Warning {
 // fleetWarningsNow returns the warnings of the fleet. A node that is not alive for a short time may be restarting.
 func (f memberFacts) fleetWarningsNow(v protocol.StatusView, now time.Time) []protocol.Warning {
 	marked := protocol.WithMayRestart(f.fleet, func(id protocol.NodeID) bool { return f.seen.nodes[id].mayRestart(now) })
-	out := fleetWarnings(protocol.UpgradeFacts{Status: v, Fleet: marked, Voters: nodeVoters(f.members, nil)}, f.own)
+	out := fleetWarnings(upgrade.Facts{Status: v, Fleet: marked, Voters: nodeVoters(f.members, nil)}, f.own)
 	for i, w := range out {
 		if r, found := f.fleet.Record(protocol.NodeID(w.Subject)); found && w.Reason == protocol.NodeDead {
 			out[i].Since = f.seen.aliveSince(r, now) // the message changes while it lasts

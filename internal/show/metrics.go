@@ -7,6 +7,7 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/metric"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/upgrade"
 )
 
 // Register adds the metrics that are computed at each scrape, so that they cannot lag behind
@@ -43,7 +44,7 @@ func (s *Show) Register(reg prometheus.Registerer, client *etcd.Client) {
 		func() float64 { return float64(withoutGate(s.Fleet.Get())) })
 	in.GaugeFunc("lockstep_fleet_bundle_mismatches",
 		"Releases whose registered nodes have different bundles. Above 0, the objects depend on which node leads: give all nodes in /status the same bundle.",
-		func() float64 { return float64(len(protocol.Mismatched(s.Fleet.Get()))) })
+		func() float64 { return float64(len(upgrade.Mismatched(s.Fleet.Get()))) })
 	s.registerDifferences(in)
 	in.GaugeFunc("lockstep_reconcile_bundle_rejected",
 		"1 while the bundle in --bundle is not in use: it is invalid, or has another name, release or constraints. The last valid one stays in use. See node.bundleProblem in /status.",
@@ -91,10 +92,10 @@ func (s *Show) registerDatabase(in metric.Set) {
 func (s *Show) registerDifferences(in metric.Set) {
 	in.GaugeFunc("lockstep_fleet_services_mismatches",
 		"Releases whose live nodes have different services. Above 0, give the nodes in /status the same files in --services.",
-		func() float64 { return float64(len(protocol.MismatchedServices(s.Fleet.Get()))) })
+		func() float64 { return float64(len(upgrade.MismatchedServices(s.Fleet.Get()))) })
 	in.GaugeFunc("lockstep_fleet_apiserver_mismatches",
 		"Releases whose live nodes have kube-apiservers of different versions. Above 0, an old kube-apiserver may serve beside a new sidecar: /status names the nodes.",
-		func() float64 { return float64(len(protocol.MismatchedAPIServers(s.Fleet.Get()))) })
+		func() float64 { return float64(len(upgrade.MismatchedAPIServers(s.Fleet.Get()))) })
 	in.GaugeFunc("lockstep_fleet_clock_difference_seconds",
 		"How far the clock of another node differs from this one's; 0: less than 5 s. /status names the node: correct the wrong clock.",
 		func() float64 { return s.Clocks.Get().Largest.Seconds() })
@@ -103,7 +104,7 @@ func (s *Show) registerDifferences(in metric.Set) {
 func withoutGate(f protocol.Fleet) int {
 	n := 0
 	for _, r := range f.Records {
-		if protocol.LacksGate(r) {
+		if upgrade.LacksGate(r) {
 			n++
 		}
 	}

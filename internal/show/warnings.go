@@ -18,6 +18,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 	"github.com/lockstep-dev/lockstep/protocol/publish"
+	"github.com/lockstep-dev/lockstep/protocol/upgrade"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/report"
 	"github.com/lockstep-dev/lockstep/status"
@@ -84,7 +85,7 @@ func (s *Show) warningsNow(was warned, now time.Time) warned {
 			members.warnings(troubles), members.leaving(), members.interrupted(now), s.Cluster.Health().Get().Shown,
 			members.fleetWarningsNow(view, now),
 			protocol.WorkWarnings(members.fleet, now)),
-		reported: protocol.ReportedWarnings(slices.Concat(own, leaders)),
+		reported: upgrade.ReportedWarnings(slices.Concat(own, leaders)),
 		troubles: troubles, answers: answers,
 	}
 	keepTimes(out.shown, was.shown, now)
@@ -294,11 +295,11 @@ func requiredFirst(x, y report.Failure) int {
 func firstOf[T any](all []T, most int) []T { return all[:min(len(all), most)] }
 
 // fleetWarnings returns problems of the fleet, which each node sees by itself.
-func fleetWarnings(f protocol.UpgradeFacts, own protocol.NodeID) []protocol.Warning {
+func fleetWarnings(f upgrade.Facts, own protocol.NodeID) []protocol.Warning {
 	var out []protocol.Warning
 	for _, text := range digestWarnings(f.Status, f.Fleet) {
 		out = append(out, protocol.Warning{Reason: protocol.BundlesDiffer, Message: text})
 	}
 	out = append(out, publish.Outside(f.Fleet)...)
-	return append(out, protocol.FleetWarnings(f, own)...)
+	return append(out, upgrade.Warnings(f, own)...)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/upgrade"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -38,10 +39,10 @@ func TestWarningsOfALeader(t *testing.T) {
 		{ID: "a", Alive: true, Node: protocol.Node{Roles: protocol.Roles{Controller: true}}},
 		{ID: "b", Problem: "garbage"},
 	}}
-	if got := fleetWarnings(protocol.UpgradeFacts{Fleet: f}, "a"); len(got) != 2 || got[0].Reason != protocol.RecordCorrupt || !strings.Contains(got[0].Message, "sidecar node remove b") {
+	if got := fleetWarnings(upgrade.Facts{Fleet: f}, "a"); len(got) != 2 || got[0].Reason != protocol.RecordCorrupt || !strings.Contains(got[0].Message, "sidecar node remove b") {
 		t.Errorf("seen by a: got %+v", got)
 	}
-	if got := fleetWarnings(protocol.UpgradeFacts{Fleet: f}, "c"); len(got) != 3 || got[2].Reason != protocol.NoGate || got[2].Subject != "a" {
+	if got := fleetWarnings(upgrade.Facts{Fleet: f}, "c"); len(got) != 3 || got[2].Reason != protocol.NoGate || got[2].Subject != "a" {
 		t.Errorf("seen by c: got %+v", got)
 	}
 }
@@ -67,7 +68,7 @@ func TestFleetWarnings_bundlesDiffer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			view := protocol.StatusView{Kind: protocol.StatusPresent, Status: protocol.Status{Bundle: tc.objects}}
 			var got []string
-			for _, w := range fleetWarnings(protocol.UpgradeFacts{Status: view, Fleet: protocol.Fleet{Revision: 1, Records: tc.records}}, "a") {
+			for _, w := range fleetWarnings(upgrade.Facts{Status: view, Fleet: protocol.Fleet{Revision: 1, Records: tc.records}}, "a") {
 				if w.Reason == protocol.BundlesDiffer {
 					got = append(got, w.Message)
 				}

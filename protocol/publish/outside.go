@@ -16,7 +16,7 @@ func Outside(f protocol.Fleet) []protocol.Warning {
 	}
 	var out []protocol.Warning
 	for _, id := range outsiders(f) {
-		out = append(out, protocol.Warning{Reason: protocol.NotPublishing, Subject: string(id), Message: "its sidecar runs without --kubernetes-service, " +
+		out = append(out, protocol.Warning{Reason: NotPublishing, Subject: string(id), Message: "its sidecar runs without --kubernetes-service, " +
 			"and others run with it: pods do not reach its kube-apiserver through the Service kubernetes; give every sidecar the flag"})
 	}
 	return out

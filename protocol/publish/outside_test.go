@@ -32,7 +32,7 @@ func TestOutside(t *testing.T) {
 		t.Errorf("no node takes part: got %v", got)
 	}
 	got := Outside(fleetOf(0, cp("a").at("10.0.0.1", ""), cp("b").ready(), cp("c").ready().closed(protocol.ReleaseTooOld)))
-	if len(got) != 1 || got[0].Subject != "b" || got[0].Reason != protocol.NotPublishing {
+	if len(got) != 1 || got[0].Subject != "b" || got[0].Reason != NotPublishing {
 		t.Errorf("got %+v", got)
 	}
 }

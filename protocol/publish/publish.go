@@ -39,7 +39,7 @@ func whyOutside(r *protocol.Record, port int) (protocol.Reason, string) {
 	case !r.Alive:
 		return protocol.NoPresence, "its sidecar does not run, or does not reach etcd"
 	case !e.TakesPart(): // its gate says nothing about the Service
-		return protocol.NotPublishing, "its sidecar runs without --kubernetes-service"
+		return NotPublishing, "its sidecar runs without --kubernetes-service"
 	case r.Node.Cordon.On() && !r.InService():
 		return protocol.Cordoned, fmt.Sprintf("it was taken out of service; to end that now: %s", r.Node.Cordon.Remedy(r.ID))
 	case !r.InService():
@@ -47,7 +47,7 @@ func whyOutside(r *protocol.Record, port int) (protocol.Reason, string) {
 	case !r.Serves():
 		return r.WhyServes()
 	case e.Port != port:
-		return protocol.PortDiffers, fmt.Sprintf("its kube-apiserver serves on port %d, and the others on %d: the Service has one port, so all of them need the same", e.Port, port)
+		return PortDiffers, fmt.Sprintf("its kube-apiserver serves on port %d, and the others on %d: the Service has one port, so all of them need the same", e.Port, port)
 	}
 	if r.Presence.Reason == protocol.Overridden {
 		return protocol.Overridden, "its gate is open by an override alone"
@@ -213,14 +213,6 @@ type Step struct {
 	Retry     time.Duration // when a wait ends by itself; 0: never
 }
 
-// Reasons lists every reason of a Step, for metrics and documentation.
-func Reasons() []protocol.Reason {
-	return []protocol.Reason{
-		protocol.Published, protocol.Pending, protocol.EndpointsUnread, protocol.NoneReady, protocol.NotPublishing, protocol.OtherStore,
-		protocol.ReconcilerRuns, protocol.OtherWriter,
-	}
-}
-
 // Facts are the input of Next.
 type Facts struct {
 	// Fleet is a linearizable snapshot, taken after Current was read. So if its revision
@@ -242,9 +234,9 @@ func Next(f Facts) Step {
 	now := f.Current
 	switch {
 	case !now.Known:
-		return waitFor(protocol.EndpointsUnread, "the kube-apiserver of this node has not shown the Service yet")
+		return waitFor(EndpointsUnread, "the kube-apiserver of this node has not shown the Service yet")
 	case f.Store == "":
-		return waitFor(protocol.EndpointsUnread, "the store in etcd has no ID yet")
+		return waitFor(EndpointsUnread, "the store in etcd has no ID yet")
 	// Before anything is judged by the fleet: the object may belong to another control plane.
 	case now.OfAnotherStore(f.Store) && f.Parent != f.Store:
 		return waitForParent(f)
@@ -253,9 +245,9 @@ func Next(f Facts) Step {
 		return keepLast(f)
 	// No client reads an empty slice. Other writers' addresses in it are theirs.
 	case len(addresses) == 0 && (len(now.Addresses) == 0 || !now.Own):
-		return Step{Kind: Keep, Reason: protocol.Published, Message: "no node in service has an address of this family"}
+		return Step{Kind: Keep, Reason: Published, Message: "no node in service has an address of this family"}
 	case now.Revision > 0 && now.Store == f.Store && now.Complete && now.Port == port && slices.Equal(now.Addresses, addresses):
-		return Step{Kind: Keep, Reason: protocol.Published, Message: "the addresses of the nodes in service are published"}
+		return Step{Kind: Keep, Reason: Published, Message: "the addresses of the nodes in service are published"}
 	}
 	if len(now.Addresses) > 0 && !now.Own {
 		if wait, held := holdBack(f); held {
@@ -263,7 +255,7 @@ func Next(f Facts) Step {
 		}
 	}
 	return Step{
-		Kind: Write, Reason: protocol.Pending, Message: "the nodes in service have changed",
+		Kind: Write, Reason: Pending, Message: "the nodes in service have changed",
 		Addresses: addresses, Port: port, Revision: f.Fleet.Revision,
 	}
 }
@@ -277,7 +269,7 @@ func keepLast(f Facts) Step {
 	if len(Families(f.Fleet)) > 0 {
 		who = fmt.Sprintf("no node with an %s address is ready, and the Service has that family", f.Family)
 	}
-	return Step{Kind: Keep, Reason: protocol.NoneReady, Message: who + ", so the last addresses stay"}
+	return Step{Kind: Keep, Reason: NoneReady, Message: who + ", so the last addresses stay"}
 }
 
 // ParentRetry is how long a sidecar uses the ID that it read from the parent.
@@ -303,7 +295,7 @@ func waitFor(r protocol.Reason, message string) Step {
 // client keeps overwriting it.
 func holdBack(f Facts) (wait Step, held bool) {
 	if n := len(outsiders(f.Fleet)); n > 0 {
-		return waitFor(protocol.NotPublishing, fmt.Sprintf("%s is in service and its sidecar runs without --kubernetes-service, so %s goes on writing the Service; "+
+		return waitFor(NotPublishing, fmt.Sprintf("%s is in service and its sidecar runs without --kubernetes-service, so %s goes on writing the Service; "+
 			"start every kube-apiserver with --endpoint-reconciler-type=none and every sidecar with --kubernetes-service",
 			outsiders(f.Fleet)[0], cmp.Or(f.Current.Manager, "another client"))), true
 	}

@@ -20,14 +20,14 @@ func TestNext_second(t *testing.T) {
 		want    Kind
 		reason  protocol.Reason
 	}{
-		{"a node has an address of the family", []*record{a, b}, false, published("fd00::1"), Keep, protocol.Published},
-		{"none has, and the Service has another family", []*record{a.closed(protocol.ShuttingDown), b}, false, published("fd00::1"), Write, protocol.Pending},
-		{"the same, of the first slice", []*record{a.closed(protocol.ShuttingDown), b}, true, published("fd00::1"), Keep, protocol.NoneReady},
-		{"it is empty", []*record{b}, false, published(), Keep, protocol.Published},
-		{"another client wrote it", []*record{b}, false, theirs, Keep, protocol.Published},
-		{"no node is ready at all", []*record{a.closed(protocol.ShuttingDown), b.dead()}, false, published("fd00::1"), Keep, protocol.NoneReady},
+		{"a node has an address of the family", []*record{a, b}, false, published("fd00::1"), Keep, Published},
+		{"none has, and the Service has another family", []*record{a.closed(protocol.ShuttingDown), b}, false, published("fd00::1"), Write, Pending},
+		{"the same, of the first slice", []*record{a.closed(protocol.ShuttingDown), b}, true, published("fd00::1"), Keep, NoneReady},
+		{"it is empty", []*record{b}, false, published(), Keep, Published},
+		{"another client wrote it", []*record{b}, false, theirs, Keep, Published},
+		{"no node is ready at all", []*record{a.closed(protocol.ShuttingDown), b.dead()}, false, published("fd00::1"), Keep, NoneReady},
 		{"another store", []*record{b}, false, Object{Known: true, Own: true, Revision: 5, Store: "t", Addresses: []string{"fd00::1"}}, Wait, protocol.OtherStore},
-		{"not read yet", []*record{b}, false, Object{}, Wait, protocol.EndpointsUnread},
+		{"not read yet", []*record{b}, false, Object{}, Wait, EndpointsUnread},
 	} {
 		got := Next(Facts{
 			Fleet: fleetOf(100, tc.records...), Store: "s", Family: IPv6, Second: !tc.isFirst, Current: tc.current,
@@ -35,7 +35,7 @@ func TestNext_second(t *testing.T) {
 		if got.Kind != tc.want || got.Reason != tc.reason || got.Message == "" || len(got.Addresses) > 0 {
 			t.Errorf("%s: got %+v, want kind %d, %s", tc.name, got, tc.want, tc.reason)
 		}
-		if hasFamily := strings.Contains(got.Message, "IPv6 address is ready"); hasFamily != (tc.isFirst && got.Reason == protocol.NoneReady) {
+		if hasFamily := strings.Contains(got.Message, "IPv6 address is ready"); hasFamily != (tc.isFirst && got.Reason == NoneReady) {
 			t.Errorf("%s: got %q", tc.name, got.Message)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/publish"
 )
 
 // view contains the fields of /status that the cases need.
@@ -52,7 +52,7 @@ func (v view) leads() bool { return v.Election.State == "leading" }
 func (v view) began() time.Time { return v.Election.Since.Add(time.Millisecond) }
 
 // published reports whether the Service kubernetes is as this node would write it.
-func (v view) published() bool { return v.KubernetesService.Reason == string(protocol.Published) }
+func (v view) published() bool { return v.KubernetesService.Reason == string(publish.Published) }
 
 // waits reports whether the sidecar is ready and campaigns.
 func (v view) waits() bool { return v.Ready.Ready && v.campaigns() }

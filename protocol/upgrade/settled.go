@@ -1,10 +1,12 @@
-package protocol
+package upgrade
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // This file says whether the last upgrade is complete, and how to complete it
@@ -13,23 +15,23 @@ import (
 // Settled reports whether the last upgrade is complete: the status is DONE at the
 // one release of all registered controllers, there is at least one of them, and
 // no record is corrupt.
-func Settled(v StatusView, f Fleet) bool {
-	return unsettled(v, f) == "" && !slices.ContainsFunc(f.Records, func(r *Record) bool { return r.Problem != "" })
+func Settled(v protocol.StatusView, f protocol.Fleet) bool {
+	return unsettled(v, f) == "" && !slices.ContainsFunc(f.Records, func(r *protocol.Record) bool { return r.Problem != "" })
 }
 
 // unsettled says why the last upgrade is not complete, apart from corrupt records;
 // empty: it is.
-func unsettled(v StatusView, f Fleet) string {
+func unsettled(v protocol.StatusView, f protocol.Fleet) string {
 	switch v.Kind {
-	case StatusUnknown:
+	case protocol.StatusUnknown:
 		return "the status has not been read yet"
-	case StatusAbsent:
+	case protocol.StatusAbsent:
 		return "there is no status: no leader has finished the first reconciliation, or the status was lost"
-	case StatusUndecodable:
+	case protocol.StatusUndecodable:
 		return "the status is corrupt; the leader rebuilds it"
-	case StatusPresent:
+	case protocol.StatusPresent:
 	}
-	if v.Status.State != Done {
+	if v.Status.State != protocol.Done {
 		return fmt.Sprintf("the status is %s at %s, not DONE", v.Status.State, v.Status.Version.Release)
 	}
 	return otherRelease(v, f)
@@ -37,8 +39,8 @@ func unsettled(v StatusView, f Fleet) string {
 
 // otherRelease says how the controllers' releases differ from v, a status that is
 // DONE, and gives the remedy; empty: they do not differ.
-func otherRelease(v StatusView, f Fleet) string {
-	var all []*Record
+func otherRelease(v protocol.StatusView, f protocol.Fleet) string {
+	var all []*protocol.Record
 	for _, r := range f.Records {
 		if r.Problem == "" && r.MayServe() {
 			all = append(all, r)
@@ -47,19 +49,19 @@ func otherRelease(v StatusView, f Fleet) string {
 	if len(all) == 0 {
 		return "no controller is registered"
 	}
-	release := func(r *Record) Release { return r.Node.Version.Release }
-	slices.SortStableFunc(all, func(a, b *Record) int { return release(a).Compare(release(b)) })
+	release := func(r *protocol.Record) protocol.Release { return r.Node.Version.Release }
+	slices.SortStableFunc(all, func(a, b *protocol.Record) int { return release(a).Compare(release(b)) })
 	latest := release(all[len(all)-1])
-	first := slices.IndexFunc(all, func(r *Record) bool { return release(r) == latest })
-	foreign := func(r *Record) bool { return ForeignBundle(v, r.Node.Bundle) != "" }
+	first := slices.IndexFunc(all, func(r *protocol.Record) bool { return release(r) == latest })
+	foreign := func(r *protocol.Record) bool { return protocol.ForeignBundle(v, r.Node.Bundle) != "" }
 	done := v.Status.Version.Release
 	switch older, newest := all[:first], all[first:]; {
 	case len(older) > 0 && slices.ContainsFunc(newest, foreign):
 		return fmt.Sprintf("the nodes run different releases: %s; upgrade no other node yet: %s", releasesOf(all), foreignFirst(newest, foreign))
 	case len(older) > 0 && f.Rollback.On() && release(older[len(older)-1]) == f.Rollback.To: // to go on is no choice now
-		return fmt.Sprintf("the nodes run different releases: %s; roll %s back, too", releasesOf(all), idsOf(newest))
+		return fmt.Sprintf("the nodes run different releases: %s; roll %s back, too", releasesOf(all), protocol.RecordNames(newest))
 	case len(older) > 0 && !slices.ContainsFunc(older, foreign) && mayGoBack(older, newest):
-		return fmt.Sprintf("the nodes run different releases: %s; to go on: %s; to go back: roll %s back", releasesOf(all), olderRemedy(older, newest), idsOf(newest))
+		return fmt.Sprintf("the nodes run different releases: %s; to go on: %s; to go back: roll %s back", releasesOf(all), olderRemedy(older, newest), protocol.RecordNames(newest))
 	case len(older) > 0:
 		return fmt.Sprintf("an upgrade is in progress: %s; %s", releasesOf(all), olderRemedy(older, newest))
 	case latest != done:
@@ -70,8 +72,8 @@ func otherRelease(v StatusView, f Fleet) string {
 
 // foreignFirst names the nodes of the newest release whose bundle is not the objects' bundle.
 // That may be a mistake, and an upgrade of the others would follow it.
-func foreignFirst(newest []*Record, foreign func(*Record) bool) string {
-	var found []*Record
+func foreignFirst(newest []*protocol.Record, foreign func(*protocol.Record) bool) string {
+	var found []*protocol.Record
 	for _, r := range newest {
 		if foreign(r) {
 			found = append(found, r)
@@ -81,21 +83,21 @@ func foreignFirst(newest []*Record, foreign func(*Record) bool) string {
 	if len(found) == 1 {
 		verb = "runs"
 	}
-	return fmt.Sprintf("%s %s another bundle than that of the objects (%s), which has to be settled first", idsOf(found), verb, OtherBundle)
+	return fmt.Sprintf("%s %s another bundle than that of the objects (%s), which has to be settled first", protocol.RecordNames(found), verb, protocol.OtherBundle)
 }
 
 // mayGoBack reports whether a rollback may be in progress: in an upgrade, the records of the
 // nodes that are still to be upgraded are older than the other records.
-func mayGoBack(older, newest []*Record) bool {
-	revision := func(a, b *Record) int { return cmp.Compare(a.Revision, b.Revision) }
+func mayGoBack(older, newest []*protocol.Record) bool {
+	revision := func(a, b *protocol.Record) int { return cmp.Compare(a.Revision, b.Revision) }
 	return slices.MaxFunc(older, revision).Revision > slices.MinFunc(newest, revision).Revision
 }
 
 // releasesOf says which nodes run which release. The records are sorted by that.
-func releasesOf(all []*Record) string {
+func releasesOf(all []*protocol.Record) string {
 	var out []string
 	for len(all) > 0 {
-		next := slices.IndexFunc(all, func(r *Record) bool { return r.Node.Version.Release != all[0].Node.Version.Release })
+		next := slices.IndexFunc(all, func(r *protocol.Record) bool { return r.Node.Version.Release != all[0].Node.Version.Release })
 		if next < 0 {
 			next = len(all)
 		}
@@ -106,29 +108,18 @@ func releasesOf(all []*Record) string {
 		if len(out) == 0 {
 			verb += " release"
 		}
-		out = append(out, fmt.Sprintf("%s %s %s", idsOf(all[:next]), verb, all[0].Node.Version.Release))
+		out = append(out, fmt.Sprintf("%s %s %s", protocol.RecordNames(all[:next]), verb, all[0].Node.Version.Release))
 		all = all[next:]
 	}
 	return strings.Join(out, ", ")
 }
 
-// maxNamed bounds how many nodes a sentence names.
-const maxNamed = 8
-
-func idsOf(of []*Record) string {
-	var out []string
-	for i, r := range of {
-		if i == maxNamed {
-			return fmt.Sprintf("%s and %d more", strings.Join(out, ", "), len(of)-i)
-		}
-		out = append(out, string(r.ID))
-	}
-	return strings.Join(out, ", ")
-}
+// maxRemedies bounds how many dead nodes a sentence names.
+const maxRemedies = 8
 
 // olderRemedy gives the remedy for nodes that are older than the newest ones.
-func olderRemedy(older, newest []*Record) string {
-	var alive, dead []*Record
+func olderRemedy(older, newest []*protocol.Record) string {
+	var alive, dead []*protocol.Record
 	for _, r := range older {
 		if r.Alive {
 			alive = append(alive, r)
@@ -139,16 +130,16 @@ func olderRemedy(older, newest []*Record) string {
 	var out []string
 	switch {
 	case len(alive) > 0 && slices.ContainsFunc(newest, inDeadlockWith):
-		out = append(out, fmt.Sprintf("they wait for each other: roll %s back to %s", idsOf(newest), alive[0].Node.Version.Release))
+		out = append(out, fmt.Sprintf("they wait for each other: roll %s back to %s", protocol.RecordNames(newest), alive[0].Node.Version.Release))
 	case len(alive) > 0:
-		out = append(out, "upgrade "+idsOf(alive))
+		out = append(out, "upgrade "+protocol.RecordNames(alive))
 	}
-	for _, r := range dead[:min(len(dead), maxNamed)] {
+	for _, r := range dead[:min(len(dead), maxRemedies)] {
 		if r.MayRestart {
 			out = append(out, fmt.Sprintf("%s is not alive: upgrade it, unless it is restarting", r.ID))
 			continue
 		}
-		out = append(out, fmt.Sprintf("%s is not alive: upgrade it, or if it has stopped for good: %s", r.ID, r.departureCommands()))
+		out = append(out, fmt.Sprintf("%s is not alive: upgrade it, or if it has stopped for good: %s", r.ID, r.DepartureCommands()))
 	}
 	return strings.Join(out, "; ")
 }
@@ -156,8 +147,8 @@ func olderRemedy(older, newest []*Record) string {
 // inDeadlockWith reports whether a node leads, waits for older nodes, and reports that
 // it is not ready before the objects are new
 // (docs/protocol.md#releases-that-can-roll).
-func inDeadlockWith(leader *Record) bool {
+func inDeadlockWith(leader *protocol.Record) bool {
 	p := leader.Presence
-	return leader.Alive && p.Election == Leading && p.Reason == ReconcilerTooOld &&
-		slices.ContainsFunc(p.Warnings, func(w Warning) bool { return w.Reason == ReleaseTooOld })
+	return leader.Alive && p.Election == protocol.Leading && p.Reason == protocol.ReconcilerTooOld &&
+		slices.ContainsFunc(p.Warnings, func(w protocol.Warning) bool { return w.Reason == protocol.ReleaseTooOld })
 }

@@ -1,8 +1,10 @@
-package protocol
+package upgrade
 
 import (
 	"cmp"
 	"fmt"
+
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // This file says which voters of the etcd that the sidecars run hold an upgrade, and names
@@ -13,33 +15,33 @@ import (
 // if fewer than a majority would answer while it stops another one
 // (docs/protocol.md#upgrade-ready). One or two voters that are healthy hold nothing: the notes
 // name the cost of an upgrade then.
-func VoterObstacles(voters []Voter) []Warning {
-	var out []Warning
+func VoterObstacles(voters []protocol.Voter) []protocol.Warning {
+	var out []protocol.Warning
 	for _, v := range voters {
 		if !v.Healthy {
-			out = append(out, Warning{Reason: MemberDown, Subject: v.Name, Message: fmt.Sprintf(
+			out = append(out, protocol.Warning{Reason: protocol.MemberDown, Subject: v.Name, Message: fmt.Sprintf(
 				"%s; an upgrade stops another voter, and etcd would accept no writes meanwhile", cmp.Or(v.Trouble, "its etcd member is not healthy"))})
 		}
 	}
-	if healthy := len(voters) - len(out); healthy-1 >= Majority(len(voters)) {
+	if healthy := len(voters) - len(out); healthy-1 >= protocol.Majority(len(voters)) {
 		return nil
 	}
 	return out
 }
 
-// upgradeNotes returns a sentence for each cost.
-func upgradeNotes(f Fleet, voters []Voter) []string {
+// notes returns a sentence for each cost.
+func notes(f protocol.Fleet, voters []protocol.Voter) []string {
 	var out []string
-	if n := len(voters); n > 0 && n-1 < Majority(n) {
+	if n := len(voters); n > 0 && n-1 < protocol.Majority(n) {
 		what := "add a third voter"
 		if n == 1 {
 			what = "add two voters"
 		}
 		out = append(out, fmt.Sprintf("etcd, and each kube-apiserver that uses it, stop during the upgrade; %s: %s", what, moreVoters(f, voters)))
 	}
-	var only []NodeID
+	var only []protocol.NodeID
 	for _, r := range f.Records {
-		if r.needed() {
+		if needed(r) {
 			only = append(only, r.ID)
 		}
 	}
@@ -51,14 +53,14 @@ func upgradeNotes(f Fleet, voters []Voter) []string {
 
 // moreVoters is the command that leads to one more voter: a node of the fleet that is none
 // becomes one, or a new node joins.
-func moreVoters(f Fleet, voters []Voter) string {
-	votes := map[NodeID]bool{}
+func moreVoters(f protocol.Fleet, voters []protocol.Voter) string {
+	votes := map[protocol.NodeID]bool{}
 	for _, v := range voters {
-		votes[NodeID(v.Name)] = true
+		votes[protocol.NodeID(v.Name)] = true
 	}
 	for _, r := range f.Records {
 		if r.Problem == "" && r.Alive && r.Node.Roles.Controller && !r.Node.Roles.Consensus && !r.Node.Ephemeral && !votes[r.ID] {
-			return fmt.Sprintf("sidecar node set-roles %s --add %s", r.ID, RoleConsensus)
+			return fmt.Sprintf("sidecar node set-roles %s --add %s", r.ID, protocol.RoleConsensus)
 		}
 	}
 	return "sidecar cluster token create --node ID"

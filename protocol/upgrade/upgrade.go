@@ -1,0 +1,292 @@
+package upgrade
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Facts are the input of Judge.
+type Facts struct {
+	Unreachable bool // etcd does not answer: the rest may be out of date
+	Full        bool // the database of etcd is full
+	Status      protocol.StatusView
+	Fleet       protocol.Fleet
+	Voters      []protocol.Voter   // of the etcd that the sidecars run; none: etcd runs elsewhere
+	Overdue     []protocol.Warning // of which TurnOverdue counts: these turns are over their limit
+}
+
+// Answer says whether the next upgrade may start.
+type Answer struct {
+	Obstacles []protocol.Warning // why not, of which nodes, the longest lasting first; none: it may
+	Notes     []string           // the costs of an upgrade in a fleet of this size
+}
+
+// Ready reports whether the next upgrade may start.
+func (a Answer) Ready() bool { return len(a.Obstacles) == 0 }
+
+// Judge says whether the next upgrade may start. Everything that shows or asks that
+// takes it from here (docs/protocol.md#upgrade-ready).
+func Judge(f Facts) Answer {
+	if f.Unreachable { // a view of the past proves nothing
+		return Answer{Obstacles: []protocol.Warning{{
+			Reason: protocol.EtcdUnreachable, Message: "etcd does not answer, so the state of the fleet is unknown",
+		}}}
+	}
+	var out Answer
+	if f.Full {
+		out.Obstacles = append(out.Obstacles, protocol.Warning{
+			Reason: protocol.EtcdFull, Message: "the database of etcd is full, so no node can register: see ETCD",
+		})
+	}
+	out.Obstacles = slices.Concat(out.Obstacles, obstacles(f.Status, withVoters(f.Fleet, f.Voters)), VoterObstacles(f.Voters))
+	for _, w := range f.Overdue {
+		if w.Reason == protocol.TurnOverdue {
+			out.Obstacles = append(out.Obstacles, w)
+		}
+	}
+	out.Notes = notes(f.Fleet, f.Voters)
+	return out
+}
+
+// obstacles returns why the next upgrade must not start, as far as status and fleet
+// show it.
+func obstacles(v protocol.StatusView, f protocol.Fleet) []protocol.Warning {
+	var out []protocol.Warning
+	for _, r := range f.Records {
+		if r.Problem != "" {
+			out = append(out, protocol.Warning{Reason: protocol.RecordCorrupt, Subject: string(r.ID), Message: "its record is corrupt: " + r.Remedy()})
+		}
+	}
+	out = append(out, rollbackObstacle(v, f)...)
+	out = append(out, turnObstacles(f)...)
+	// Before what may follow from it: no leader applies such a bundle, and its release may differ, too.
+	for _, r := range f.Records {
+		if text := protocol.ForeignBundle(v, r.Node.Bundle); text != "" && r.Problem == "" && r.Node.Roles.Controller {
+			out = append(out, protocol.Warning{Reason: protocol.OtherBundle, Subject: string(r.ID), Message: "it " + text})
+		}
+	}
+	if message := unsettled(v, f); message != "" {
+		out = append(out, protocol.Warning{Reason: protocol.UpgradeUnderWay, Message: message})
+	}
+	if !slices.ContainsFunc(f.Records, func(r *protocol.Record) bool { return r.AliveController() && r.Presence.Election == protocol.Leading }) {
+		out = append(out, protocol.Warning{Reason: protocol.NoLeader, Message: "no node leads"})
+	}
+	out = append(out, failingObjects(f)...)
+	for _, r := range f.Records {
+		if r.Missing() {
+			out = append(out, protocol.Warning{Reason: protocol.NodeDead, Subject: string(r.ID), Message: r.MissingRemedy()})
+		}
+	}
+	out = append(out, outage(v, f)...)
+	out = append(out, outOfServiceNow(v, f)...)
+	for _, m := range MismatchedBundles(v, f) {
+		out = append(out, protocol.Warning{Reason: protocol.BundlesDiffer, Message: m.Bundles()})
+	}
+	return slices.Concat(out, runDifferences(f), reported(f))
+}
+
+// needed reports whether a node belongs to the size of the fleet: a controller that is
+// alive, or should be.
+func needed(r *protocol.Record) bool { return r.AliveController() || r.Missing() }
+
+// failingObjects names the objects that the leader cannot apply, and where to look.
+func failingObjects(f protocol.Fleet) []protocol.Warning {
+	var out []protocol.Warning
+	for _, r := range f.Records {
+		p := r.Presence
+		if !r.AliveController() || p.Election != protocol.Leading || p.Failing == 0 {
+			continue
+		}
+		var named []string
+		for _, w := range p.Warnings {
+			if w.Reason == protocol.ObjectFailed && w.Subject != "" && len(named) < p.Failing {
+				named = append(named, w.Subject)
+			}
+		}
+		message := fmt.Sprintf("%d objects fail", p.Failing)
+		if p.Failing == 1 {
+			message = "1 object fails"
+		}
+		if len(named) > 0 {
+			message += ": " + strings.Join(named, ", ")
+		}
+		if more := p.Failing - len(named); more > 0 && len(named) > 0 {
+			message += fmt.Sprintf(" and %d more", more)
+		}
+		message += fmt.Sprintf(" (see FAILURES on %s)", r.ID)
+		out = append(out, protocol.Warning{Reason: protocol.ObjectFailed, Subject: string(r.ID), Message: message})
+	}
+	return out
+}
+
+// outage says that no kube-apiserver would serve while one node is stopped. In a fleet of
+// one, that is no obstacle: it could never be upgraded. A gate that the upgrade under way
+// keeps closed counts as open.
+func outage(v protocol.StatusView, f protocol.Fleet) []protocol.Warning {
+	underWay := unsettled(v, f) != ""
+	controllers, serving := 0, []protocol.NodeID{}
+	for _, r := range f.Records {
+		if !needed(r) {
+			continue
+		}
+		controllers++
+		opens := underWay && r.AliveController() && byStatus(r.Presence.Reason) && !r.Node.Cordon.On()
+		if r.Serves() || opens {
+			serving = append(serving, r.ID)
+		}
+	}
+	switch {
+	case controllers < 2 || len(serving) > 1:
+		return nil
+	case len(serving) == 0:
+		return []protocol.Warning{{Reason: protocol.Outage, Message: "no node serves: no gate with a ready kube-apiserver is open"}}
+	}
+	return []protocol.Warning{{Reason: protocol.Outage, Subject: string(serving[0]), Message: fmt.Sprintf(
+		"it is the only one of %d controllers that serves: while it is stopped, no kube-apiserver does", controllers)}}
+}
+
+// outOfServiceNow names the controllers that are alive and do not serve, or cannot lead: an
+// upgrade takes another one out of service, and it may be the last.
+func outOfServiceNow(v protocol.StatusView, f protocol.Fleet) []protocol.Warning {
+	var out []protocol.Warning
+	for _, r := range f.Records {
+		if LacksGate(r) {
+			out = append(out, protocol.Warning{Reason: protocol.NoGate, Subject: string(r.ID), Message: noGateMessage(r)})
+		}
+	}
+	for _, r := range f.Records {
+		if r.AliveController() && r.Node.Cordon.On() && !r.Node.Cordon.Turn { // that is TurnUnderWay
+			out = append(out, protocol.Warning{Reason: protocol.Cordoned, Subject: string(r.ID), Message: fmt.Sprintf(
+				"it was taken out of service %s; to end that: %s", r.Node.Cordon, r.Node.Cordon.Remedy(r.ID))})
+		}
+	}
+	out = append(out, closedGates(v, f)...)
+	for _, r := range f.Records {
+		if r.InService() && !r.Serves() {
+			_, cause := r.Presence.NotReady()
+			out = append(out, protocol.Warning{Reason: protocol.APIServerNotReady, Subject: string(r.ID), Message: cause + ", " +
+				"so it does not serve, and an upgrade stops another one: see the sidecar status of that node"})
+		}
+	}
+	for _, r := range f.Records {
+		if r.AliveController() && r.Presence.Ready && r.Presence.Election == protocol.Withdrawn {
+			out = append(out, protocol.Warning{Reason: protocol.NodeWithdrawn, Subject: string(r.ID), Message: "its sidecar cannot work with its kube-apiserver, and has withdrawn from the election: " +
+				"the sidecar status of that node says why; repair that first"})
+		}
+	}
+	return out
+}
+
+// closedGates returns the alive controllers whose gate is closed: an upgrade closes
+// another one, and it may be the last that is open. A gate that the status keeps closed is
+// part of an upgrade that is under way: it holds the next one only when that is complete.
+func closedGates(v protocol.StatusView, f protocol.Fleet) []protocol.Warning {
+	underWay := unsettled(v, f) != ""
+	var out []protocol.Warning
+	for _, r := range f.Records {
+		p := r.Presence
+		if !r.AliveController() || p.Ready || LacksGate(r) || r.Node.Cordon.On() || underWay && byStatus(p.Reason) {
+			continue
+		}
+		out = append(out, protocol.Warning{Reason: protocol.GateClosed, Subject: string(r.ID), Message: fmt.Sprintf(
+			"its gate is closed (%s), and the upgrade would close a second gate: see GATE in the sidecar status of that node", p.Reason)})
+	}
+	return out
+}
+
+// byStatus reports whether a gate is closed for a reason that the leader's next status
+// may remove.
+func byStatus(reason protocol.Reason) bool {
+	switch reason {
+	case protocol.StatusMissing, protocol.StatusCorrupt, protocol.ReleaseTooOld, protocol.ReconcilerTooOld:
+		return true
+	default:
+		return false
+	}
+}
+
+// Reasons lists every reason of an obstacle, for documentation.
+func Reasons() []protocol.Reason {
+	return []protocol.Reason{
+		protocol.EtcdUnreachable, protocol.EtcdFull, protocol.MemberDown, protocol.RecordCorrupt, protocol.RollingBack, protocol.TurnUnderWay, protocol.TurnOverdue, protocol.UpgradeUnderWay,
+		protocol.NoLeader, protocol.ObjectFailed, protocol.NodeDead, protocol.Outage, protocol.NoGate,
+		protocol.Cordoned, protocol.GateClosed, protocol.APIServerNotReady, protocol.NodeWithdrawn, protocol.Overridden, protocol.OtherBundle, protocol.BundlesDiffer, protocol.APIServersDiffer, protocol.ServicesDiffer,
+		protocol.BundleRejected, protocol.ServicesRejected, protocol.ServiceFailing, protocol.ServiceNotReady, protocol.RemovalsHeld, protocol.OtherStore, protocol.ReconcilerRuns, protocol.OtherWriter,
+	}
+}
+
+// LacksGate reports whether a controller is alive and reports no gate.
+func LacksGate(r *protocol.Record) bool { return r.AliveController() && r.Presence.Reason == "" }
+
+// noGateMessage explains a missing gate, and says how to find the cause.
+func noGateMessage(r *protocol.Record) string {
+	where := ""
+	if r.Presence.Host != "" {
+		where = " on host " + r.Presence.Host
+	}
+	return fmt.Sprintf("it is alive%s but reports no gate; check the log of its sidecar, and whether two sidecars run with --node-id=%s", where, r.ID)
+}
+
+// reported returns the warnings of alive controllers that hold the next upgrade.
+func reported(f protocol.Fleet) []protocol.Warning {
+	var out []protocol.Warning
+	for _, r := range f.Records {
+		if !r.AliveController() {
+			continue
+		}
+		for _, w := range r.Presence.Warnings {
+			if holdsUpgrade(w.Reason) || w.Reason == protocol.RemovalsHeld && r.Presence.Election == protocol.Leading {
+				out = append(out, protocol.Warning{Reason: w.Reason, Subject: string(r.ID), Message: w.Message})
+			}
+		}
+	}
+	return out
+}
+
+// holdsUpgrade reports whether a warning of a node holds the next upgrade: the problem
+// gets worse when a sidecar is started again, or another node stops.
+func holdsUpgrade(reason protocol.Reason) bool {
+	switch reason {
+	case protocol.BundleRejected, protocol.ServicesRejected, protocol.Overridden, protocol.ServiceFailing, protocol.ServiceNotReady, protocol.OtherStore, protocol.ReconcilerRuns, protocol.OtherWriter:
+		return true
+	default:
+		return false
+	}
+}
+
+// turnObstacles returns the turns that keep the next upgrade from starting: it would stop another
+// node.
+func turnObstacles(f protocol.Fleet) []protocol.Warning {
+	var out []protocol.Warning
+	for _, t := range f.Turns.Held {
+		out = append(out, protocol.Warning{Reason: protocol.TurnUnderWay, Subject: string(t.Node), Message: f.TurnText(t) + "; " + f.TurnRemedy(t)})
+	}
+	return out
+}
+
+// rollbackObstacle keeps the next upgrade from starting.
+func rollbackObstacle(v protocol.StatusView, f protocol.Fleet) []protocol.Warning {
+	if !f.Rollback.On() {
+		return nil
+	}
+	state, _ := protocol.RollbackProgress(v, f)
+	return []protocol.Warning{{Reason: protocol.RollingBack, Message: fmt.Sprintf("%s is under way: %s", f.Rollback, state)}}
+}
+
+// withVoters returns a copy of a fleet whose records show which nodes vote.
+func withVoters(f protocol.Fleet, voters []protocol.Voter) protocol.Fleet {
+	if len(voters) == 0 {
+		return f
+	}
+	marked := make([]*protocol.Record, 0, len(f.Records))
+	for _, r := range f.Records {
+		one := *r
+		one.Votes = slices.ContainsFunc(voters, func(v protocol.Voter) bool { return v.Name == string(r.ID) })
+		marked = append(marked, &one)
+	}
+	f.Records = marked
+	return f
+}

@@ -1,0 +1,73 @@
+package upgrade
+
+import (
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Warnings returns a warning for each obstacle to the next upgrade that no node reports
+// of itself: a node that is down reports nothing (docs/protocol.md#upgrade-ready). The upgrade
+// itself is no obstacle here. own is the node that shows the warnings: it shows its own gate
+// elsewhere.
+func Warnings(f Facts, own protocol.NodeID) []protocol.Warning {
+	if f.Fleet.Revision == 0 {
+		return nil // the fleet was not read yet
+	}
+	var out []protocol.Warning
+	for _, o := range obstacles(f.Status, withVoters(f.Fleet, f.Voters)) {
+		if warnsOfFleet(o.Reason) || warnsOfNode(o.Reason) && o.Subject != string(own) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func warnsOfFleet(reason protocol.Reason) bool {
+	return slices.Contains([]protocol.Reason{protocol.RecordCorrupt, protocol.RollingBack, protocol.Outage, protocol.NoLeader, protocol.APIServersDiffer, protocol.ServicesDiffer}, reason)
+}
+
+func warnsOfNode(reason protocol.Reason) bool {
+	return slices.Contains([]protocol.Reason{protocol.NodeDead, protocol.NoGate, protocol.Cordoned, protocol.GateClosed, protocol.APIServerNotReady}, reason)
+}
+
+// CurrentWarnings drops warnings of Warnings that are over: no obstacle that v and f show now is the
+// same problem. Without a subject, a problem of a node is one that it reports of itself.
+func CurrentWarnings(all []protocol.Warning, v protocol.StatusView, f protocol.Fleet) []protocol.Warning {
+	if f.Revision == 0 || len(all) == 0 {
+		return all
+	}
+	now := obstacles(v, f)
+	return slices.DeleteFunc(slices.Clone(all), func(w protocol.Warning) bool {
+		same := func(o protocol.Warning) bool { return o.Reason == w.Reason && o.Subject == w.Subject }
+		return (warnsOfFleet(w.Reason) || warnsOfNode(w.Reason) && w.Subject != "") && !slices.ContainsFunc(now, same)
+	})
+}
+
+// ReportedWarnings returns at most MaxWarnings of a sidecar's warnings, for its presence. If
+// there are more, it prefers warnings that other nodes judge by: upgradeReady must not be true
+// because a warning that holds the upgrade was left out.
+func ReportedWarnings(all []protocol.Warning) []protocol.Warning {
+	if len(all) <= protocol.MaxWarnings {
+		return all
+	}
+	first, rest := make([]protocol.Warning, 0, len(all)), []protocol.Warning(nil)
+	for _, w := range all {
+		if isJudged(w.Reason) {
+			first = append(first, w)
+		} else {
+			rest = append(rest, w)
+		}
+	}
+	return slices.Concat(first, rest)[:protocol.MaxWarnings]
+}
+
+// isJudged reports whether other nodes decide by a warning of this reason.
+func isJudged(reason protocol.Reason) bool {
+	switch reason {
+	case protocol.RemovalsHeld, protocol.MemberDown, protocol.ReleaseTooOld, protocol.APIServerNotReady, protocol.APIRefused:
+		return true
+	default:
+		return holdsUpgrade(reason)
+	}
+}

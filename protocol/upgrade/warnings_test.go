@@ -1,0 +1,58 @@
+package upgrade
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Other nodes conclude from a presence whether an upgrade may start, so what holds it is there,
+// however much else is wrong.
+func TestReportedWarnings(t *testing.T) {
+	var all []protocol.Warning
+	for i := range protocol.MaxWarnings {
+		all = append(all, protocol.Warning{Reason: protocol.OptionalServiceFailing, Message: fmt.Sprint(i)})
+	}
+	if got := ReportedWarnings(all); !slices.Equal(got, all) {
+		t.Errorf("there is room for all: got %v", got)
+	}
+	held, down := protocol.Warning{Reason: protocol.RemovalsHeld}, protocol.Warning{Reason: protocol.MemberDown}
+	got := ReportedWarnings(append(all, held, down))
+	if want := append([]protocol.Warning{held, down}, all[:protocol.MaxWarnings-2]...); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	f := protocol.Fleet{Records: []*protocol.Record{{ID: "cp-1", Alive: true, Node: protocol.Node{Roles: protocol.Roles{Controller: true}}, Presence: protocol.Presence{Election: protocol.Leading, Warnings: got}}}}
+	if got := reported(f); len(got) != 1 || got[0].Reason != protocol.RemovalsHeld {
+		t.Errorf("obstacles: got %v", got)
+	}
+}
+
+// A warning exists for each obstacle that is not the upgrade itself, and that no node reports.
+func TestWarnings(t *testing.T) {
+	f := protocol.Fleet{Revision: 1, Records: of(
+		controller("a", "1.1.0").leading(), controller("b", "1.0.0").dead(), controller("c", "1.1.0").closedBy(protocol.Starting),
+		controller("d", "1.1.0").serving().warns(protocol.ServiceNotReady), controller("e", "1.1.0").corrupt("x"), controller("f", "1.1.0").serving().down(),
+	)}
+	shown := func(own protocol.NodeID) (out []string) {
+		for _, w := range Warnings(Facts{Status: presentStatus(doneStatus("1.0.0")), Fleet: f}, own) {
+			out = append(out, fmt.Sprint(w.Reason, " ", w.Subject))
+		}
+		return out
+	}
+	if got, want := strings.Join(shown("a"), ", "), "RecordCorrupt e, NodeDead b, GateClosed c, APIServerNotReady f"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := strings.Join(shown("c"), ", "), "RecordCorrupt e, NodeDead b, APIServerNotReady f"; got != want {
+		t.Errorf("on c: got %s, want %s", got, want)
+	}
+	if got := Warnings(Facts{}, "a"); got != nil {
+		t.Errorf("before the fleet was read: got %+v", got)
+	}
+	f = protocol.Fleet{Revision: 1, Records: of(controller("a", "1.1.0").closedBy(protocol.Fenced), controller("b", "1.1.0").closedBy(protocol.Fenced))}
+	if got, want := strings.Join(shown("a"), ", "), "NoLeader , Outage , GateClosed b"; got != want {
+		t.Errorf("no gate is open: got %s, want %s", got, want)
+	}
+}
