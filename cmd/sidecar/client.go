@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -37,8 +38,9 @@ func (f *serverFlags) bind(flags *pflag.FlagSet) {
 
 // statusClient sends requests to one sidecar.
 type statusClient struct {
-	base string
-	http *http.Client
+	base  string
+	http  *http.Client
+	ended func() string // how the sidecar ended that refused a request; empty: not known
 }
 
 const (
@@ -51,7 +53,8 @@ const (
 	maxEvent = 16 << 20
 )
 
-func (f *serverFlags) client() (*statusClient, error) {
+// client returns a client. Without the environment of p, it does not know how a sidecar ended.
+func (f *serverFlags) client(p program) (*statusClient, error) {
 	u, err := url.Parse(f.url)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, usagef("--server: %q: must be http://HOST:PORT or https://HOST:PORT", f.url)
@@ -67,7 +70,8 @@ func (f *serverFlags) client() (*statusClient, error) {
 		ResponseHeaderTimeout: requestTimeout,
 		ForceAttemptHTTP2:     true,
 	}
-	return &statusClient{base: strings.TrimSuffix(f.url, "/"), http: &http.Client{Transport: transport}}, nil
+	base := strings.TrimSuffix(f.url, "/")
+	return &statusClient{base: base, http: &http.Client{Transport: transport}, ended: func() string { return p.lastExit(base) }}, nil
 }
 
 func (f *serverFlags) tlsConfig() (*tls.Config, error) {
@@ -120,7 +124,7 @@ func (c *statusClient) request(ctx context.Context, path, accept string) (*http.
 	resp, err := c.http.Do(req)
 	if err != nil {
 		if errors.Is(err, syscall.ECONNREFUSED) {
-			return nil, fmt.Errorf("request to the sidecar: %w; is the sidecar running? its log has the reason of its last exit", err)
+			return nil, fmt.Errorf("request to the sidecar: %w; is the sidecar running? %s", err, cmp.Or(c.ended(), "its log has the reason of its last exit"))
 		}
 		return nil, fmt.Errorf("request to the sidecar: %w", err)
 	}

@@ -184,7 +184,7 @@ func TestFollowComesBack(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	flags := serverFlags{url: server.URL}
-	c, err := flags.client()
+	c, err := flags.client(program{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -136,7 +136,7 @@ func (p program) knownReport(ctx context.Context) *report.Status {
 	if p.applyEnv(flags) != nil {
 		return nil
 	}
-	c, err := server.client()
+	c, err := server.client(p)
 	if err != nil {
 		return nil
 	}

@@ -57,5 +57,9 @@ func (p program) main(ctx context.Context, args []string) int {
 		plainUsage(root)
 	}
 	root.SetArgs(append([]string{}, args...)) // nil would mean the arguments of the process
-	return printError(p.stderr, root.ExecuteContext(ctx))
+	cmd, err := root.ExecuteContextC(ctx)
+	if help := cmd.Flags().Lookup("help"); cmd.CommandPath() == "sidecar run" && (help == nil || !help.Changed) {
+		p.leaveReason(cmd, err)
+	}
+	return printError(p.stderr, err)
 }

@@ -24,7 +24,7 @@ pipe or a file, each change is printed in a line, with its time; with -o json, e
 status that differs from the one before it.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := server.client()
+			c, err := server.client(p)
 			if err != nil {
 				return err
 			}

@@ -67,7 +67,7 @@ wrote as messages. Read it before you send it to others.`,
 		if _, wrong := errors.AsType[usageError](err); wrong {
 			return err
 		}
-		client, err := f.server.client()
+		client, err := f.server.client(p)
 		if err != nil {
 			return err
 		}

@@ -46,7 +46,7 @@ func (f *turnFlags) validate() error {
 	case len(f.message) > protocol.MaxCordonMessage:
 		return usagef("--message: has %d bytes; at most %d", len(f.message), protocol.MaxCordonMessage)
 	}
-	_, err := f.server.client()
+	_, err := f.server.client(program{})
 	return err
 }
 
@@ -173,7 +173,7 @@ the turn, 1 etcd does not answer, 2 wrong usage.`,
 			return nil
 		},
 		PreRunE: func(_ *cobra.Command, args []string) error {
-			_, err := f.server.client()
+			_, err := f.server.client(program{})
 			switch {
 			case f.wait < 0:
 				return usagef("--wait: %s: must be 0 or more", f.wait)
@@ -195,7 +195,7 @@ the turn, 1 etcd does not answer, 2 wrong usage.`,
 }
 
 func (p program) endTurn(ctx context.Context, client etcdClient, f turnEnd, args []string) error {
-	server, err := f.server.client()
+	server, err := f.server.client(p)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ type turnWork struct {
 }
 
 func (p program) newTurnWork(client etcdClient, f turnFlags, command []string) (*turnWork, error) {
-	server, err := f.server.client()
+	server, err := f.server.client(p)
 	if err != nil {
 		return nil, err
 	}

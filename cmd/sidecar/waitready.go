@@ -41,7 +41,7 @@ did not answer.`,
 			if timeout < 0 {
 				return usagef("--timeout: %s: must be 0 or more", timeout)
 			}
-			c, err := server.client()
+			c, err := server.client(p)
 			switch {
 			case err != nil:
 				return err

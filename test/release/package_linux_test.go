@@ -106,7 +106,7 @@ func enterForPackage(t *testing.T, file string) bool {
 func packageLines(t *testing.T) []string {
 	t.Helper()
 	typed := typedLines(t, "**A package**")
-	if len(typed) != 5 || typed[2] != "editor "+envFile {
+	if len(typed) != 2 {
 		t.Fatalf("README.md has the lines %q", typed)
 	}
 	return typed
@@ -121,11 +121,17 @@ func testInstalled(t *testing.T) {
 	// Without flags the unit fails, says which are missing, and does not try again.
 	run(t, "systemctl start kube-apiserver lockstep")
 	await(t, "the unit to fail", "ActiveState=failed", "ExecMainStatus=2", "NRestarts=0")
+	if out, err := exec.Command("sidecar", "status").CombinedOutput(); err == nil || !strings.Contains(string(out), "--kubeconfig: required") {
+		t.Errorf("sidecar status does not say what is missing: %v: %s", err, out)
+	}
 	run(t, "systemctl reset-failed lockstep")
 	writeEnv(t)
-	typed := packageLines(t)
+	typed := typedLines(t, "`wait-ready` says what")
+	if len(typed) != 5 || typed[2] != "systemctl enable lockstep" || typed[3] != "systemctl start lockstep" {
+		t.Fatalf("README.md has the lines %q", typed)
+	}
+	run(t, typed[2])
 	run(t, typed[3])
-	run(t, typed[4])
 	awaitEtcd(t)
 	// The unit stops and starts with kube-apiserver.
 	run(t, "systemctl stop kube-apiserver")

@@ -26,6 +26,9 @@ func (l Layout) Program() string { return filepath.Join(string(l), programDir) }
 // Recording returns the path of the flight recorder's content from when the sidecar ended by an error.
 func (l Layout) Recording() string { return filepath.Join(string(l), recordingFile) }
 
+// Ended returns the path of the reason for which the last sidecar ended.
+func (l Layout) Ended() string { return filepath.Join(string(l), endedFile) }
+
 // PKI returns the directory of the certificates and keys.
 func (l Layout) PKI() string { return filepath.Join(string(l), "pki") }
 
@@ -68,6 +71,7 @@ func (l Layout) db() string  { return filepath.Join(l.Etcd(), "member", "snap", 
 
 const (
 	recordingFile = "recording.gz"
+	endedFile     = "ended.json"
 
 	markerFile  = "cluster.json"
 	membersFile = "members.json"

@@ -173,7 +173,7 @@ func (d *Dir) checkFirst() error {
 }
 
 // names lists the directory without lost+found and files of an interrupted write. It also leaves out the
-// roles, the unpacked program and a recording, which a sidecar without a member may keep too, and the
+// roles, the unpacked program, a recording and the reason of an exit, which a sidecar without a member may keep too, and the
 // snapshots, which a node keeps when it loses its member.
 func (d *Dir) names() ([]string, error) {
 	entries, err := os.ReadDir(d.Path())
@@ -184,6 +184,7 @@ func (d *Dir) names() ([]string, error) {
 	for _, e := range entries {
 		if !slices.Contains([]string{
 			markerFile + durable.TempSuffix, rolesFile, rolesFile + durable.TempSuffix, programDir, recordingFile, snapshotsDir,
+			endedFile, endedFile + durable.TempSuffix,
 			"lost+found",
 		}, e.Name()) {
 			out = append(out, e.Name())
