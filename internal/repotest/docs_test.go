@@ -106,6 +106,7 @@ var foreign = []string{
 	"--cert-dir", "--token-auth-file",
 	"--certificate-key",        // kubeadm
 	"--certificate-renewal",    // kubeadm
+	"--skip-phases",            // kubeadm
 	"--client-name",            // kubeadm
 	"--control-plane",          // kubeadm
 	"--control-plane-endpoint", // kubeadm

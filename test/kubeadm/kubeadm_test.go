@@ -241,53 +241,35 @@ func awaitAddresses(t *testing.T, proxy *balancers.Proxy, nodes []*Node) {
 	})
 }
 
-// upgradeInTurns types the page's upgrade on all nodes at the same time: the first node has its
-// turn when the others begin to wait for theirs.
+// upgradeInTurns types the page's upgrade on all nodes at the same time.
 func upgradeInTurns(t *testing.T, nodes []*Node, next string) {
 	t.Helper()
 	for _, n := range nodes {
 		n.Type("sidecar kubeadm --image registry.example.com/lockstep:1.1.0", pageNextImage, ownImage, "./bundle-1.1.0", bundleOf(n, "1.1.0"))
 	}
-	lines := []string{typedLine(t, "sidecar turn -- kubeadm upgrade apply", "v1.36.4", next, patches, patches+forUpgrade)}
-	for range nodes[1:] {
-		lines = append(lines, typedLine(t, "sidecar turn -- kubeadm upgrade node", patches, patches+forUpgrade))
-	}
-	inTurns(t, nodes, lines, true)
+	nodes[0].Type("kubeadm upgrade apply", "v1.36.4", next, skipControlPlane, skipControlPlane+forUpgrade)
+	inTurns(t, nodes, typedLine(t, "sidecar turn -- kubeadm upgrade node", patches, patches+forUpgrade))
 }
 
 // renewInTurns restarts each etcd, with new certificates.
 func renewInTurns(t *testing.T, nodes []*Node) {
 	t.Helper()
-	var lines []string
-	for range nodes {
-		lines = append(lines, typedLine(t, "sidecar turn -- bash", patches, patches+forUpgrade))
-	}
-	inTurns(t, nodes, lines, false)
+	inTurns(t, nodes, typedLine(t, "sidecar turn -- bash", patches, patches+forUpgrade))
 }
 
-// inTurns types a line on each node, on all of them at the same time, and requires that each
-// succeeds. firstBegins: the others are typed when the first node has its turn.
-func inTurns(t *testing.T, nodes []*Node, lines []string, firstBegins bool) {
+// inTurns types a line on all nodes at the same time, and requires that each succeeds.
+func inTurns(t *testing.T, nodes []*Node, line string) {
 	t.Helper()
 	env := typedLine(t, ". /etc/lockstep/env") + "; "
 	var typed sync.WaitGroup
-	for i, n := range nodes {
+	for _, n := range nodes {
 		typed.Go(func() {
-			out, err := n.tryFor(turnsEnd, "bash", "-euc", env+lines[i])
-			t.Logf("%s: %s: %v: %s", n.Name, lines[i], err, out)
+			out, err := n.tryFor(turnsEnd, "bash", "-euc", env+line)
+			t.Logf("%s: %s: %v: %s", n.Name, line, err, out)
 			if err != nil {
 				t.Errorf("%s: %v", n.Name, err)
 			}
 		})
-		if firstBegins && i == 0 {
-			n.Await("its turn", func() error {
-				out, err := n.Try("bash", "-euc", env+"sidecar turn status -o json")
-				if err == nil && !strings.Contains(out, "UnderWay") {
-					err = fmt.Errorf("got %s", out)
-				}
-				return err
-			})
-		}
 	}
 	typed.Wait()
 	for _, n := range nodes {

@@ -99,11 +99,12 @@ func images(t *testing.T, assets string, v versions) []string {
 
 // What the page has, and what the tests use in its place.
 const (
-	pageImage     = "registry.example.com/lockstep:1.0.0"
-	pageNextImage = "registry.example.com/lockstep:1.1.0"
-	ownImage      = repository + "/lockstep:1.0.0"
-	patches       = "/etc/lockstep/patches"
-	socket        = "unix:///run/containerd/containerd.sock"
+	pageImage        = "registry.example.com/lockstep:1.0.0"
+	pageNextImage    = "registry.example.com/lockstep:1.1.0"
+	ownImage         = repository + "/lockstep:1.0.0"
+	patches          = "/etc/lockstep/patches"
+	skipControlPlane = "--skip-phases=control-plane"
+	socket           = "unix:///run/containerd/containerd.sock"
 	// forUpgrade is what kubeadm upgrade needs on a machine for tests.
 	forUpgrade = " --skip-phases addon --ignore-preflight-errors SystemVerification,CoreDNSUnsupportedPlugins,CoreDNSMigration"
 )
