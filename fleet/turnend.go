@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -36,6 +37,17 @@ func (e otherTurnError) Error() string {
 
 func (otherTurnError) Is(target error) bool { return target == ErrNoTurn }
 
+// unansweredError is the error of a write that etcd may have executed, or executes later.
+type unansweredError struct{ error }
+
+func (e unansweredError) Unwrap() error { return e.error }
+
+// MayBeWritten reports whether a change of a turn that returned err was made, or may be yet.
+func MayBeWritten(err error) bool {
+	_, unanswered := errors.AsType[unansweredError](err)
+	return err == nil || unanswered
+}
+
 // changeTurn reads the turn of a node and changes it, and tries again if something changed in
 // between. It returns the turn as it was.
 func changeTurn(ctx context.Context, client *etcd.Client, id protocol.NodeID, change turnChange) (protocol.Turn, error) {
@@ -52,7 +64,9 @@ func changeTurn(ctx context.Context, client *etcd.Client, id protocol.NodeID, ch
 		conds, ops, err := change(s, was)
 		if err == nil && len(ops) > 0 {
 			conds = append(conds, clientv3.Compare(clientv3.ModRevision(s.keys.Turn(id)), "=", was.Revision))
-			_, err = client.Write(ctx, conds, ops...)
+			if _, err = client.Write(ctx, conds, ops...); err != nil && mayBeWritten(err) {
+				err = unansweredError{err}
+			}
 		}
 		if errors.Is(err, etcd.ErrChanged) && pauses.Sleep(ctx) {
 			continue
@@ -67,6 +81,36 @@ func changeTurn(ctx context.Context, client *etcd.Client, id protocol.NodeID, ch
 // SetTurnWork writes how far the work of a turn is. It returns ErrNoTurn if that turn has ended.
 func SetTurnWork(ctx context.Context, client *etcd.Client, t protocol.Turn, work protocol.TurnWork) error {
 	return endTurnWork(ctx, client, t, work, "")
+}
+
+// WorksError is the error of a turn whose work people may not call done, as nodeturns.MayEnd decides.
+type WorksError struct{ Turn protocol.Turn }
+
+func (e WorksError) Error() string {
+	if e.Turn.Kind == protocol.TurnOfServices {
+		return e.Turn.String() + "; its sidecar ends it when they are ready"
+	}
+	return e.Turn.String() + "; the command runs there, or is about to"
+}
+
+// DeclareTurnDone writes that the work of a turn is done, because people say so. It returns a WorksError if they may not,
+// and ErrNoTurn if that turn has ended.
+func DeclareTurnDone(ctx context.Context, client *etcd.Client, of protocol.Turn) error {
+	declare := turnChange(func(s turnSnapshot, t protocol.Turn) (conds []clientv3.Cmp, ops []clientv3.Op, err error) {
+		switch {
+		case !nodeturns.MayEnd(t, slices.Contains(s.fleet.Turns.Running, t.Node)):
+			return nil, nil, WorksError{t}
+		case t.Work == protocol.TurnWorkDone:
+			return nil, nil, nil
+		}
+		if t.OfCommand() { // it may begin again meanwhile
+			conds = append(conds, clientv3.Compare(clientv3.CreateRevision(s.keys.TurnRunning(t.Node)), "=", 0))
+		}
+		t.Work, t.Problem = protocol.TurnWorkDone, ""
+		return conds, []clientv3.Op{clientv3.OpPut(s.keys.Turn(t.Node), string(encodeTurn(t)))}, nil
+	})
+	_, err := changeTurn(ctx, client, of.Node, declare.of(of))
+	return err
 }
 
 // FailTurnWork writes that the work of a turn failed, and why, for people. It returns ErrNoTurn if

@@ -86,6 +86,9 @@ func (t Turn) SameOwner(o Turn) bool { return t.Node == o.Node && t.Kind == o.Ki
 
 // Remedy says how to end a turn.
 func (t Turn) Remedy() string {
+	if t.Work == TurnWorkDone {
+		return fmt.Sprintf("its work is done, and it ends when its node serves; if that never happens: sidecar turn end %s --force", t.Node)
+	}
 	switch t.Kind {
 	case TurnOfCommand, TurnOfReboot:
 		return fmt.Sprintf("start the same command again on that node, or give the turn up: sidecar turn end %s", t.Node)
@@ -93,6 +96,18 @@ func (t Turn) Remedy() string {
 		return fmt.Sprintf("repair the file of the service on that node, and its turn goes on; to give the turn up: sidecar turn end %s --force", t.Node)
 	default:
 		return fmt.Sprintf("when its work is done: sidecar turn end %s", t.Node)
+	}
+}
+
+// WorksRemedy says what people do about a turn that they may not end because its work is under way.
+func (t Turn) WorksRemedy() string {
+	switch {
+	case t.Kind == TurnOfServices && t.Work.HasFailed():
+		return t.Remedy()
+	case t.Kind == TurnOfServices:
+		return fmt.Sprintf("to give it up all the same: sidecar turn end %s --force", t.Node)
+	default:
+		return fmt.Sprintf("when it has ended, so has the turn; to return the node to service all the same: sidecar turn end %s --force", t.Node)
 	}
 }
 

@@ -159,11 +159,12 @@ func (p program) turnEndCommand() *cobra.Command {
 		Use:   "end [ID]",
 		Short: "Return the node to service, and end its turn",
 		Long: `Say that the work of a turn is done. The node returns to service, and its turn ends when it
-serves again. Without ID, it is this node. The turn of a node that is dead, or cannot serve,
-is ended with --force: then another node may leave the service as well.
+serves again. Without ID, it is this node. While a command runs in the turn, it is refused. The
+turn of a node that is dead, or cannot serve, is ended with --force: then another node may
+leave the service as well.
 
 Exit codes: 0 the node has no turn any more, 8 it does not serve within --wait and keeps
-the turn, 1 etcd does not answer, 2 wrong usage.`,
+the turn, 1 nothing was changed, 2 wrong usage.`,
 		Example: `  sidecar turn end
   sidecar turn end cp-2 --force`,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -31,6 +31,29 @@ func TestTurn_doneBefore(t *testing.T) {
 	}}, "--drain", "1h", "--", "/nowhere/reboot")
 }
 
+// People end a turn while its command runs: that is refused, and says what runs where since when, and what ends it all the same.
+func TestTurnEnd_works(t *testing.T) {
+	w := newTurnWorld(t, "cp-1", "cp-2")
+	typed, goOn := halfway(t, "0")
+	w.turnWhen(exitOK, "", map[string]func(){"half": func() {
+		defer goOn()
+		w.want(exitFailed, `node "cp-1" has the turn since 2`, "turn", "end", "--server", w.server.URL)
+		w.want(exitFailed, "; the command runs there, or is about to; when it has ended, so has the turn; "+
+			"to return the node to service all the same: sidecar turn end cp-1 --force --etcd-servers=", "turn", "end", "cp-1")
+	}}, append([]string{"--drain", "1ms"}, typed...)...)
+	w.put("turns/held/cp-1", mustMarshal(t, &lockstepv1.Turn{Node: "cp-1", Kind: "services", Message: "api"}))
+	w.want(exitFailed, "its sidecar ends it when they are ready; to give it up all the same: sidecar turn end cp-1 --force", "turn", "end", "cp-1")
+}
+
+// A command that continues its turn does not get another cordon: people end the turn first.
+func TestTurn_uncordonedResumed(t *testing.T) {
+	w := newTurnWorld(t, "cp-1", "cp-2")
+	w.put("turns/held/cp-1", mustMarshal(t, &lockstepv1.Turn{Node: "cp-1", Kind: "command", Command: "true", Work: "interrupted"}))
+	w.turn(exitFailed, "give the turn up: sidecar turn end cp-1", "--", "true")
+	w.want(exitOK, "its turn has ended", "turn", "end", "cp-1")
+	w.turn(exitOK, "", "--", "true")
+}
+
 // People uncordon the node in the drain: it serves, so the command must not run.
 func TestTurn_uncordonedInDrain(t *testing.T) {
 	w := newTurnWorld(t, "cp-1", "cp-2")

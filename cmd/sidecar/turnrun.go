@@ -78,12 +78,15 @@ func (w *turnWork) runAlone(ctx context.Context, command []string) error {
 func (w *turnWork) finish(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, w.left())
 	defer cancel()
+	written := !w.ran // it was done before, or by a write that etcd did not answer
 	err := w.record(limited, w.want.Command+" has succeeded", func() error {
-		return fleet.SetTurnWork(limited, w.client.Client, w.want, protocol.TurnWorkDone)
+		err := fleet.SetTurnWork(limited, w.client.Client, w.want, protocol.TurnWorkDone)
+		written = written || fleet.MayBeWritten(err)
+		return err
 	})
 	switch {
-	case errors.Is(err, fleet.ErrNoTurn) && !w.ran:
-		return nil // it was done before, and this node's sidecar has ended the turn
+	case errors.Is(err, fleet.ErrNoTurn) && written:
+		return nil // this node's sidecar has ended the turn
 	case errors.Is(err, fleet.ErrNoTurn):
 		return exitError{code: exitNoService, err: fmt.Errorf("%s has succeeded; %w", w.want.Command, w.lost(err))}
 	case err != nil:

@@ -293,7 +293,11 @@ func (w *turnWork) stillHas(ctx context.Context) error {
 			case nodeturns.MayWork:
 				return nil
 			case nodeturns.CordonEnded:
-				return fmt.Errorf("the cordon of node %s was ended meanwhile, as sidecar uncordon does, so that it serves; nothing has run; type this command again", w.want.Node)
+				again := "type this command again"
+				if len(w.took) == 0 { // its node keeps the turn, and what was done in it before
+					again = httpapi.Pasteable("give the turn up: sidecar turn end "+string(w.want.Node), w.client.flags) + "; then " + again
+				}
+				return fmt.Errorf("the cordon of node %s was ended meanwhile, as sidecar uncordon does, so that it serves; nothing has run; %s", w.want.Node, again)
 			default:
 				return w.lost(fleet.ErrNoTurn)
 			}
@@ -337,7 +341,11 @@ func (w *turnWork) endHeld(ctx context.Context, limit time.Duration) error {
 		return exitError{code: exitNoService, err: errors.New(httpapi.Pasteable(problem, w.client.flags))}
 	}
 	w.want = has
-	if err := fleet.SetTurnWork(ctx, w.client.Client, has, protocol.TurnWorkDone); err != nil {
+	err = fleet.DeclareTurnDone(ctx, w.client.Client, has)
+	if works, is := errors.AsType[fleet.WorksError](err); is {
+		return fmt.Errorf("%w; %s", works, httpapi.Pasteable(works.Turn.WorksRemedy(), w.client.flags))
+	}
+	if err != nil {
 		return err
 	}
 	return w.awaitEnd(ctx, limit)
@@ -372,9 +380,9 @@ func (w *turnWork) awaitEnd(ctx context.Context, limit time.Duration) error {
 			if reason == protocol.Overridden {
 				reason = protocol.Reason("it serves by an override alone, which ends; repair its gate, and " + protocol.EndsOverride(r.Presence.Warnings))
 			}
-			return exitError{code: exitNoService, err: fmt.Errorf("the work is done, and node %s does not serve: %s; it keeps the turn, and no other node gets one; when it serves: %s", w.want.Node,
+			return exitError{code: exitNoService, err: fmt.Errorf("the work is done, and node %s does not serve: %s; it keeps the turn until it serves, and no other node gets one; if it never will: %s", w.want.Node,
 				cmp.Or(string(reason), "its sidecar reports nothing"),
-				httpapi.Pasteable("sidecar turn end "+string(w.want.Node), w.client.flags))}
+				httpapi.Pasteable("sidecar turn end "+string(w.want.Node)+" --force", w.client.flags))}
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()

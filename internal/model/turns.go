@@ -21,6 +21,7 @@ type TurnsConfig struct {
 	Faults  int  // how often a node is powered off, breaks, or loses its member
 	Cordons int  // how often people cordon a node
 	Forces  int  // how often people end the turn of a node that is dead, or whose work is not done
+	Kills   int  // how often the program is killed that runs the command of a turn
 	Leaves  int  // how often people remove a node that is dead, or take the controller role from one
 	Expires int  // how often a leader deletes the record of a node that is dead
 	// Overrides is how often people let a node serve in spite of its closed gate.
@@ -34,6 +35,9 @@ func (c *TurnsConfig) String() string {
 		members = "members"
 	}
 	text := fmt.Sprintf("%d nodes, %d turns, %s, %d faults, %d cordons, %d forces", c.Nodes, c.Limit, members, c.Faults, c.Cordons, c.Forces)
+	if c.Kills > 0 {
+		text += fmt.Sprintf(", %d kills", c.Kills)
+	}
 	if c.Leaves > 0 {
 		text += fmt.Sprintf(", %d leaves", c.Leaves)
 	}
@@ -45,42 +49,6 @@ func (c *TurnsConfig) String() string {
 	}
 	return text
 }
-
-// turnSafeguard is a part of the rules that a search can turn off.
-type turnSafeguard uint16
-
-const (
-	// A turn is taken only if the store did not change since it was read.
-	turnGuarded turnSafeguard = 1 << iota
-	// The turn of a dead node is kept.
-	deadKeeps
-	// Other nodes must serve.
-	othersServe
-	// A majority of the voters is left.
-	majorityLeft
-	// A turn ends when the node serves again.
-	serviceAwaited
-	// A node that cannot get the turn does not hold up the nodes behind it.
-	passedOver
-	// The node that waited for longest is the next.
-	queueOrdered
-	// A node that was out of service for long waits for no other one that is out.
-	turnPatienceEnds
-	// Only a node that does not serve is out of service.
-	turnPatienceOfBroken
-	// A node that serves by an override alone does not serve again.
-	overrideEnds
-	// The turn of a node ends with its record.
-	removedEnds
-	// A node without the controller role need not serve again.
-	roleEnds
-	// The record of a node in its turn is kept when it expires.
-	turnKeepsRecord
-	// A command reads whether its node still has the turn before it runs.
-	turnReread
-	// A cordon that is over stays while the work of a turn is under way.
-	cordonStays
-)
 
 // turnCordon is who took a node out of service.
 type turnCordon uint8
@@ -103,10 +71,9 @@ type turningNode struct {
 	cordon  turnCordon
 	place   uint8 // in the queue; 0: it does not wait
 	held    bool  // it has a turn
-	done    bool  // the work of its turn
 	granted bool  // it read that it may take the turn, and did not write that yet
 	stale   bool  // the store changed since that read
-	typed   bool  // its command took the turn, and works without reading it again
+	turningCommand
 	turningLeave
 }
 
@@ -115,13 +82,13 @@ type turnsState struct {
 	nodes                   [maxTurning]turningNode
 	faults, cordons, forces uint8
 	overrides, leaves       uint8
-	expires                 uint8
+	expires, kills          uint8
 }
 
 func initialTurns(cfg *TurnsConfig) turnsState {
 	s := turnsState{
 		faults: uint8(cfg.Faults), cordons: uint8(cfg.Cordons), forces: uint8(cfg.Forces),
-		overrides: uint8(cfg.Overrides), leaves: uint8(cfg.Leaves), expires: uint8(cfg.Expires),
+		overrides: uint8(cfg.Overrides), leaves: uint8(cfg.Leaves), expires: uint8(cfg.Expires), kills: uint8(cfg.Kills),
 	}
 	for i := range cfg.Nodes {
 		s.nodes[i] = turningNode{up: true, member: cfg.Members, alive: true, ready: true}
@@ -204,6 +171,7 @@ const (
 	turnDecidePatiently
 	turnWrite
 	turnWork
+	turnJudge
 	turnAct
 	turnReport
 	turnStart
@@ -215,7 +183,11 @@ const (
 	turnCordonWrite
 	turnUncordon
 	turnCordonOver
+	turnUncordonInTurn
+	turnTypeAgain
+	turnEnd
 	turnForce
+	turnKill
 	turnOverride
 	turnOverrideEnd
 	turnRemove
@@ -248,12 +220,14 @@ func (s *turnsState) stored() (out [maxTurning]turningNode) {
 
 func (s *turnsState) move(cfg *TurnsConfig, m turnMove, i int) string {
 	switch m {
-	case turnAsk, turnDecide, turnDecidePatiently, turnWrite, turnWork, turnAct:
+	case turnAsk, turnDecide, turnDecidePatiently, turnWrite, turnWork, turnJudge, turnAct:
 		return s.turn(cfg, m, i)
 	case turnReport, turnStart, turnMemberStart:
 		return s.recover(cfg, m, i)
-	case turnPowerOff, turnBreak, turnMemberFail, turnExpire:
+	case turnPowerOff, turnBreak, turnMemberFail, turnExpire, turnKill:
 		return s.fail(m, i)
+	case turnUncordonInTurn, turnTypeAgain, turnEnd:
+		return s.retype(cfg, m, i)
 	case turnRemove, turnTakeRole, turnDeleteExpired:
 		return s.leave(cfg, m, i)
 	default:
@@ -266,7 +240,7 @@ func (s *turnsState) turn(cfg *TurnsConfig, m turnMove, i int) string {
 	n := &s.nodes[i]
 	switch {
 	case !n.up:
-	case m == turnAsk && n.place == 0 && !n.held && !n.roleless:
+	case m == turnAsk && n.place == 0 && !n.held && !n.runs && !n.roleless:
 		for _, other := range s.nodes {
 			n.place = max(n.place, other.place)
 		}
@@ -277,10 +251,11 @@ func (s *turnsState) turn(cfg *TurnsConfig, m turnMove, i int) string {
 		return "may have the turn"
 	case m == turnWrite && n.granted:
 		return s.write(cfg, i)
-	case m == turnWork && (n.held || n.typed) && !n.done:
-		n.broken, n.done, n.typed = false, n.held, false
-		return "has done its work"
-	case m == turnAct && n.held:
+	case m == turnWork && n.runs && !(n.held && n.work == protocol.TurnWorkDone):
+		return s.work(cfg, i)
+	case m == turnJudge && n.held && cfg.Off&silenceNoticed == 0:
+		return n.judge(i)
+	case m == turnAct && n.held && n.acts(cfg, i):
 		return s.act(cfg, i)
 	}
 	return ""
@@ -315,7 +290,7 @@ func (s *turnsState) write(cfg *TurnsConfig, i int) string {
 			s.nodes[j].place--
 		}
 	}
-	n.place, n.held, n.done, n.typed = 0, true, false, cfg.Off&turnReread != 0
+	n.place, n.held, n.turningCommand = 0, true, turningCommand{work: protocol.TurnWorkUnderWay, runs: true}
 	if n.cordon == turnCordonNone {
 		n.cordon = turnCordonTurn
 	}
@@ -326,10 +301,7 @@ func (s *turnsState) write(cfg *TurnsConfig, i int) string {
 func (s *turnsState) act(cfg *TurnsConfig, i int) string {
 	n := &s.nodes[i]
 	p := nodeturns.Progress{
-		Work: protocol.TurnWorkUnderWay, Cordoned: n.cordon == turnCordonTurn, Own: *s.record(i), Votes: !cfg.Members || n.member,
-	}
-	if n.done {
-		p.Work = protocol.TurnWorkDone
+		Work: n.work, Cordoned: n.cordon == turnCordonTurn, Own: *s.record(i), Votes: !cfg.Members || n.member,
 	}
 	if cfg.Off&serviceAwaited != 0 {
 		p.Own, p.Votes = *initialRecord(i), true
@@ -345,55 +317,9 @@ func (s *turnsState) act(cfg *TurnsConfig, i int) string {
 		n.cordon = turnCordonNone
 		return "returns to service"
 	case nodeturns.End:
-		n.held, n.done = false, false
+		n.held, n.turningCommand = false, turningCommand{}
 		return "ends its turn"
 	default:
 		return ""
 	}
-}
-
-func (s *turnsState) recover(cfg *TurnsConfig, m turnMove, i int) string {
-	n := &s.nodes[i]
-	ready := !n.broken && n.cordon == turnCordonNone && !n.roleless
-	forced := n.open && !ready && !n.roleless
-	switch {
-	case m == turnReport && n.up && n.alive && (n.ready != ready || n.forced != forced || n.mayServe):
-		n.ready, n.forced, n.mayServe = ready, forced, false
-		if forced {
-			return "reports that it serves by an override"
-		}
-		return fmt.Sprintf("reports ready=%t", ready)
-	case m == turnStart && !n.gone && (!n.up || !n.alive):
-		n.up, n.alive, n.expired = true, true, false
-		return "starts"
-	case m == turnMemberStart && cfg.Members && !n.member:
-		n.member = true
-		return "has a member again"
-	}
-	return ""
-}
-
-func (s *turnsState) fail(m turnMove, i int) string {
-	n := &s.nodes[i]
-	if m == turnExpire && !n.up && n.alive {
-		n.alive, n.ready, n.forced = false, false, false
-		return "is dead"
-	}
-	if m == turnExpire || s.faults == 0 || !n.up {
-		return ""
-	}
-	s.faults--
-	switch {
-	case m == turnPowerOff:
-		n.up, n.granted, n.stale, n.typed = false, false, false, false
-		return "is powered off"
-	case m == turnBreak && !n.broken:
-		n.broken = true
-		return "breaks"
-	case m == turnMemberFail && n.member:
-		n.member = false
-		return "loses its member"
-	}
-	s.faults++
-	return ""
 }

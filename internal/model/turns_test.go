@@ -9,10 +9,12 @@ func TestTurns(t *testing.T) {
 		{Nodes: 3, Limit: 1, Faults: 1, Cordons: 1},
 		{Nodes: 3, Limit: 1, Faults: 1, Leaves: 1},
 		{Nodes: 2, Limit: 1, Faults: 2, Cordons: 1, Expires: 1},
+		{Nodes: 2, Limit: 1, Faults: 1, Cordons: 1, Forces: 1, Kills: 2},
 	}
 	if *full {
 		worlds = append(worlds,
 			TurnsConfig{Nodes: 3, Limit: 1, Faults: 1, Overrides: 1},
+			TurnsConfig{Nodes: 3, Limit: 1, Faults: 1, Cordons: 1, Kills: 1},
 			TurnsConfig{Nodes: 3, Limit: 1, Members: true, Faults: 1, Cordons: 1, Forces: 1},
 			TurnsConfig{Nodes: 3, Limit: 2, Faults: 1, Cordons: 1, Forces: 1})
 	}
@@ -94,6 +96,22 @@ func TestTurnsMutations(t *testing.T) {
 		{
 			"reread", "A command that was paused before it ran would run after people have ended its turn, and another node have one.",
 			"OutAtWork", TurnsConfig{Nodes: 2, Limit: 1, Forces: 1, Off: turnReread},
+		},
+		{
+			"uncordoned-stops", "A command would run after people have ended the cordon of its turn, while its node serves.",
+			"OutAtWork", TurnsConfig{Nodes: 2, Limit: 1, Cordons: 1, Off: uncordonedStops},
+		},
+		{
+			"running-kept", "People would return a node to service, and end its turn, while its command runs.",
+			"OutAtWork", TurnsConfig{Nodes: 2, Limit: 1, Off: runningKept},
+		},
+		{
+			"orphan-ends", "Nodes would wait for the turn of a command that was killed when its work was done.",
+			"EachInTurn", TurnsConfig{Nodes: 2, Limit: 1, Kills: 1, Off: orphanEnds},
+		},
+		{
+			"silence-noticed", "Nodes would wait for the turn of a command that was killed, and no sidecar would say so.",
+			"EachInTurn", TurnsConfig{Nodes: 2, Limit: 1, Kills: 1, Off: silenceNoticed},
 		},
 		{
 			"cordon-stays", "A node would serve in the middle of its work, once the time of the cordon that people wrote before is over.",

@@ -47,19 +47,14 @@ func (s *turnsState) deleteExpired(cfg *TurnsConfig, i int) string {
 		return ""
 	}
 	s.expires--
-	n.expired, n.held, n.done, n.cordon = true, false, false, turnCordonNone
+	n.expired, n.held, n.turningCommand, n.cordon = true, false, turningCommand{}, turnCordonNone
 	return "has no record any more: it has expired"
 }
 
 // turns are the turns that node i reads, as far as they are its own.
 func (n *turningNode) turns(i int) (t protocol.Turns) {
-	switch {
-	case !n.held:
-		return t
-	case n.done:
-		t.Held = []protocol.Turn{{Node: nodeID(i), Work: protocol.TurnWorkDone}}
-	default:
-		t.Held = []protocol.Turn{{Node: nodeID(i), Work: protocol.TurnWorkUnderWay}}
+	if n.held {
+		t.Held = []protocol.Turn{n.of(i)}
 	}
 	return t
 }
@@ -73,7 +68,11 @@ func (s *turnsState) leave(cfg *TurnsConfig, m turnMove, i int) string {
 	case s.leaves == 0:
 	case m == turnRemove && !n.up && !n.alive && !n.gone:
 		s.leaves--
-		*n = turningNode{held: n.held && cfg.Off&removedEnds != 0, turningLeave: turningLeave{gone: true}}
+		left := turningNode{turningLeave: turningLeave{gone: true}}
+		if cfg.Off&removedEnds != 0 {
+			left.held, left.turningCommand = n.held, n.turningCommand
+		}
+		*n = left
 		return "is removed"
 	case m == turnTakeRole && n.alive && !n.roleless:
 		if _, allowed := protocol.JudgeCordon(s.fleet(cfg), nodeID(i)); allowed {
@@ -108,9 +107,9 @@ func (s *turnsState) people(cfg *TurnsConfig, m turnMove, i int) string {
 	case m == turnOverrideEnd && n.open:
 		n.open = false
 		return "has no override any more"
-	case m == turnForce && s.forces > 0 && n.held && (!n.alive || !n.done):
+	case m == turnForce && s.forces > 0 && n.held && (!n.alive || n.work != protocol.TurnWorkDone):
 		s.forces--
-		n.held, n.done, n.cordon = false, false, turnCordonNone
+		n.held, n.work, n.resumed, n.cordon = false, 0, false, turnCordonNone
 		return "loses its turn: people have ended it"
 	}
 	return ""

@@ -45,11 +45,15 @@ func (s *turnsState) brokenBy(cfg *TurnsConfig, before *turnsState, m turnMove, 
 		return "LeavesMajority", fmt.Sprintf("without %s, etcd has no majority", nodeID(i))
 	case now.granted && !was.granted && before.allServe(cfg) && before.isBehind(i):
 		return "FirstComes", fmt.Sprintf("%s gets the turn before a node that has waited for longer", nodeID(i))
-	case m == turnWork && !was.held:
+	case m == turnWork && now.runs && !was.held:
 		return "OutAtWork", fmt.Sprintf("%s works, and its turn has ended", nodeID(i))
-	case m == turnCordonOver && was.held && !was.done:
+	case m == turnWork && now.runs && !was.roleless && was.cordon == turnCordonNone:
+		return "OutAtWork", fmt.Sprintf("%s works, and its cordon has ended", nodeID(i))
+	case m == turnEnd && was.runs:
+		return "OutAtWork", fmt.Sprintf("%s returns to service while its command runs", nodeID(i))
+	case m == turnCordonOver && was.held && was.work != protocol.TurnWorkDone:
 		return "OutAtWork", fmt.Sprintf("%s returns to service before its work is done", nodeID(i))
-	case was.held && !now.held && m != turnForce && m != turnRemove && !s.servesByItself(i) && (!was.roleless || was.mayServe):
+	case was.held && !now.held && m != turnForce && m != turnRemove && m != turnWork && !s.servesByItself(i) && (!was.roleless || was.mayServe):
 		return "ServesAgain", fmt.Sprintf("the turn of %s ends, and it does not serve", nodeID(i))
 	}
 	return "", ""
@@ -94,25 +98,34 @@ func (s *turnsState) losesMajority(cfg *TurnsConfig, i int) bool {
 // turnRounds is more than all nodes need.
 const turnRounds = 30
 
+// repair lets people do what they read of a turn that has failed, and ask for a turn of a node that is broken.
+func (s *turnsState) repair(cfg *TurnsConfig, i int) {
+	switch n := &s.nodes[i]; {
+	case n.held && n.work == protocol.TurnWorkDone:
+		n.broken = false
+	case n.held && n.work.HasFailed() && n.cordon == turnCordonNone:
+		s.apply(cfg, turnEnd, i)
+	case n.held && n.work.HasFailed():
+		s.apply(cfg, turnTypeAgain, i)
+	case n.broken:
+		s.apply(cfg, turnStart, i)
+		s.apply(cfg, turnAsk, i)
+	}
+}
+
 // stuck says that a node that waits does not get its turn, or does not end it, when faults stop,
 // all nodes run, and people ended their cordons and overrides. Those that are broken wait for a
 // turn too, to be repaired in it. One that breaks after its work is repaired by people.
 func (s *turnsState) stuck(cfg *TurnsConfig) (name, why string) {
 	st := *s
-	st.faults, st.cordons, st.forces, st.overrides = 0, 0, 0, 0
-	for i := range st.nodes {
-		st.nodes[i].broken = st.nodes[i].broken && !st.nodes[i].done
-	}
-	for i := range cfg.Nodes {
-		if st.nodes[i].broken {
-			st.apply(cfg, turnStart, i)
-			st.apply(cfg, turnAsk, i)
-		}
-	}
+	st.faults, st.cordons, st.forces, st.overrides, st.kills = 0, 0, 0, 0, 0
 	for range turnRounds {
+		for i := range cfg.Nodes {
+			st.repair(cfg, i)
+		}
 		for _, m := range []turnMove{
 			turnStart, turnMemberStart, turnUncordon, turnOverrideEnd, turnReport,
-			turnDecide, turnDecidePatiently, turnWrite, turnWork, turnAct,
+			turnDecide, turnDecidePatiently, turnWrite, turnWork, turnJudge, turnAct,
 		} {
 			for i := range cfg.Nodes {
 				st.apply(cfg, m, i)

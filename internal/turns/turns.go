@@ -43,9 +43,9 @@ func New(cfg Config) *Node { return &Node{cfg: cfg} }
 // retry is the pause before a turn that does not end is checked again without a change.
 const retry = 5 * time.Second
 
-// KeepCommands ends the turn of a reboot when this machine runs again and the node serves, until ctx
-// ends: the command that took the turn ended with the machine, and an agent that rebooted it only
-// reports that. It also marks the turn of a command that ended without a word.
+// KeepCommands ends the turn of this node, once its work is done and the node serves, until ctx ends: the command that took
+// it may be killed, or end with the machine, and an agent that rebooted that only reports it. It also
+// marks the turn of a command that ended without a word.
 func (n *Node) KeepCommands(ctx context.Context) error {
 	var quiet silence
 	for {
@@ -53,12 +53,11 @@ func (n *Node) KeepCommands(ctx context.Context) error {
 		_, votersChanged := n.cfg.Voters()
 		var again time.Duration
 		t, found := now.Turns.Of(n.cfg.Node)
-		reported := t.Kind == protocol.TurnOfAgent && t.Work == protocol.TurnWorkDone
 		silent := quiet.observe(now.Turns, n.cfg.Node)
 		switch {
 		case !found:
-		case reported || nodeturns.Rebooted(t, n.cfg.BootID):
-			n.report(ctx, n.advance(ctx, t), "reboot")
+		case nodeturns.Finishes(t, n.cfg.BootID):
+			n.report(ctx, n.advance(ctx, t), string(t.Kind))
 			again = retry
 		case n.judgeCommand(ctx, t, now.Turns, silent):
 			again = retry

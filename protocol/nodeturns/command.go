@@ -35,6 +35,12 @@ func JudgeCommand(f CommandFacts) protocol.TurnWork {
 	}
 }
 
+// Finishes reports whether a node's sidecar ends a turn by itself once the node serves: its work is done, and the program
+// that wrote so may have been killed since. A turn of services has rules of its own (nodeservices.NextTurnAction).
+func Finishes(t protocol.Turn, bootID string) bool {
+	return t.Kind != protocol.TurnOfServices && (t.Work == protocol.TurnWorkDone || Rebooted(t, bootID))
+}
+
 // Rebooted reports whether a turn of a reboot did its work: the machine runs with another boot
 // ID than when the turn was taken.
 func Rebooted(t protocol.Turn, bootID string) bool {

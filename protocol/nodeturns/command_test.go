@@ -44,6 +44,34 @@ func TestJudgeCommand(t *testing.T) {
 	}
 }
 
+// A node's sidecar ends what is done, except the turn of its services, which the rules of services end.
+func TestFinishes(t *testing.T) {
+	for _, tc := range []struct {
+		kind   protocol.TurnKind
+		work   protocol.TurnWork
+		bootID string
+		want   bool
+	}{
+		{protocol.TurnOfCommand, protocol.TurnWorkUnderWay, "two", false},
+		{protocol.TurnOfCommand, protocol.TurnWorkFailed, "two", false},
+		{protocol.TurnOfCommand, protocol.TurnWorkInterrupted, "two", false},
+		{protocol.TurnOfCommand, protocol.TurnWorkDone, "one", true},
+		{protocol.TurnOfReboot, protocol.TurnWorkUnderWay, "one", false},
+		{protocol.TurnOfReboot, protocol.TurnWorkUnderWay, "two", true},
+		{protocol.TurnOfReboot, protocol.TurnWorkDone, "one", true},
+		{protocol.TurnOfPeople, protocol.TurnWorkUnderWay, "two", false},
+		{protocol.TurnOfPeople, protocol.TurnWorkDone, "one", true},
+		{protocol.TurnOfAgent, protocol.TurnWorkUnderWay, "two", false},
+		{protocol.TurnOfAgent, protocol.TurnWorkDone, "two", true},
+		{protocol.TurnOfServices, protocol.TurnWorkDone, "two", false},
+	} {
+		turn := protocol.Turn{Node: "a", Kind: tc.kind, Work: tc.work, BootID: "one"}
+		if got := Finishes(turn, tc.bootID); got != tc.want {
+			t.Errorf("%+v: got %t", tc, got)
+		}
+	}
+}
+
 func TestInterrupted(t *testing.T) {
 	turn := protocol.Turn{Node: "a", Kind: protocol.TurnOfCommand, BootID: "one"}
 	for bootID, want := range map[string]string{"one": "there is no sign of it since 1970-01-01T00:16:40Z", "two": "the machine stopped"} {

@@ -7,4 +7,7 @@
 //	#turns Judge        turns.go   may this node have a turn, and if not why
 //	       NextAction   turns.go   when does a turn end
 //	       JudgeCommand command.go did the command of a turn end without a word
+//	       Finishes     command.go does the node's sidecar end a turn by itself
+//	       JudgeWork    work.go    may the work of a turn begin
+//	       MayEnd       work.go    may people say that it is done
 package nodeturns

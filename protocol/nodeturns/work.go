@@ -18,6 +18,22 @@ const (
 	MayWork
 )
 
+// MayEnd reports whether people may say that the work of a turn is done, without force. runs: its command runs, or is about to.
+//
+//revive:disable-next-line:flag-parameter it is a fact
+func MayEnd(t protocol.Turn, runs bool) bool {
+	switch {
+	case t.Work == protocol.TurnWorkDone:
+		return true // before the kind is asked: they only wait for its end
+	case t.Kind == protocol.TurnOfServices:
+		return false // its sidecar would contradict
+	case t.OfCommand():
+		return !runs // else its node would return to service in the middle of it
+	default:
+		return true
+	}
+}
+
 // JudgeWork decides whether the work of a node's turn may begin, when the node is out of service and drained
 // (docs/protocol-nodes.md#turns). mine reports whether a turn is that work's. It returns the turn that the node has.
 func JudgeWork(f protocol.Fleet, id protocol.NodeID, mine func(protocol.Turn) bool) (WorkVerdict, protocol.Turn) {

@@ -6,6 +6,32 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
+// People may not call work done that runs.
+func TestMayEnd(t *testing.T) {
+	for _, tc := range []struct {
+		kind       protocol.TurnKind
+		work       protocol.TurnWork
+		runs, want bool
+	}{
+		{protocol.TurnOfCommand, protocol.TurnWorkUnderWay, true, false},
+		{protocol.TurnOfCommand, protocol.TurnWorkUnderWay, false, true},
+		{protocol.TurnOfCommand, protocol.TurnWorkFailed, true, false}, // typed again
+		{protocol.TurnOfCommand, protocol.TurnWorkFailed, false, true},
+		{protocol.TurnOfCommand, protocol.TurnWorkInterrupted, false, true},
+		{protocol.TurnOfCommand, protocol.TurnWorkDone, true, true},
+		{protocol.TurnOfReboot, protocol.TurnWorkUnderWay, true, false},
+		{protocol.TurnOfPeople, protocol.TurnWorkUnderWay, true, true}, // another command waits
+		{protocol.TurnOfAgent, protocol.TurnWorkUnderWay, false, true},
+		{protocol.TurnOfServices, protocol.TurnWorkUnderWay, false, false},
+		{protocol.TurnOfServices, protocol.TurnWorkFailed, false, false},
+		{protocol.TurnOfServices, protocol.TurnWorkDone, false, true},
+	} {
+		if got := MayEnd(protocol.Turn{Node: "a", Kind: tc.kind, Work: tc.work}, tc.runs); got != tc.want {
+			t.Errorf("%+v: got %t", tc, got)
+		}
+	}
+}
+
 func TestJudgeWork(t *testing.T) {
 	turn := protocol.Turn{Node: "a", Kind: protocol.TurnOfCommand}
 	done := turn

@@ -93,18 +93,42 @@ func TestTurns_commandKilled(t *testing.T) {
 	w.want(w.turn(first, "end"), 0, "serves, and its turn has ended")
 }
 
-// People end the turn of a command that is paused in its drain, and another node takes one. The command says that it has
-// lost its turn when it goes on, and does not run.
+// sidecar turn is killed when its command has succeeded, and the node does not serve yet: the node's sidecar ends the turn,
+// and the next node gets its own.
+func TestTurns_killedWhenDone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	first, second := w.nodes[0], w.nodes[1]
+	j := w.job(first)
+	j.Until = filepath.Join(w.dir, "go")
+	killed := w.work(first, j)
+	w.awaitLog(1)
+	first.api.setDown(1)
+	waits := w.work(second, w.job(second))
+	w.write("go", "")
+	w.awaitPrinted([]string{"turn", "status", "-o", "json"}, `"work": "Done"`)
+	if err := killed.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	killed.end()
+	first.api.setDown(-1)
+	w.want(waits, 0, "")
+	w.wantInTurn(w.log(), 2)
+}
+
+// People do not end the turn of a command that runs, unless by force. They end that of one that is paused in its drain, and
+// another node takes one. The command says that it has lost its turn when it goes on, and does not run.
 func TestTurns_paused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	first, second := w.nodes[0], w.nodes[1]
 	paused := w.work(first, w.job(first), "--drain=1h")
 	w.awaitPrinted([]string{"turn", "status"}, "cp-1 has the turn")
+	w.want(w.turn(second, "end", "cp-1"), 1, "the command runs there")
 	if err := paused.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	w.want(w.turn(second, "end", "cp-1"), 0, "serves, and its turn has ended")
+	w.awaitPrinted([]string{"turn", "--server=http://" + second.cfg.Listen, "end", "cp-1"}, "serves, and its turn has ended")
 	w.want(w.turn(second, "begin", "--drain=1ms"), 0, "has the turn")
 	if err := paused.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)

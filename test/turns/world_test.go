@@ -66,15 +66,18 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "/restart":
 		a.down++
-		time.AfterFunc(restartTakes, func() {
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			a.down--
-		})
+		time.AfterFunc(restartTakes, func() { a.setDown(-1) })
 	case r.URL.Path == "/readyz" && a.down == 0:
 	default:
 		http.Error(w, "no such thing here", http.StatusServiceUnavailable)
 	}
+}
+
+// setDown adds a number to the restarts that are under way.
+func (a *api) setDown(more int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.down += more
 }
 
 const bundleText = "apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: test}\nrelease: 1.0.0\nminReconcilerRelease: 1.0.0\nminApiserverRelease: 1.0.0\n"
