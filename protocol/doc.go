@@ -44,21 +44,29 @@
 //
 // The code that reads the facts and carries out the decisions:
 //
-//	#keys             keyspace/keyspace.go, internal/lockstepv1/lockstep.proto
-//	#registration     fleet/register.go writes the record, status/gate.go reads the status after it
-//	#cordons          fleet/cordon.go
-//	#snapshots        election/snapshot.go, election/inputs.go
-//	#leader-rules     election/leader.go
-//	#sessions         etcd/session.go
-//	#yielding         election/yield.go
-//	#gate             status/gate.go
-//	#dead-nodes       fleet/expiry.go confirms the presence, election/absence.go counts
-//	#ephemeral        fleet/retire.go, election/deletions.go; fleet/retirer.go waits
-//	#duplicate-ids    fleet/presence.go
-//	#membership       internal/cluster/quorum/remove.go asks and removes
-//	#apply            reconcile/pass.go
-//	#drain            election/drain.go
-//	#invariants       internal/model/invariants.go
+//	#keys              keyspace/keyspace.go, internal/lockstepv1/lockstep.proto
+//	#registration      fleet/register.go writes the record, status/gate.go reads the status after it
+//	#apiserver-version internal/apiserver/version.go
+//	#cordons           fleet/cordon.go
+//	#snapshots         election/snapshot.go, election/inputs.go
+//	#eligibility       election/campaign.go
+//	#leader-rules      election/leader.go
+//	#sessions          etcd/session.go
+//	#yielding          election/yield.go
+//	#gate              status/gate.go
+//	#overrides         status/override.go
+//	#dead-nodes        fleet/expiry.go confirms the presence, election/absence.go counts
+//	#ephemeral         fleet/retire.go, election/deletions.go; fleet/retirer.go waits
+//	#duplicate-ids     fleet/presence.go
+//	#clocks            fleet/clocks.go
+//	#membership        internal/cluster/quorum/remove.go asks and removes
+//	#bundle-names      election/replace.go asks for the replacement
+//	#rollback          election/rollback.go
+//	#removals          reconcile/pass.go
+//	#upgrade-ready     httpapi/upgrade.go shows the answer, internal/show/warnings.go the warnings
+//	#apply             reconcile/pass.go
+//	#drain             election/drain.go
+//	#invariants        internal/model/invariants.go
 //
 // # The leader's rules
 //
