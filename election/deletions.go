@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/noderecord"
 )
 
 // maxDeletions is how many records a leader deletes in one round, so that its
@@ -16,7 +17,7 @@ const maxDeletions = 16
 // (docs/protocol-nodes.md#ephemeral). No decision depends on it: the leader ignores these
 // records already. After a failure it pauses.
 func (l *leadership) deleteExpired(ctx context.Context, in protocol.Input) {
-	due := protocol.DeletionsDue(in.Fleet, in.Local.ID)
+	due := noderecord.DeletionsDue(in.Fleet, in.Local.ID)
 	if len(due) == 0 || !l.clock.mayDelete() {
 		return
 	}

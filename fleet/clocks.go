@@ -9,6 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/noderecord"
 )
 
 const (
@@ -100,9 +101,9 @@ func (s ClockState) equal(o ClockState) bool {
 // state returns the result after an observation.
 func (c *clocks) state(f protocol.Fleet, contact etcd.Contact, over CordonOver, now moment) ClockState {
 	c.observe(f, contact, now)
-	out := ClockState{Warnings: protocol.ClockWarnings(c.own, c.offsets, f), Steps: c.steps}
+	out := ClockState{Warnings: noderecord.ClockWarnings(c.own, c.offsets, f), Steps: c.steps}
 	if !over.Read.IsZero() && now.wall.Sub(over.Read) < overMemory {
-		out.Warnings = append(out.Warnings, protocol.CordonOverWhenRead(over.Cordon, over.Read))
+		out.Warnings = append(out.Warnings, noderecord.CordonOverWhenRead(over.Cordon, over.Read))
 	}
 	for _, offset := range c.offsets {
 		out.Largest = max(out.Largest, offset.Abs())
@@ -128,7 +129,7 @@ func (c *clocks) observe(f protocol.Fleet, contact etcd.Contact, now moment) {
 		alive[r.ID] = true
 		if p := r.Presence; !p.Written.Equal(c.seen[r.ID]) {
 			c.seen[r.ID] = p.Written
-			c.compare(r.ID, protocol.ClockFacts{Written: p.Written, NotBefore: c.before(p.Revision), Seen: now.wall})
+			c.compare(r.ID, noderecord.ClockFacts{Written: p.Written, NotBefore: c.before(p.Revision), Seen: now.wall})
 		}
 	}
 	for id := range c.seen {
@@ -140,8 +141,8 @@ func (c *clocks) observe(f protocol.Fleet, contact etcd.Contact, now moment) {
 	c.remember(contact)
 }
 
-func (c *clocks) compare(id protocol.NodeID, facts protocol.ClockFacts) {
-	offset, certain := protocol.ClockOffset(facts)
+func (c *clocks) compare(id protocol.NodeID, facts noderecord.ClockFacts) {
+	offset, certain := noderecord.ClockOffset(facts)
 	if certain {
 		c.offsets[id] = offset
 	} else {

@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/noderecord"
 )
 
 // PresenceConfig configures a Presence. All fields except MachineID and Beat are required.
@@ -300,7 +301,7 @@ func (p *Presence) put(ctx context.Context, s *etcd.Session, shown Shown) error 
 func (p *Presence) checkID(other protocol.Presence, revision int64, since time.Time) error {
 	// A presence from before this one's is not newer: a restore brought it back.
 	held := p.wrote != 0 && revision > p.wrote
-	if !protocol.MustYieldID(protocol.DuplicateFacts{Holder: other, Instance: p.cfg.Instance, MachineID: p.cfg.MachineID, Held: held}) {
+	if !noderecord.MustYieldID(noderecord.DuplicateFacts{Holder: other, Instance: p.cfg.Instance, MachineID: p.cfg.MachineID, Held: held}) {
 		return nil
 	}
 	detail := fmt.Sprintf("%s, instance %s", p.whereabouts(other), other.Instance)

@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/noderecord"
 	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 	"github.com/lockstep-dev/lockstep/trace"
 )
@@ -312,8 +313,8 @@ func (r *Registrar) checkRecord(ctx context.Context, fleet protocol.Fleet) (must
 	}
 	local := r.cfg.Local.Get()
 	record, exists := fleet.Record(local.ID)
-	facts := protocol.RegistrationFacts{Found: exists, Record: record, Last: r.last, Local: local, BootID: r.cfg.BootID}
-	must := protocol.MustRegister(facts)
+	facts := noderecord.RegistrationFacts{Found: exists, Record: record, Last: r.last, Local: local, BootID: r.cfg.BootID}
+	must := noderecord.MustRegister(facts)
 	r.traceChecked(facts, must)
 	if must {
 		r.logMustRegister(facts)
@@ -328,7 +329,7 @@ func (r *Registrar) checkRecord(ctx context.Context, fleet protocol.Fleet) (must
 
 // logMustRegister says why the node registers again. That people changed its roles is no
 // reason to worry.
-func (r *Registrar) logMustRegister(f protocol.RegistrationFacts) {
+func (r *Registrar) logMustRegister(f noderecord.RegistrationFacts) {
 	has, had := f.Record.Node.Roles, f.Last.Node.Roles
 	switch {
 	case !f.Found:

@@ -9,13 +9,14 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/noderecord"
 )
 
 // deleteRecord deletes this node's record and presence in one transaction, if these facts allow it, or
 // returns another decision and its reason (docs/protocol-nodes.md#ephemeral). It completes the facts
 // from etcd. The caller ends Run first, and lets the presence rest: both would write their keys
 // again. It tries until ctx ends.
-func (r *Registrar) deleteRecord(ctx context.Context, facts protocol.RetireFacts) (protocol.Retirement, string, error) {
+func (r *Registrar) deleteRecord(ctx context.Context, facts noderecord.RetireFacts) (noderecord.Retirement, string, error) {
 	pauses := registerPauses()
 	for {
 		decision, why, err := r.tryDeleteRecord(ctx, facts)
@@ -23,38 +24,38 @@ func (r *Registrar) deleteRecord(ctx context.Context, facts protocol.RetireFacts
 			return decision, why, nil
 		}
 		if !errors.Is(err, etcd.ErrChanged) || !pauses.Sleep(ctx) {
-			return protocol.KeepRecord, "", fmt.Errorf("delete node record: %w", err)
+			return noderecord.KeepRecord, "", fmt.Errorf("delete node record: %w", err)
 		}
 	}
 }
 
 // tryDeleteRecord returns etcd.ErrChanged if the record or the turn was written after it was read,
 // or if the presence is another sidecar's.
-func (r *Registrar) tryDeleteRecord(ctx context.Context, facts protocol.RetireFacts) (protocol.Retirement, string, error) {
+func (r *Registrar) tryDeleteRecord(ctx context.Context, facts noderecord.RetireFacts) (noderecord.Retirement, string, error) {
 	id, lease := r.cfg.Local.Get().ID, r.cfg.Presence.Get()
 	resp, err := r.cfg.Client.Get(ctx, r.keys.Node(id))
 	if err != nil {
-		return protocol.KeepRecord, "", err
+		return noderecord.KeepRecord, "", err
 	}
 	if len(resp.Kvs) == 0 {
-		return protocol.KeepRecord, "it does not exist", nil
+		return noderecord.KeepRecord, "it does not exist", nil
 	}
 	record := decodeRecord(id, etcd.NewKV(resp.Kvs[0]))
 	roles, known := r.rolesOf(record)
 	if !known {
-		return protocol.KeepRecord, errRoles.Error(), nil
+		return noderecord.KeepRecord, errRoles.Error(), nil
 	}
 	turn, err := r.readTurn(ctx, id)
 	if err != nil {
-		return protocol.KeepRecord, "", err
+		return noderecord.KeepRecord, "", err
 	}
 	facts.Roles, facts.Turn, facts.Present = roles, turn, lease != clientv3.NoLease
-	decision, why := protocol.Retire(facts)
-	if decision != protocol.DeleteRecord {
+	decision, why := noderecord.Retire(facts)
+	if decision != noderecord.DeleteRecord {
 		return decision, why, nil
 	}
 	if err := r.deleteOwn(ctx, record, turn, lease); err != nil {
-		return protocol.KeepRecord, "", err
+		return noderecord.KeepRecord, "", err
 	}
 	r.traceLeft(facts)
 	return decision, "", nil

@@ -12,6 +12,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/noderecord"
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
@@ -57,13 +58,13 @@ func (e *ephemeral) until(worker func(context.Context) error) (stop func()) {
 }
 
 // retire lets the registrar decide, as after a graceful stop.
-func (e *ephemeral) retire() (protocol.Retirement, string, error) {
+func (e *ephemeral) retire() (noderecord.Retirement, string, error) {
 	e.Helper()
 	e.stop()
 	e.presence.Rest()
 	ctx, cancel := context.WithTimeout(e.Context(), 2*time.Second)
 	defer cancel()
-	return e.registrar.deleteRecord(ctx, protocol.RetireFacts{Ephemeral: true, GateClosed: true, Refused: protocol.StoppedAfter})
+	return e.registrar.deleteRecord(ctx, noderecord.RetireFacts{Ephemeral: true, GateClosed: true, Refused: noderecord.StoppedAfter})
 }
 
 // has reports which of record and presence exist.
@@ -83,7 +84,7 @@ func TestRegistrar_retires(t *testing.T) {
 		t.Error("the record is not ephemeral")
 	}
 	before := record(t, e.raw).Revision
-	if decision, why, err := e.retire(); decision != protocol.DeleteRecord || err != nil {
+	if decision, why, err := e.retire(); decision != noderecord.DeleteRecord || err != nil {
 		t.Fatalf("got %s (%q), %v", decision, why, err)
 	}
 	e.end()
@@ -114,7 +115,7 @@ func TestRegistrar_retiresWhatPeopleDecided(t *testing.T) {
 	n := record(t, e.raw).Node
 	n.Roles.Controller = false
 	putNode(t, e.raw, n)
-	if decision, why, err := e.retire(); decision != protocol.KeepRecord || why == "" || err != nil {
+	if decision, why, err := e.retire(); decision != noderecord.KeepRecord || why == "" || err != nil {
 		t.Errorf("got %s (%q), %v", decision, why, err)
 	}
 	if kept, _ := e.has(); !kept {
@@ -157,7 +158,7 @@ func TestRegistrar_retiresCorruptRecord(t *testing.T) {
 	e := newEphemeral(t)
 	e.stop()
 	put(t, e.raw, keys.Node("me"), []byte("garbage"))
-	if decision, why, err := e.retire(); decision != protocol.DeleteRecord || err != nil {
+	if decision, why, err := e.retire(); decision != noderecord.DeleteRecord || err != nil {
 		t.Errorf("got %s (%q), %v", decision, why, err)
 	}
 	if kept, _ := e.has(); kept {
@@ -178,7 +179,7 @@ func TestRegistrar_retiresRecordOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	putNode(t, e.raw, node(t, "me", "1.2.0"))
-	if decision, _, err := e.retire(); decision != protocol.KeepRecord || err == nil {
+	if decision, _, err := e.retire(); decision != noderecord.KeepRecord || err == nil {
 		t.Errorf("got %s, %v, want an error", decision, err)
 	}
 	if kept, alive := e.has(); !kept || !alive {

@@ -10,6 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/noderecord"
 )
 
 const (
@@ -42,18 +43,18 @@ type Retirer struct{ cfg RetirerConfig }
 // NewRetirer returns a Retirer.
 func NewRetirer(cfg RetirerConfig) *Retirer { return &Retirer{cfg: cfg} }
 
-// Await waits until protocol.Retire decides whether the record is deleted or stays, and returns the
+// Await waits until noderecord.Retire decides whether the record is deleted or stays, and returns the
 // facts for that. The caller has closed the gate, and the node does not lead. stopped is when the
 // sidecar began to stop. If ctx has not ended, it stops because of an error.
-func (l *Retirer) Await(ctx context.Context, stopped time.Time) protocol.RetireFacts {
+func (l *Retirer) Await(ctx context.Context, stopped time.Time) noderecord.RetireFacts {
 	var api refusals
 	failed := ctx.Err() == nil
-	clean := context.WithoutCancel(ctx) // protocol.Retire bounds the wait
+	clean := context.WithoutCancel(ctx) // noderecord.Retire bounds the wait
 	for said := false; ; said = true {
 		facts := l.facts(time.Since(stopped), api.lasted())
 		facts.Failed = failed
-		decision, why := protocol.Retire(facts)
-		if decision != protocol.WaitToRetire {
+		decision, why := noderecord.Retire(facts)
+		if decision != noderecord.WaitToRetire {
 			return facts
 		}
 		if !said {
@@ -65,10 +66,10 @@ func (l *Retirer) Await(ctx context.Context, stopped time.Time) protocol.RetireF
 	}
 }
 
-func (l *Retirer) facts(waited, refused time.Duration) protocol.RetireFacts {
+func (l *Retirer) facts(waited, refused time.Duration) noderecord.RetireFacts {
 	r := l.cfg.Registrar
 	local := r.cfg.Local.Get()
-	facts := protocol.RetireFacts{
+	facts := noderecord.RetireFacts{
 		Ephemeral: local.Ephemeral, Roles: protocol.Roles{Controller: true},
 		Present:    r.cfg.Presence.Get() != clientv3.NoLease,
 		GateClosed: l.cfg.GateClosed(), Leads: l.cfg.Leads.Get(),
@@ -83,17 +84,17 @@ func (l *Retirer) facts(waited, refused time.Duration) protocol.RetireFacts {
 }
 
 // Retire deletes the record if the facts allow it. The caller has ended Registrar.Run.
-func (l *Retirer) Retire(ctx context.Context, facts protocol.RetireFacts) {
-	decision, why := protocol.Retire(facts)
+func (l *Retirer) Retire(ctx context.Context, facts noderecord.RetireFacts) {
+	decision, why := noderecord.Retire(facts)
 	var err error
-	if decision == protocol.DeleteRecord {
+	if decision == noderecord.DeleteRecord {
 		l.cfg.Rest()
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), retireTimeout)
 		defer cancel()
 		decision, why, err = l.cfg.Registrar.deleteRecord(limited, facts)
 	}
 	switch {
-	case decision == protocol.DeleteRecord:
+	case decision == noderecord.DeleteRecord:
 		l.cfg.Log.Info("record deleted")
 	case facts.Ephemeral:
 		l.cfg.Log.Warn("record not deleted, leaders wait until it expires",

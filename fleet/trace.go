@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/noderecord"
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
@@ -21,14 +22,14 @@ func (r *Registrar) traceWrote(over int64, local protocol.Local) {
 	}
 }
 
-func (r *Registrar) traceChecked(facts protocol.RegistrationFacts, must bool) {
+func (r *Registrar) traceChecked(facts noderecord.RegistrationFacts, must bool) {
 	if r.cfg.Trace != nil {
 		r.cfg.Trace(trace.Event{Checked: &trace.Checked{Facts: facts, Must: must}})
 	}
 }
 
 // traceLeft reports that the record was deleted.
-func (r *Registrar) traceLeft(facts protocol.RetireFacts) {
+func (r *Registrar) traceLeft(facts noderecord.RetireFacts) {
 	if r.cfg.Trace != nil {
 		r.cfg.Trace(trace.Event{Left: &trace.Left{Facts: facts}})
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/noderecord"
 	"github.com/lockstep-dev/lockstep/protocol/nodeturns"
 )
 
@@ -50,7 +51,7 @@ func TestRegistrar_retiresInItsTurn(t *testing.T) {
 		if _, err := e.raw.Put(t.Context(), keys.Turn("me"), string(encodeTurn(turn))); err != nil {
 			t.Fatal(err)
 		}
-		want := map[bool]protocol.Retirement{true: protocol.KeepRecord, false: protocol.DeleteRecord}[stays]
+		want := map[bool]noderecord.Retirement{true: noderecord.KeepRecord, false: noderecord.DeleteRecord}[stays]
 		if decision, why, err := e.retire(); err != nil || decision != want {
 			t.Fatalf("%s: got %v, %q, %v", kind, decision, why, err)
 		}

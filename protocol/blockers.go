@@ -136,7 +136,7 @@ func (r *Record) removalCommand() string {
 // Missing reports whether a node whose gate may open is not alive, and people must do
 // something about it: the leader deletes the record of an ephemeral one.
 func (r *Record) Missing() bool {
-	deleted := r.Node.Ephemeral && r.Node.ExpireAfter > 0 && deletable(r.Node.Roles)
+	deleted := r.Node.Ephemeral && r.Node.ExpireAfter > 0 && r.Node.Roles.ControllerAlone()
 	return r.Problem == "" && r.MayServe() && !r.Alive && !deleted
 }
 

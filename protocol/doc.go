@@ -2,15 +2,13 @@
 // a pure function. Facts go in, a decision comes out. The package uses no I/O, no
 // clock, no randomness and no memory. Packages fleet, status, election and
 // reconcile read the facts, call it, and carry out the decision. Package rollout
-// and the model checker call the same functions. Five packages lie below it: upgrade decides whether
-// the next upgrade may start, publish about the Service kubernetes, membership about members of etcd,
-// nodeservices about what a node runs, nodeturns about who works on a node while the others serve.
+// and the model checker call the same functions. Six packages lie below it: upgrade decides whether
+// the next upgrade may start, noderecord about a node's record, publish about the Service kubernetes, membership
+// about members of etcd, nodeservices about what a node runs, nodeturns about who works on a node while the others serve.
 //
 // The code of each part of the specification:
 //
 //	#admission         Admits           admit.go        may a node serve under a status
-//	#registration      RecordMatches    registration.go does a record describe what this sidecar runs
-//	                   MustRegister     registration.go must this sidecar write its record again
 //	#apiserver-version APIServerProblem apiserver.go    does a kube-apiserver fit the bundle
 //	#cordons           JudgeCordon      cordon.go       may this node be taken out of service
 //	#snapshots         Fleet            fleet.go        records and presences at one revision
@@ -27,10 +25,6 @@
 //	#overrides         JudgeOverride    override.go     is an override in force
 //	#dead-nodes        Overdue          expiry.go       must a sidecar close its gate
 //	                   Expired          expiry.go       may a leader ignore a record
-//	#ephemeral         Retire           ephemeral.go    does a sidecar that stops delete its record
-//	                   DeletionsDue     ephemeral.go    which records does a leader delete
-//	#duplicate-ids     MustYieldID      duplicate.go    must this sidecar give up its node ID
-//	#clocks            ClockOffset      clocks.go       do two clocks differ
 //	#content-epoch     credibleEpoch    epoch.go        which content epoch counts
 //	#stores            Next             next.go         HoldForStore
 //	#bundle-names      Next             next.go         HoldForBundle

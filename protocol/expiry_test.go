@@ -36,3 +36,18 @@ func TestOverdue_beforeTheRecordExpires(t *testing.T) {
 		}
 	}
 }
+
+// The records that noderecord.DeletionsDue returns block nothing, so their deletion changes no decision.
+func TestNext_withoutDeletedRecords(t *testing.T) {
+	gone := controller("gone", "0.9.0").gone(time.Minute, time.Minute)
+	gone.Node.Ephemeral = true
+	newer := controller("newer", "1.2.0").gone(time.Minute, time.Minute)
+	newer.Node.Ephemeral = true
+	for _, s := range []Status{doneStatus("0.9.0"), workingStatus(), targetStatus()} {
+		with, without := given(presentStatus(s), gone, newer), given(presentStatus(s))
+		a, b := Next(with), Next(without)
+		if a.Kind != b.Kind || a.Rule != b.Rule || len(a.Blockers) != len(b.Blockers) {
+			t.Errorf("%s: got %s with the records and %s without", s, a, b)
+		}
+	}
+}

@@ -64,3 +64,8 @@ func ParseRoles(names []string) (Roles, error) {
 	}
 	return out, nil
 }
+
+// ControllerAlone reports whether a record with these roles may be deleted without an
+// administrator. If people took the controller role away, only the record keeps that
+// decision. Members of etcd count on a consensus member.
+func (r Roles) ControllerAlone() bool { return r.Controller && !r.Consensus }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/noderecord"
 )
 
 // deletes is a leader that deletes a record which has expired.
@@ -34,7 +35,7 @@ func leaves() []Event {
 		}
 	}
 	closed.Verdict = protocol.Judge(closed.Facts)
-	facts := protocol.RetireFacts{Ephemeral: true, Roles: protocol.Roles{Controller: true}, Present: true, GateClosed: true, Refused: time.Second}
+	facts := noderecord.RetireFacts{Ephemeral: true, Roles: protocol.Roles{Controller: true}, Present: true, GateClosed: true, Refused: time.Second}
 	return append(node, Event{Gate: &closed}, Event{Left: &Left{Facts: facts}})
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/noderecord"
 )
 
 // Leader is one term of a leader: its memory, which decides the events that may
@@ -62,7 +63,7 @@ func (l *Leader) Round(r *Round) error {
 		return fmt.Errorf("it decides %s (%q), and the protocol says %s (%q)", r.Step, r.Step.Message, step, step.Message)
 	}
 	l.Status, l.Step, l.wrote = in.Status, step, false
-	l.due = protocol.DeletionsDue(in.Fleet, in.Local.ID)
+	l.due = noderecord.DeletionsDue(in.Fleet, in.Local.ID)
 	return nil
 }
 

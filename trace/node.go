@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/noderecord"
 )
 
 // Node is the gate and the registrar of one run of a sidecar. The zero value has
@@ -105,7 +106,7 @@ func (n *Node) Wrote(w *Wrote) error {
 		return fmt.Errorf("it writes the roles %v, want %v", w.Record.Node.Roles.Names(), want.Names())
 	case w.Record.Node.Cordon != cordon && (w.Record.Node.Cordon.On() || cordon.Until.IsZero()):
 		return fmt.Errorf("it writes the cordon %+v over %+v", w.Record.Node.Cordon, cordon)
-	case !protocol.RecordMatches(w.Record, w.Local, w.BootID):
+	case !noderecord.RecordMatches(w.Record, w.Local, w.BootID):
 		return fmt.Errorf("it writes the record %+v, and runs %+v", w.Record.Node, w.Local)
 	}
 	n.last, n.read, n.wrote = w.Record, nil, true
@@ -114,7 +115,7 @@ func (n *Node) Wrote(w *Wrote) error {
 
 // Checked checks a decision whether to register again.
 func (n *Node) Checked(c *Checked) error {
-	want := protocol.MustRegister(c.Facts)
+	want := noderecord.MustRegister(c.Facts)
 	switch {
 	case c.Must != want:
 		return fmt.Errorf("it decides %t, and the protocol says %t", c.Must, want)
@@ -156,8 +157,8 @@ func (n *Node) Published(p *Published) error {
 
 // Left checks the deletion of the record by its own sidecar.
 func (n *Node) Left(l *Left) error {
-	switch decision, why := protocol.Retire(l.Facts); {
-	case decision != protocol.DeleteRecord:
+	switch decision, why := noderecord.Retire(l.Facts); {
+	case decision != noderecord.DeleteRecord:
 		return fmt.Errorf("it deletes its record, and the protocol says %s: %s", decision, why)
 	case n.gate.Verdict.Ready:
 		return errors.New("it deletes its record, and its gate is open")

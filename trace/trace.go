@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/noderecord"
 )
 
 // Hook receives the events of the shells of one sidecar. It may be called by
@@ -118,11 +119,11 @@ type (
 	}
 	// Checked is the comparison of an observed record with the running sidecar.
 	Checked struct {
-		Facts protocol.RegistrationFacts
+		Facts noderecord.RegistrationFacts
 		Must  bool
 	}
 	// Published is a registration that the gate learns.
 	Published struct{ Registration protocol.Registration }
 	// Left is the transaction in which a sidecar that stops deletes its record.
-	Left struct{ Facts protocol.RetireFacts }
+	Left struct{ Facts noderecord.RetireFacts }
 )

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/noderecord"
 )
 
 const drainTime = 13 * time.Second
@@ -167,7 +168,7 @@ func aNode() []Event {
 	}
 	gate(func(*Gate) {})
 	registers(10)
-	fresh := protocol.RegistrationFacts{Found: true, Record: record(10), Last: record(10), Local: running, BootID: "b"}
+	fresh := noderecord.RegistrationFacts{Found: true, Record: record(10), Last: record(10), Local: running, BootID: "b"}
 	lost := fresh
 	lost.Found, lost.Record = false, protocol.Record{}
 	out = append(out, Event{Checked: &Checked{Facts: fresh}}, Event{Checked: &Checked{Facts: lost, Must: true}}, Event{Published: &Published{}})

@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/noderecord"
 )
 
 // TestCordon plays the sidecars; test/e2e runs real ones.
@@ -121,7 +122,7 @@ func TestOverWhenRead(t *testing.T) {
 	since := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
 	c := protocol.Cordon{Since: since, Until: since.Add(time.Minute)}
 	reports := func(c protocol.Cordon) *protocol.Record {
-		return &protocol.Record{Presence: protocol.Presence{Warnings: []protocol.Warning{protocol.CordonOverWhenRead(c, since.Add(time.Hour))}}}
+		return &protocol.Record{Presence: protocol.Presence{Warnings: []protocol.Warning{noderecord.CordonOverWhenRead(c, since.Add(time.Hour))}}}
 	}
 	if got := overWhenRead(reports(c), c); !strings.Contains(got, "03:00:00Z by the clock of the machine where it was typed") || !strings.Contains(got, "04:00:00Z by its own clock") {
 		t.Errorf("got %q, want both clocks", got)

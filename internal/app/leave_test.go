@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/noderecord"
 )
 
 // A sidecar that stops deletes its ephemeral record only after its kube-apiserver
@@ -21,7 +22,7 @@ func TestRun_deletesItsRecord(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.stop() }()
 	s.awaitReason(protocol.ShuttingDown)
-	awaitRequests(t, api, api.requests.Load()+2*int64(protocol.StoppedAfter/(200*time.Millisecond)))
+	awaitRequests(t, api, api.requests.Load()+2*int64(noderecord.StoppedAfter/(200*time.Millisecond)))
 	if code, _ := s.get("/readyz"); code != http.StatusServiceUnavailable {
 		t.Errorf("/readyz while the kube-apiserver runs: %d", code)
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/noderecord"
 )
 
 // This file models the nodes whose IDs do not return (docs/protocol-nodes.md#ephemeral): how
@@ -60,7 +61,7 @@ func (t *transition) leave(i int) bool {
 	if n.run == 0 || n.leaving == notLeaving || n.record == 0 {
 		return false
 	}
-	facts := protocol.RetireFacts{
+	facts := noderecord.RetireFacts{
 		Ephemeral: true, Roles: protocol.Roles{Controller: !n.roleless}, Present: n.alive,
 		GateClosed: !n.ready, Leads: t.leadership(i) >= 0,
 	}
@@ -68,9 +69,9 @@ func (t *transition) leave(i int) bool {
 		facts.Roles.Controller = !n.plain
 	}
 	if n.leaving == servesNoMore || !t.cfg.holds(leavesLast) {
-		facts.Refused = protocol.StoppedAfter
+		facts.Refused = noderecord.StoppedAfter
 	}
-	if decision, _ := protocol.Retire(facts); decision != protocol.DeleteRecord {
+	if decision, _ := noderecord.Retire(facts); decision != noderecord.DeleteRecord {
 		return false
 	}
 	t.say("%s deletes its record and its presence, and ends", t.name(i))
@@ -83,10 +84,10 @@ func (t *transition) leave(i int) bool {
 // giveUp lets a sidecar that stops end, and leave its record.
 func (t *transition) giveUp(i int) bool {
 	n := &t.state.nodes[i]
-	facts := protocol.RetireFacts{
+	facts := noderecord.RetireFacts{
 		Ephemeral: true, Roles: protocol.Roles{Controller: true}, Present: true, GateClosed: true, Waited: time.Hour,
 	}
-	if decision, _ := protocol.Retire(facts); n.run == 0 || n.leaving == notLeaving || decision != protocol.KeepRecord {
+	if decision, _ := noderecord.Retire(facts); n.run == 0 || n.leaving == notLeaving || decision != noderecord.KeepRecord {
 		return false
 	}
 	if t.cfg.Services && n.leaving != servesNoMore && t.cfg.holds(servicesEnd) {
@@ -117,7 +118,7 @@ func (t *transition) chooseDeletions(l int) (changed bool) {
 			f.Records[k].Gone = t.cfg.expireAfter()
 		}
 	}
-	due := protocol.DeletionsDue(f, nodeID(int(t.state.leaders[l].node)))
+	due := noderecord.DeletionsDue(f, nodeID(int(t.state.leaders[l].node)))
 	for _, r := range due {
 		n := &t.state.nodes[place(r.ID)]
 		changed = changed || n.chosen&bit(l) == 0

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/noderecord"
 )
 
 // start starts a node with a content. A sidecar that runs there is stopped
@@ -149,7 +150,7 @@ func (t *transition) notice(i int) bool {
 	before.record, before.roleless, before.serves = n.run, n.plain, !n.plain
 	rec, local := t.cfg.record(i, n), t.cfg.local(t.state, i)
 	last := t.cfg.record(i, &before)
-	if !protocol.MustRegister(protocol.RegistrationFacts{Found: n.record != 0, Record: rec, Last: last, Local: local}) {
+	if !noderecord.MustRegister(noderecord.RegistrationFacts{Found: n.record != 0, Record: rec, Last: last, Local: local}) {
 		return false
 	}
 	n.registered, n.ready, n.staleRead = false, false, false

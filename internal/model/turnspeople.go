@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/noderecord"
 )
 
 // turningLeave is the part of a node that has left the controllers.
@@ -43,7 +44,7 @@ func (s *turnsState) deleteExpired(cfg *TurnsConfig, i int) string {
 	if n.held && cfg.Off&turnKeepsRecord == 0 {
 		f.Turns.Held = []protocol.Turn{{Node: nodeID(i), Kind: protocol.TurnOfCommand}}
 	}
-	if len(protocol.DeletionsDue(f, "")) == 0 {
+	if len(noderecord.DeletionsDue(f, "")) == 0 {
 		return ""
 	}
 	s.expires--

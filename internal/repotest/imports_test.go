@@ -110,6 +110,7 @@ var levels = map[string]int{
 	"event":                 1,
 	"protocol":              0,
 	"protocol/upgrade":      1, // whether the next upgrade may start
+	"protocol/noderecord":   1, // when a node's record is written and deleted
 	"protocol/publish":      1, // what goes into the Service kubernetes
 	"protocol/membership":   1, // who is a member of etcd
 	"protocol/nodeservices": 1, // when a node's services start and stop
@@ -160,7 +161,8 @@ func TestTheCoreIsPure(t *testing.T) {
 	pure := map[string][]string{"protocol": standard, "protocol/publish": append(slices.Clone(standard), module+"/protocol"),
 		"protocol/membership": append(slices.Clone(standard), module+"/protocol"), "protocol/nodeservices": append(slices.Clone(standard), module+"/protocol"),
 		"protocol/nodeturns": append(slices.Clone(standard), module+"/protocol"), "protocol/upgrade": append(slices.Clone(standard), module+"/protocol"),
-		"internal/rollout": append(slices.Clone(standard), module+"/protocol", module+"/protocol/upgrade"), "history": append(slices.Clone(standard), "maps", module+"/protocol", module+"/report")}
+		"protocol/noderecord": append(slices.Clone(standard), module+"/protocol"),
+		"internal/rollout":    append(slices.Clone(standard), module+"/protocol", module+"/protocol/upgrade"), "history": append(slices.Clone(standard), "maps", module+"/protocol", module+"/report")}
 	for _, s := range sources(t) {
 		allowed, core := pure[s.dir]
 		if !core || s.test {
@@ -231,7 +233,7 @@ var places = []place{
 	{"github.com/DeRuina/timberjack", in("internal/role/service/process")},
 	{"github.com/coreos/go-systemd", in("internal/role/service/systemd", "test/roles")},
 	{"github.com/godbus/dbus", in("internal/role/service/systemd", "test/roles")},
-	{"log/slog", notIn("protocol", "protocol/upgrade", "protocol/publish", "protocol/membership", "protocol/nodeservices", "protocol/nodeturns", "event", "internal/lockstepv1", "internal/kube", "internal/model")},
+	{"log/slog", notIn("protocol", "protocol/upgrade", "protocol/noderecord", "protocol/publish", "protocol/membership", "protocol/nodeservices", "protocol/nodeturns", "event", "internal/lockstepv1", "internal/kube", "internal/model")},
 	{module + "/event", notIn("internal/model")}, // protocol only
 }
 

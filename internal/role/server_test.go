@@ -20,6 +20,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/supervise"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
+	"github.com/lockstep-dev/lockstep/protocol/noderecord"
 	"github.com/lockstep-dev/lockstep/status"
 )
 
@@ -152,7 +153,7 @@ func TestServer(t *testing.T) {
 		want  []string // before the presence ends
 		took  time.Duration
 	}{
-		{"it is asked to stop", false, []string{"gate closes", "address leaves", "election ends", "it asks whether the kube-apiserver has stopped"}, 5*time.Second + protocol.StopWait},
+		{"it is asked to stop", false, []string{"gate closes", "address leaves", "election ends", "it asks whether the kube-apiserver has stopped"}, 5*time.Second + noderecord.StopWait},
 		{"a worker fails", true, []string{"election ends", "gate closes"}, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -1,11 +1,13 @@
-package protocol
+package noderecord
+
+import "github.com/lockstep-dev/lockstep/protocol"
 
 // DuplicateFacts describe a presence that a sidecar finds under its own node ID.
 type DuplicateFacts struct {
-	Holder    Presence // the presence that was found
-	Instance  string   // of this sidecar
-	MachineID string   // of this sidecar's machine; empty: unknown
-	Held      bool     // this sidecar held the presence before, so the holder is newer
+	Holder    protocol.Presence // the presence that was found
+	Instance  string            // of this sidecar
+	MachineID string            // of this sidecar's machine; empty: unknown
+	Held      bool              // this sidecar held the presence before, so the holder is newer
 }
 
 // MustYieldID reports whether a sidecar must give up its node ID to the holder of

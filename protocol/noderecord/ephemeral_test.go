@@ -1,16 +1,18 @@
-package protocol
+package noderecord
 
 import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // stopping is a sidecar that has done everything that it has to do before its
 // record is deleted.
 func stopping() RetireFacts {
 	return RetireFacts{
-		Ephemeral: true, Roles: Roles{Controller: true}, Present: true, GateClosed: true,
+		Ephemeral: true, Roles: protocol.Roles{Controller: true}, Present: true, GateClosed: true,
 		Waited: 20 * time.Second, ShutdownDelay: 15 * time.Second, Refused: time.Second,
 	}
 }
@@ -28,10 +30,10 @@ func TestLeave(t *testing.T) {
 		{"not ephemeral", func(f *RetireFacts) { f.Ephemeral = false }, KeepRecord, "not ephemeral"},
 		{"after an error", func(f *RetireFacts) { f.Failed = true }, KeepRecord, "error"},
 		{"without a presence", func(f *RetireFacts) { f.Present = false }, KeepRecord, "presence"},
-		{"the role was taken", func(f *RetireFacts) { f.Roles = Roles{} }, KeepRecord, "roles"},
+		{"the role was taken", func(f *RetireFacts) { f.Roles = protocol.Roles{} }, KeepRecord, "roles"},
 		{"a member of etcd", func(f *RetireFacts) { f.Roles.Consensus = true }, KeepRecord, "roles"},
-		{"a command has the turn", func(f *RetireFacts) { f.Turn = Turn{Node: "a", Kind: TurnOfCommand} }, KeepRecord, "turn"},
-		{"its services have the turn", func(f *RetireFacts) { f.Turn = Turn{Node: "a", Kind: TurnOfServices} }, DeleteRecord, ""},
+		{"a command has the turn", func(f *RetireFacts) { f.Turn = protocol.Turn{Node: "a", Kind: protocol.TurnOfCommand} }, KeepRecord, "turn"},
+		{"its services have the turn", func(f *RetireFacts) { f.Turn = protocol.Turn{Node: "a", Kind: protocol.TurnOfServices} }, DeleteRecord, ""},
 		{"its gate is open", func(f *RetireFacts) { f.GateClosed = false }, WaitToRetire, "not stopped yet"},
 		{"it leads", func(f *RetireFacts) { f.Leads = true }, WaitToRetire, "not stopped yet"},
 		{"before the delay", func(f *RetireFacts) { f.Waited = f.ShutdownDelay - 1 }, WaitToRetire, "not stopped yet"},
@@ -52,28 +54,28 @@ func TestLeave(t *testing.T) {
 
 func TestDeletionsDue(t *testing.T) {
 	const after = time.Minute
-	ephemeral := func(id string, gone time.Duration) *Record {
-		r := controller(id, "1.0.0").gone(after, gone)
+	ephemeral := func(id string, since time.Duration) *protocol.Record {
+		r := gone(id, after, since)
 		r.Node.Ephemeral = true
 		return r
 	}
-	change := func(r *Record, change func(*Record)) *Record { change(r); return r }
-	due := Fleet{Records: []*Record{
+	change := func(r *protocol.Record, change func(*protocol.Record)) *protocol.Record { change(r); return r }
+	due := protocol.Fleet{Records: []*protocol.Record{
 		ephemeral("due", after),
 		ephemeral("me", after),
-		change(ephemeral("alive", after), func(r *Record) { r.Alive = true }),
-		change(ephemeral("corrupt", after), func(r *Record) { r.Problem = "garbage" }),
-		change(ephemeral("member", after), func(r *Record) { r.Node.Roles.Consensus = true }),
-		change(ephemeral("promises-nothing", after), func(r *Record) { r.Node.ExpireAfter = 0 }),
-		change(ephemeral("roleless", after), func(r *Record) { r.Node.Roles.Controller = false }),
-		controller("stays", "1.0.0").gone(after, after),
+		change(ephemeral("alive", after), func(r *protocol.Record) { r.Alive = true }),
+		change(ephemeral("corrupt", after), func(r *protocol.Record) { r.Problem = "garbage" }),
+		change(ephemeral("member", after), func(r *protocol.Record) { r.Node.Roles.Consensus = true }),
+		change(ephemeral("promises-nothing", after), func(r *protocol.Record) { r.Node.ExpireAfter = 0 }),
+		change(ephemeral("roleless", after), func(r *protocol.Record) { r.Node.Roles.Controller = false }),
+		gone("stays", after, after),
 		ephemeral("too-soon", after-1),
 		ephemeral("turn-of-command", after),
 		ephemeral("turn-of-services", after),
 		ephemeral("turn-unreadable", after),
-		change(ephemeral("worker-too", after), func(r *Record) { r.Node.Roles.Worker = true }),
-	}, Turns: Turns{Held: []Turn{
-		{Node: "turn-of-command", Kind: TurnOfCommand}, {Node: "turn-of-services", Kind: TurnOfServices}, {Node: "turn-unreadable"},
+		change(ephemeral("worker-too", after), func(r *protocol.Record) { r.Node.Roles.Worker = true }),
+	}, Turns: protocol.Turns{Held: []protocol.Turn{
+		{Node: "turn-of-command", Kind: protocol.TurnOfCommand}, {Node: "turn-of-services", Kind: protocol.TurnOfServices}, {Node: "turn-unreadable"},
 	}}}
 	var got []string
 	for _, r := range DeletionsDue(due, "me") {
@@ -81,20 +83,5 @@ func TestDeletionsDue(t *testing.T) {
 	}
 	if want := "due turn-of-services worker-too"; strings.Join(got, " ") != want {
 		t.Errorf("got %v, want %s", got, want)
-	}
-}
-
-// What a leader deletes, it did not wait for.
-func TestDeletionsDue_changeNoDecision(t *testing.T) {
-	gone := controller("gone", "0.9.0").gone(time.Minute, time.Minute)
-	gone.Node.Ephemeral = true
-	newer := controller("newer", "1.2.0").gone(time.Minute, time.Minute)
-	newer.Node.Ephemeral = true
-	for _, s := range []Status{doneStatus("0.9.0"), workingStatus(), targetStatus()} {
-		with, without := given(presentStatus(s), gone, newer), given(presentStatus(s))
-		a, b := Next(with), Next(without)
-		if a.Kind != b.Kind || a.Rule != b.Rule || len(a.Blockers) != len(b.Blockers) {
-			t.Errorf("%s: got %s with the records and %s without", s, a, b)
-		}
 	}
 }

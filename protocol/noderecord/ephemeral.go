@@ -1,8 +1,10 @@
-package protocol
+package noderecord
 
 import (
 	"fmt"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // This file decides when an ephemeral record is deleted (docs/protocol-nodes.md#ephemeral):
@@ -47,11 +49,11 @@ type RetireFacts struct {
 	Failed bool
 	// Roles are the roles in the record. If it is corrupt, they are the last roles that
 	// the sidecar read or wrote.
-	Roles      Roles
-	Turn       Turn // of its node; zero: it has none
-	Present    bool // its presence is in etcd
-	GateClosed bool // for good, and /readyz shows it
-	Leads      bool // it may still hold the leader's key
+	Roles      protocol.Roles
+	Turn       protocol.Turn // of its node; zero: it has none
+	Present    bool          // its presence is in etcd
+	GateClosed bool          // for good, and /readyz shows it
+	Leads      bool          // it may still hold the leader's key
 
 	Waited        time.Duration // since its gate closed
 	ShutdownDelay time.Duration
@@ -71,9 +73,9 @@ func Retire(f RetireFacts) (Retirement, string) {
 		return KeepRecord, "the sidecar stops because of an error"
 	case !f.Present: // another sidecar may have this ID by now
 		return KeepRecord, "the presence is not in etcd"
-	case !deletable(f.Roles):
+	case !f.Roles.ControllerAlone():
 		return KeepRecord, rolesStay
-	case f.Turn.keepsRecord():
+	case keepsRecord(f.Turn):
 		return KeepRecord, "its node has a turn, whose work may go on"
 	// Before the wait, which a confirmed stop ends.
 	case f.GateClosed && !f.Leads && f.Waited >= f.ShutdownDelay && f.Refused >= StoppedAfter:
@@ -86,24 +88,19 @@ func Retire(f RetireFacts) (Retirement, string) {
 
 const rolesStay = "its roles are not those of a controller alone"
 
-// deletable reports whether a record with these roles may be deleted without an
-// administrator. If people took the controller role away, only the record keeps that
-// decision. Members of etcd count on a consensus member.
-func deletable(r Roles) bool { return r.Controller && !r.Consensus }
-
 // keepsRecord reports whether an ephemeral record stays because of the turn of its node: the
 // cordon is in the record, and a sidecar that registers again would open the gate in the middle of
 // the work. Services that change keep the gate closed by themselves.
-func (t Turn) keepsRecord() bool { return t.Node != "" && t.Kind != TurnOfServices }
+func keepsRecord(t protocol.Turn) bool { return t.Node != "" && t.Kind != protocol.TurnOfServices }
 
 // DeletionsDue returns the records that a leader deletes: ephemeral ones that it
 // ignores already, except its own. Each deletion is guarded by the revisions of the record and of
 // the turn of its node, and by the absence of its presence.
-func DeletionsDue(f Fleet, own NodeID) []Record {
-	var out []Record
+func DeletionsDue(f protocol.Fleet, own protocol.NodeID) []protocol.Record {
+	var out []protocol.Record
 	for _, r := range f.Records {
-		if r.Node.Ephemeral && r.Expired() && r.ID != own && deletable(r.Node.Roles) {
-			if turn, _ := f.Turns.Of(r.ID); !turn.keepsRecord() {
+		if r.Node.Ephemeral && r.Expired() && r.ID != own && r.Node.Roles.ControllerAlone() {
+			if turn, _ := f.Turns.Of(r.ID); !keepsRecord(turn) {
 				out = append(out, *r)
 			}
 		}

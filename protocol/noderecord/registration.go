@@ -1,10 +1,12 @@
-package protocol
+package noderecord
+
+import "github.com/lockstep-dev/lockstep/protocol"
 
 // RecordMatches reports whether a record describes this sidecar: version, constraint, boot,
 // when leaders may ignore or delete it, and the role with which it registered. Only a
 // status that was read after such a record was written may open the gate
 // (docs/protocol-nodes.md#registration).
-func RecordMatches(r Record, local Local, bootID string) bool {
+func RecordMatches(r protocol.Record, local protocol.Local, bootID string) bool {
 	return r.Problem == "" && r.Node.ID == local.ID &&
 		r.Node.Version == local.Version &&
 		r.Node.MinReconciler == local.Constraints.MinReconciler &&
@@ -16,10 +18,10 @@ func RecordMatches(r Record, local Local, bootID string) bool {
 
 // RegistrationFacts are the input of MustRegister.
 type RegistrationFacts struct {
-	Found  bool   // the node's record exists
-	Record Record // as it was read now, where Found
-	Last   Record // as it was when MustRegister decided last
-	Local  Local
+	Found  bool            // the node's record exists
+	Record protocol.Record // as it was read now, where Found
+	Last   protocol.Record // as it was when MustRegister decided last
+	Local  protocol.Local
 	BootID string
 }
 

@@ -1,4 +1,4 @@
-package protocol
+package noderecord
 
 import (
 	"cmp"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // This file compares the clocks of nodes (docs/protocol-nodes.md#clocks). No decision about gates or
@@ -45,8 +47,8 @@ func ClockOffset(f ClockFacts) (time.Duration, bool) {
 // ClockWarnings returns the warnings of a sidecar about other clocks. offsets is how far each
 // is ahead of its own. Where two nodes would report the same, the one with the lower ID does:
 // every node shows the warnings of all presences.
-func ClockWarnings(own NodeID, offsets map[NodeID]time.Duration, f Fleet) []Warning {
-	var ids, ahead []NodeID
+func ClockWarnings(own protocol.NodeID, offsets map[protocol.NodeID]time.Duration, f protocol.Fleet) []protocol.Warning {
+	var ids, ahead []protocol.NodeID
 	for id, offset := range offsets {
 		ids = append(ids, id)
 		if offset > 0 {
@@ -55,9 +57,9 @@ func ClockWarnings(own NodeID, offsets map[NodeID]time.Duration, f Fleet) []Warn
 	}
 	slices.Sort(ids)
 	if len(ids) > 1 && (len(ahead) == 0 || len(ahead) == len(ids)) { // they agree: this node's clock is the odd one
-		return []Warning{clockWarning("", -offsets[ids[0]], "those of "+strings.Join(NodeNames(ids), " and "))}
+		return []protocol.Warning{clockWarning("", -offsets[ids[0]], "those of "+strings.Join(protocol.NodeNames(ids), " and "))}
 	}
-	var out []Warning
+	var out []protocol.Warning
 	for _, id := range ids {
 		if !reportsClock(own, id, f) {
 			out = append(out, clockWarning(id, offsets[id], "that of "+string(own)))
@@ -66,20 +68,20 @@ func ClockWarnings(own NodeID, offsets map[NodeID]time.Duration, f Fleet) []Warn
 	return out
 }
 
-func clockWarning(odd NodeID, offset time.Duration, than string) Warning {
+func clockWarning(odd protocol.NodeID, offset time.Duration, than string) protocol.Warning {
 	how := cmp.Or(map[bool]string{true: "ahead of"}[offset > 0], "behind")
-	return Warning{Reason: ClocksDiffer, Subject: string(odd), Message: fmt.Sprintf(
+	return protocol.Warning{Reason: protocol.ClocksDiffer, Subject: string(odd), Message: fmt.Sprintf(
 		"its clock is about %s %s %s; the end of cordons and overrides, certificates, and times that people read depend on it: compare the clocks, and correct the wrong one",
 		clockText(offset.Abs()), how, than)}
 }
 
 // reportsClock reports whether another node's presence already warns of the difference to the
 // clock of node id: the presence of id itself, or of a node with a lower ID than own.
-func reportsClock(own, id NodeID, f Fleet) bool {
-	return slices.ContainsFunc(f.Records, func(r *Record) bool {
-		return r.Alive && r.ID != own && slices.ContainsFunc(r.Presence.Warnings, func(w Warning) bool {
+func reportsClock(own, id protocol.NodeID, f protocol.Fleet) bool {
+	return slices.ContainsFunc(f.Records, func(r *protocol.Record) bool {
+		return r.Alive && r.ID != own && slices.ContainsFunc(r.Presence.Warnings, func(w protocol.Warning) bool {
 			switch {
-			case w.Reason != ClocksDiffer:
+			case w.Reason != protocol.ClocksDiffer:
 				return false
 			case r.ID == id && w.Subject == string(own): // each finds the other
 				return r.ID < own
@@ -105,9 +107,9 @@ func clockText(d time.Duration) string {
 
 // CordonOverWhenRead warns of a cordon that was already over when the node's sidecar read it. read
 // is by the sidecar's clock.
-func CordonOverWhenRead(c Cordon, read time.Time) Warning {
+func CordonOverWhenRead(c protocol.Cordon, read time.Time) protocol.Warning {
 	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-	return Warning{Reason: CordonOver, Since: read, Message: fmt.Sprintf(
+	return protocol.Warning{Reason: protocol.CordonOver, Since: read, Message: fmt.Sprintf(
 		"a cordon had no effect: it was written at %s by the clock of the machine where it was typed, to last until %s, and was over when this node read it at %s by its own clock; "+
 			"if its sidecar was not cut off from etcd meanwhile, compare the two clocks, and correct the wrong one; or type the cordon without --for",
 		at(c.Since), at(c.Until), at(read))}

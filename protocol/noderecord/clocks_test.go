@@ -1,9 +1,11 @@
-package protocol
+package noderecord
 
 import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 func TestClockOffset(t *testing.T) {
@@ -44,37 +46,38 @@ func TestClockText(t *testing.T) {
 }
 
 func TestClockWarnings(t *testing.T) {
-	reports := func(id, subject string) *Record {
+	reports := func(id, subject string) *protocol.Record {
 		r := controller(id, "1.0.0")
-		r.Presence.Warnings = []Warning{{Reason: ClocksDiffer, Subject: subject}}
+		r.Presence.Warnings = []protocol.Warning{{Reason: protocol.ClocksDiffer, Subject: subject}}
 		return r
 	}
+	dead := func(r *protocol.Record) *protocol.Record { r.Alive = false; return r }
 	for name, tc := range map[string]struct {
-		own     NodeID
-		offsets map[NodeID]time.Duration
-		others  []*Record
+		own     protocol.NodeID
+		offsets map[protocol.NodeID]time.Duration
+		others  []*protocol.Record
 		want    []string // "SUBJECT: a part of the message"
 	}{
 		"none":                        {"a", nil, nil, nil},
-		"one is ahead":                {"a", map[NodeID]time.Duration{"b": time.Hour + 10*time.Millisecond}, nil, []string{"b: its clock is about 1h0m ahead of that of a;"}},
-		"one is behind":               {"a", map[NodeID]time.Duration{"b": -62 * time.Second}, nil, []string{"b: its clock is about 1m behind that of a;"}},
-		"two that differ":             {"a", map[NodeID]time.Duration{"b": -16 * time.Second, "c": 6 * time.Second}, nil, []string{"b: about 15s behind", "c: about 5s ahead"}},
-		"all others differ":           {"b", map[NodeID]time.Duration{"a": -time.Hour, "c": -time.Hour}, nil, []string{": its clock is about 1h0m ahead of those of a and c;"}},
-		"a lower node reports it":     {"c", map[NodeID]time.Duration{"b": time.Hour}, []*Record{reports("a", "b")}, nil},
-		"a higher node reports it":    {"a", map[NodeID]time.Duration{"b": time.Hour}, []*Record{reports("c", "b")}, []string{"b: ahead"}},
-		"it is not alive":             {"c", map[NodeID]time.Duration{"b": time.Hour}, []*Record{reports("a", "b").dead()}, []string{"b: ahead"}},
-		"the odd one reports it":      {"a", map[NodeID]time.Duration{"b": time.Hour}, []*Record{reports("b", "")}, nil},
-		"each finds the other":        {"b", map[NodeID]time.Duration{"a": time.Hour}, []*Record{reports("a", "b")}, nil},
-		"each finds the other, lower": {"a", map[NodeID]time.Duration{"b": time.Hour}, []*Record{reports("b", "a")}, []string{"b: ahead"}},
+		"one is ahead":                {"a", map[protocol.NodeID]time.Duration{"b": time.Hour + 10*time.Millisecond}, nil, []string{"b: its clock is about 1h0m ahead of that of a;"}},
+		"one is behind":               {"a", map[protocol.NodeID]time.Duration{"b": -62 * time.Second}, nil, []string{"b: its clock is about 1m behind that of a;"}},
+		"two that differ":             {"a", map[protocol.NodeID]time.Duration{"b": -16 * time.Second, "c": 6 * time.Second}, nil, []string{"b: about 15s behind", "c: about 5s ahead"}},
+		"all others differ":           {"b", map[protocol.NodeID]time.Duration{"a": -time.Hour, "c": -time.Hour}, nil, []string{": its clock is about 1h0m ahead of those of a and c;"}},
+		"a lower node reports it":     {"c", map[protocol.NodeID]time.Duration{"b": time.Hour}, []*protocol.Record{reports("a", "b")}, nil},
+		"a higher node reports it":    {"a", map[protocol.NodeID]time.Duration{"b": time.Hour}, []*protocol.Record{reports("c", "b")}, []string{"b: ahead"}},
+		"it is not alive":             {"c", map[protocol.NodeID]time.Duration{"b": time.Hour}, []*protocol.Record{dead(reports("a", "b"))}, []string{"b: ahead"}},
+		"the odd one reports it":      {"a", map[protocol.NodeID]time.Duration{"b": time.Hour}, []*protocol.Record{reports("b", "")}, nil},
+		"each finds the other":        {"b", map[protocol.NodeID]time.Duration{"a": time.Hour}, []*protocol.Record{reports("a", "b")}, nil},
+		"each finds the other, lower": {"a", map[protocol.NodeID]time.Duration{"b": time.Hour}, []*protocol.Record{reports("b", "a")}, []string{"b: ahead"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := ClockWarnings(tc.own, tc.offsets, Fleet{Records: tc.others})
+			got := ClockWarnings(tc.own, tc.offsets, protocol.Fleet{Records: tc.others})
 			if len(got) != len(tc.want) {
 				t.Fatalf("got %+v, want %q", got, tc.want)
 			}
 			for i, w := range got {
 				subject, part, _ := strings.Cut(tc.want[i], ": ")
-				if w.Reason != ClocksDiffer || w.Subject != subject || !strings.Contains(w.Message, part) {
+				if w.Reason != protocol.ClocksDiffer || w.Subject != subject || !strings.Contains(w.Message, part) {
 					t.Errorf("got %+v, want %q", w, tc.want[i])
 				}
 			}
