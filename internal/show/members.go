@@ -2,6 +2,7 @@ package show
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -129,6 +130,26 @@ func (f memberFacts) leaving() []protocol.Warning {
 		}
 	}
 	return out
+}
+
+// ofPresentMembers returns the warnings without those about a member that was removed, or serves again, since they were
+// collected: the list of members beside them is newer (warningPause).
+func ofPresentMembers(warnings []protocol.Warning, members []cluster.Observed) []protocol.Warning {
+	outdated := func(w protocol.Warning) bool {
+		switch {
+		case w.Subject == "":
+			return false
+		case w.Reason != protocol.MemberDown && w.Reason != protocol.MemberLeaves && w.Reason != protocol.RemovalInterrupted:
+			return false
+		}
+		return !slices.ContainsFunc(members, func(m cluster.Observed) bool {
+			return cmp.Or(m.Node, m.ID) == w.Subject && !(w.Reason == protocol.MemberDown && m.Healthy)
+		})
+	}
+	if !slices.ContainsFunc(warnings, outdated) {
+		return warnings
+	}
+	return slices.DeleteFunc(slices.Clone(warnings), outdated)
 }
 
 // interruptedAfter is how long a removal may take: a member that leads hands over, and etcd may want

@@ -2,6 +2,7 @@ package show
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,29 @@ func TestMemberWarnings(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Warnings are collected twice a second at most. One about a member that was removed or serves again since then is not shown
+// beside the newer list of members.
+func TestOfPresentMembers(t *testing.T) {
+	members := []cluster.Observed{
+		{Member: report.Member{ID: "1", Node: "a", Healthy: true}}, {Member: report.Member{ID: "2", Node: "b"}}, {Member: report.Member{ID: "1f"}},
+	}
+	warns := func(reason protocol.Reason, subject string) protocol.Warning {
+		return protocol.Warning{Reason: reason, Subject: subject}
+	}
+	kept := []protocol.Warning{
+		warns(protocol.MemberDown, ""), warns(protocol.MemberDown, "b"), warns(protocol.MemberDown, "1f"), warns(protocol.MemberLeaves, "a"),
+		warns(protocol.NodeDead, "c"),
+	}
+	if got := ofPresentMembers(kept, members); !slices.Equal(got, kept) {
+		t.Errorf("got %v", got)
+	}
+	all := append(slices.Clone(kept), warns(protocol.MemberDown, "c"), warns(protocol.MemberDown, "a"), warns(protocol.MemberLeaves, "c"), warns(protocol.RemovalInterrupted, "c"))
+	before := slices.Clone(all)
+	if got := ofPresentMembers(all, members); !slices.Equal(got, kept) || !slices.Equal(all, before) {
+		t.Errorf("got %v", got)
 	}
 }
 

@@ -121,7 +121,7 @@ func (s *Show) now() httpapi.Snapshot {
 
 		Endpoints:    s.endpointsNow(),
 		Certificates: s.Certificates.Get(),
-		Warnings:     s.warned.Get().shown,
+		Warnings:     ofPresentMembers(s.warned.Get().shown, s.Cluster.Members().Get()),
 		EtcdFlags:    etcd.CommandFlags(s.cfg.Etcd, s.cfg.DataDir),
 		OverrideFlag: status.OverrideFlag(s.cfg.OverrideFile),
 	}
