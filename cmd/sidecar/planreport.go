@@ -19,6 +19,7 @@ type planReport struct {
 	Steps     []stepReport     `json:"steps"`
 	Obstacles []obstacleReport `json:"obstacles"`
 	Objects   *objectsReport   `json:"objects"` // null: the API was not read
+	Turns     []string         `json:"turns"`   // those whose work is a step of this rollout
 
 	begin string // the command that begins the simulated rollback; empty: none was simulated, or it is under way
 	turn  string // the command that takes the turn of a node
@@ -127,6 +128,7 @@ func newPlanReport(b *bundle.Bundle, in rollout.Input, objects *objectsReport, f
 		out.Obstacles = append(out.Obstacles, obstacleReport{string(o.Kind), string(o.Node), httpapi.Pasteable(o.Message, flags)})
 	}
 	out.Obstacles = append(out.Obstacles, objects.obstacles(b)...)
+	out.Turns = append([]string{}, f.Turns...)
 	out.Clean = len(out.Obstacles) == 0
 	return out
 }

@@ -193,12 +193,15 @@ func obstacleRows(obstacles []obstacleReport) [][]string {
 	return rows
 }
 
-// noteRows are the costs of each upgrade in a fleet of this size.
+// noteRows are the turns that belong to the rollout, and the costs of each upgrade in a fleet of this size.
 func noteRows(r planReport) [][]string {
-	if !slices.ContainsFunc(r.Steps, func(s stepReport) bool { return s.Kind == "upgrade" }) {
-		return nil
-	}
 	var rows [][]string
+	for _, turn := range r.Turns {
+		rows = append(rows, []string{turn})
+	}
+	if !slices.ContainsFunc(r.Steps, func(s stepReport) bool { return s.Kind == "upgrade" }) {
+		return rows
+	}
 	for _, note := range r.Now.UpgradeNotes {
 		rows = append(rows, []string{note})
 	}

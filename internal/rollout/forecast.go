@@ -70,6 +70,7 @@ func (m Moment) gate(id protocol.NodeID) Gate {
 type Forecast struct {
 	Now       Moment
 	Upgrade   upgrade.Answer // whether the next upgrade may start, as in /status
+	Turns     []string       // the turns whose work is a part of the rollout, for people
 	Moves     []Move         // in order; empty: all live nodes run the bundle
 	Obstacles []Obstacle     // why it would not go cleanly; empty: it would
 }

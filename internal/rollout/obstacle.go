@@ -130,6 +130,9 @@ func toRepair(in Input) []Obstacle {
 		r, _ := in.Fleet.Record(o.Node)
 		switch o.Kind {
 		case ObstacleNodeDead:
+			if _, restarts := in.turnOf(o.Node); restarts {
+				continue
+			}
 			if r.Node.Version.Release != in.Bundle.Version.Release {
 				o.Message = fmt.Sprintf("its record has release %s, so the rollout cannot complete: %s", r.Node.Version.Release, o.Message)
 				out = append(out, o)

@@ -48,6 +48,8 @@ func Simulate(in Input) Forecast {
 		out.Obstacles = []Obstacle{statusCorrupt(in.Status)}
 		return out
 	}
+	out.Turns = turnNotes(in, out)
+	s.finishTurns()
 	for _, m := range s.moves() {
 		out.Moves = append(out.Moves, s.perform(m))
 	}
@@ -88,11 +90,14 @@ func (s *simulation) moves() []Move {
 // isController reports whether a record is valid and lists the controller role.
 func isController(r *protocol.Record) bool { return r.Problem == "" && r.Node.Roles.Controller }
 
-// rank orders the nodes: first those that only follow, then the leader, then
+// rank orders the nodes: first those that have a turn, next those that only follow, then the leader, then
 // those that cannot lead.
 func (s *simulation) rank(id protocol.NodeID) int {
 	r, _ := s.fleet.Record(id)
+	_, hasTurn := s.in.turnOf(id)
 	switch {
+	case hasTurn:
+		return -1
 	case r.Presence.Election == protocol.Withdrawn:
 		return 2
 	case id == s.leader:
