@@ -57,7 +57,9 @@ func obstacles(v protocol.StatusView, f protocol.Fleet) []protocol.Warning {
 	var out []protocol.Warning
 	for _, r := range f.Records {
 		if r.Problem != "" {
-			out = append(out, protocol.Warning{Reason: protocol.RecordCorrupt, Subject: string(r.ID), Message: "its record is corrupt: " + r.Remedy()})
+			out = append(out, protocol.Warning{
+				Reason: protocol.RecordCorrupt, Subject: string(r.ID), Message: "its record is corrupt: " + r.Remedy(),
+			})
 		}
 	}
 	out = append(out, rollbackObstacle(v, f)...)
@@ -71,7 +73,8 @@ func obstacles(v protocol.StatusView, f protocol.Fleet) []protocol.Warning {
 	if message := unsettled(v, f); message != "" {
 		out = append(out, protocol.Warning{Reason: protocol.UpgradeUnderWay, Message: message})
 	}
-	if !slices.ContainsFunc(f.Records, func(r *protocol.Record) bool { return r.AliveController() && r.Presence.Election == protocol.Leading }) {
+	leads := func(r *protocol.Record) bool { return r.AliveController() && r.Presence.Election == protocol.Leading }
+	if !slices.ContainsFunc(f.Records, leads) {
 		out = append(out, protocol.Warning{Reason: protocol.NoLeader, Message: "no node leads"})
 	}
 	out = append(out, failingObjects(f)...)
@@ -211,10 +214,14 @@ func byStatus(reason protocol.Reason) bool {
 // Reasons lists every reason of an obstacle, for documentation.
 func Reasons() []protocol.Reason {
 	return []protocol.Reason{
-		protocol.EtcdUnreachable, protocol.EtcdFull, protocol.MemberDown, protocol.RecordCorrupt, protocol.RollingBack, protocol.TurnUnderWay, protocol.TurnOverdue, protocol.UpgradeUnderWay,
+		protocol.EtcdUnreachable, protocol.EtcdFull, protocol.MemberDown, protocol.RecordCorrupt,
+		protocol.RollingBack, protocol.TurnUnderWay, protocol.TurnOverdue, protocol.UpgradeUnderWay,
 		protocol.NoLeader, protocol.ObjectFailed, protocol.NodeDead, protocol.Outage, protocol.NoGate,
-		protocol.Cordoned, protocol.GateClosed, protocol.APIServerNotReady, protocol.NodeWithdrawn, protocol.Overridden, protocol.OtherBundle, protocol.BundlesDiffer, protocol.APIServersDiffer, protocol.ServicesDiffer,
-		protocol.BundleRejected, protocol.ServicesRejected, protocol.ServiceFailing, protocol.ServiceNotReady, protocol.RemovalsHeld, protocol.OtherStore, protocol.ReconcilerRuns, protocol.OtherWriter,
+		protocol.Cordoned, protocol.GateClosed, protocol.APIServerNotReady, protocol.NodeWithdrawn,
+		protocol.Overridden, protocol.OtherBundle, protocol.BundlesDiffer, protocol.APIServersDiffer,
+		protocol.ServicesDiffer,
+		protocol.BundleRejected, protocol.ServicesRejected, protocol.ServiceFailing, protocol.ServiceNotReady,
+		protocol.RemovalsHeld, protocol.OtherStore, protocol.ReconcilerRuns, protocol.OtherWriter,
 	}
 }
 
@@ -250,7 +257,8 @@ func reported(f protocol.Fleet) []protocol.Warning {
 // gets worse when a sidecar is started again, or another node stops.
 func holdsUpgrade(reason protocol.Reason) bool {
 	switch reason {
-	case protocol.BundleRejected, protocol.ServicesRejected, protocol.Overridden, protocol.ServiceFailing, protocol.ServiceNotReady, protocol.OtherStore, protocol.ReconcilerRuns, protocol.OtherWriter:
+	case protocol.BundleRejected, protocol.ServicesRejected, protocol.Overridden, protocol.ServiceFailing,
+		protocol.ServiceNotReady, protocol.OtherStore, protocol.ReconcilerRuns, protocol.OtherWriter:
 		return true
 	default:
 		return false
@@ -262,7 +270,9 @@ func holdsUpgrade(reason protocol.Reason) bool {
 func turnObstacles(f protocol.Fleet) []protocol.Warning {
 	var out []protocol.Warning
 	for _, t := range f.Turns.Held {
-		out = append(out, protocol.Warning{Reason: protocol.TurnUnderWay, Subject: string(t.Node), Message: f.TurnText(t) + "; " + f.TurnRemedy(t)})
+		out = append(out, protocol.Warning{
+			Reason: protocol.TurnUnderWay, Subject: string(t.Node), Message: f.TurnText(t) + "; " + f.TurnRemedy(t),
+		})
 	}
 	return out
 }

@@ -24,11 +24,17 @@ func Warnings(f Facts, own protocol.NodeID) []protocol.Warning {
 }
 
 func warnsOfFleet(reason protocol.Reason) bool {
-	return slices.Contains([]protocol.Reason{protocol.RecordCorrupt, protocol.RollingBack, protocol.Outage, protocol.NoLeader, protocol.APIServersDiffer, protocol.ServicesDiffer}, reason)
+	return slices.Contains([]protocol.Reason{
+		protocol.RecordCorrupt, protocol.RollingBack, protocol.Outage,
+		protocol.NoLeader, protocol.APIServersDiffer, protocol.ServicesDiffer,
+	}, reason)
 }
 
 func warnsOfNode(reason protocol.Reason) bool {
-	return slices.Contains([]protocol.Reason{protocol.NodeDead, protocol.NoGate, protocol.Cordoned, protocol.GateClosed, protocol.APIServerNotReady}, reason)
+	return slices.Contains([]protocol.Reason{
+		protocol.NodeDead, protocol.NoGate, protocol.Cordoned,
+		protocol.GateClosed, protocol.APIServerNotReady,
+	}, reason)
 }
 
 // CurrentWarnings drops warnings of Warnings that are over: no obstacle that v and f show now is the
