@@ -117,12 +117,13 @@ VARIANTS := bin/steps/sidecar bin/trace/sidecar bin/etcdmember
 .PHONY: programs
 programs: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/kubelet-probe bin/etcdutl bin/etcdctl $(VARIANTS) ## build what tests run
 
-# Three lists run side by side, and each begins with what takes longest. In the first one, clusters of etcd members or of
-# kube-apiservers in each test: two packages at once, and three tests of each. With many more, members would miss their
-# elections. The second one has other tests of processes, one package at once, and the third one those of one process,
-# four at once: most of these only wait.
-CLUSTERS := $(addprefix ./test/,quorum service e2e)
-PROCESSES := $(addprefix ./test/,soak roles balancers turns local/run join attack)
+# Four lists run side by side, one package of each at once, so that each ends after about ten minutes. Three have the tests of
+# processes, three tests of a package at once. With many more, members would miss their elections. The fourth one has the
+# tests of one process, four packages at once: most of these only wait. It begins with what takes longest.
+FIRST := $(addprefix ./test/,quorum turns)
+SECOND := $(addprefix ./test/,e2e soak attack)
+THIRD := $(addprefix ./test/,roles balancers service local/run join)
+PROCESSES := $(FIRST) $(SECOND) $(THIRD)
 LONG := $(addprefix ./,reconcile etcd election internal/app cmd/sidecar test/page internal/cluster/quorum trace test/upstream internal/cluster/backup fleet)
 # Without the race detector: what counts allocations or decodes many megabytes, what only reads the repository
 # (make docs), and the model, where only tests have goroutines. Their heaps are large, so that twice the heap saves a tenth.
@@ -133,10 +134,10 @@ MODEL_TEST := $(STATIC) GOGC=200 $(COMPUTES) go test -trimpath -vet=off ./intern
 # computes a third less. What measures a program sets the usual value for it.
 TESTED = GOGC=400 LOCKSTEP_E2E_ASSETS=$(BIN) go test $(1) -trimpath -vet=off -timeout=40m $(if $(SHARES),-exec=$(CURDIR)/test/share.sh)
 RACED := CGO_ENABLED=1 $(call TESTED,-race)
-# Of CLUSTERS and PROCESSES only the tests themselves run in the process that the race detector would see; the programs
+# Of PROCESSES only the tests themselves run in the process that the race detector would see; the programs
 # that they start are built without it. So only `make test` has it there: it would compute as much as these programs.
 SEEN := $(if $(RACE),$(RACED),$(STATIC) $(call TESTED))
-OTHERS := $$(go list ./... | grep -vxF -f <(go list $(CLUSTERS) $(PROCESSES) $(PLAIN)))
+OTHERS := $$(go list ./... | grep -vxF -f <(go list $(PROCESSES) $(PLAIN)))
 
 # What `make soak` and `make test` run, and `make check` does not: whole control planes.
 LATER := TestSoakEmbedded|TestSoakRoles|TestRollingUpgrade_external
@@ -144,22 +145,25 @@ SKIP_LATER := $(if $(RACE),,-skip='^($(LATER))$$')
 
 # SHARES=FILE prints how much each package took and computed at the end; then no result comes from Go's cache.
 # go list compiles, so that what runs side by side does not compile the same packages at the same moment.
-.PHONY: test-raced test-clusters test-beside test-processes test-others test-plain
+.PHONY: test-raced test-processes test-first test-second test-third test-rest test-others test-plain
 test-raced: export ROOT := $(CURDIR)
 test-raced: programs
 	@rm -f $(SHARES)
 	CGO_ENABLED=1 go list -race -trimpath -export -deps -test $(if $(RACE),./...,$(OTHERS)) >/dev/null
-	@$(call side_by_side,test-clusters,test-beside)
+	@$(call side_by_side,test-processes,test-rest)
 	$(if $(SHARES),@test/share.sh --print)
 
-test-clusters:
-	$(SEEN) -p=2 -parallel=3 $(SKIP_LATER) $(CLUSTERS)
-
-test-beside:
-	@$(call side_by_side,test-processes,test-others)
-
 test-processes:
-	$(SEEN) -p=1 -parallel=2 $(SKIP_LATER) $(PROCESSES)
+	@$(call side_by_side,test-first,test-second)
+
+test-rest:
+	@$(call side_by_side,test-third,test-others)
+
+test-first test-second test-third:
+	$(SEEN) -p=1 -parallel=3 $(SKIP_LATER) $(LIST)
+test-first: LIST = $(FIRST)
+test-second: LIST = $(SECOND)
+test-third: LIST = $(THIRD)
 
 test-others:
 	$(RACED) -p=4 $(LONG) $(OTHERS)

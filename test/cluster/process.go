@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -157,6 +158,20 @@ func (p *Process) Children() ([]int, error) {
 		out = append(out, pid)
 	}
 	return out, nil
+}
+
+// HasEnded returns nil if a process that is not a child of this one does not run. A zombie
+// does not run either: this program cannot reap it.
+func HasEnded(pid int) error {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if pid == 0 || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		return nil
+	}
+	// PID (NAME) STATE ...
+	if rest := string(text[bytes.LastIndexByte(text, ')')+1:]); err == nil && strings.HasPrefix(strings.TrimSpace(rest), "Z") {
+		return nil
+	}
+	return errors.Join(err, fmt.Errorf("the process %d has not ended", pid))
 }
 
 // LogFile returns the path of the file with the output of the process.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/test/cluster"
@@ -57,7 +58,7 @@ func newThree(t *testing.T) (a, b, c *Node) {
 }
 
 // All members are killed at one moment, while clients write, and started in any order: the
-// cluster is as before, with each write that was acknowledged.
+// cluster is as before, with each write that was acknowledged. Then all of them stop gracefully at one moment.
 func TestRestart_wholeCluster(t *testing.T) {
 	t.Parallel()
 	a, b, c := newThree(t)
@@ -75,6 +76,15 @@ func TestRestart_wholeCluster(t *testing.T) {
 			writes.wantAll(t, n, order[0])
 		}
 	}
+	var stopping sync.WaitGroup
+	for _, n := range all {
+		stopping.Go(func() {
+			if err := n.Stop(); err != nil || n.ExitCode() != 0 {
+				t.Errorf("%s, stopped with all others: %v, exit code %d", n.ID, err, n.ExitCode())
+			}
+		})
+	}
+	stopping.Wait()
 }
 
 // memberOf is a member as sidecar cluster members shows it.

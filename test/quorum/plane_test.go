@@ -164,6 +164,9 @@ func (g *gates) awaitAsked(times int64) {
 // loads counts them, so that each writes keys of its own.
 var loads atomic.Int64
 
+// attemptTime bounds a write that nothing answers: without it, a client waits seven seconds for each.
+const attemptTime = 2 * time.Second
+
 // load writes into the etcd of the nodes, and remembers which writes were acknowledged.
 type load struct {
 	below    string // the prefix of its keys
@@ -198,7 +201,9 @@ func startLoad(t *testing.T, nodes ...*Node) *load {
 func (l *load) write(ctx context.Context, c *etcd.Client, prefix string) {
 	for i := 0; ctx.Err() == nil; i++ {
 		key := fmt.Sprintf("%s%08d", prefix, i)
-		_, err := c.Txn(ctx, nil, []clientv3.Op{clientv3.OpPut(key, strings.Repeat("x", 200))}, nil)
+		attempt, cancel := context.WithTimeout(ctx, attemptTime)
+		_, err := c.Txn(attempt, nil, []clientv3.Op{clientv3.OpPut(key, strings.Repeat("x", 200))}, nil)
+		cancel()
 		l.attempts.Add(1)
 		if err == nil {
 			l.mu.Lock()

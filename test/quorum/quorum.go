@@ -35,6 +35,7 @@ var addresses atomic.Int32
 type Rig struct {
 	t       testing.TB
 	cluster *cluster.Cluster
+	nodes   []*Node
 	// Kubeconfig is shared by all nodes; at first it names an API that does not answer.
 	Kubeconfig string
 }
@@ -50,6 +51,7 @@ func New(t testing.TB, binary string) *Rig {
 	}
 	t.Cleanup(func() { cluster.CloseForTest(t, c) })
 	r := &Rig{t: t, cluster: c, Kubeconfig: filepath.Join(cfg.Dir, "kubeconfig")}
+	t.Cleanup(r.end)
 	const nowhere = `apiVersion: v1
 kind: Config
 current-context: c
@@ -61,6 +63,15 @@ users: [{name: u, user: {}}]
 		t.Fatal(err)
 	}
 	return r
+}
+
+// end kills what still runs. Where all nodes stop gracefully at once, the member that leads etcd waits seven seconds for
+// one that takes over: TestRestart_wholeCluster does that.
+func (r *Rig) end() {
+	started := slices.DeleteFunc(r.nodes, func(n *Node) bool { return n.Sidecar == nil })
+	if len(started) > 0 {
+		KillAll(started...)
+	}
 }
 
 // Node is one node: its address and its directory stay when its sidecar is started
@@ -79,7 +90,9 @@ func (r *Rig) Node(id string) *Node {
 	r.t.Helper()
 	n := addresses.Add(1) % 250 // by then the first ones are free again
 	address := fmt.Sprintf("127.%d.%d.%d", 1+os.Getpid()>>8&0x7f, os.Getpid()&0xff, 2+n)
-	return &Node{ID: id, Address: address, Dir: filepath.Join(r.t.TempDir(), "data"), rig: r}
+	node := &Node{ID: id, Address: address, Dir: filepath.Join(r.t.TempDir(), "data"), rig: r}
+	r.nodes = append(r.nodes, node)
+	return node
 }
 
 // Start starts the node's sidecar, with more flags.
@@ -218,21 +231,33 @@ func (n *Node) MemberPID() int {
 // KillAll ends the sidecars, the members and the services of nodes at one moment, as a
 // power failure does.
 func KillAll(nodes ...*Node) {
+	t := nodes[0].rig.t
+	t.Helper()
 	var pids []int
 	for _, n := range nodes {
+		if err := n.Signal(syscall.SIGSTOP); err != nil { // it starts no other child meanwhile
+			t.Error(err)
+		}
 		children, err := n.Children()
 		if err != nil {
-			n.rig.t.Fatal(err)
+			t.Fatal(err)
 		}
 		pids = append(append(pids, n.PID()), children...)
 	}
 	for _, pid := range pids {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-			nodes[0].rig.t.Error(err)
+			t.Error(err)
 		}
 	}
 	for _, n := range nodes {
 		<-n.Done()
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute) // a test that ends kills, too
+	defer cancel()
+	for _, pid := range pids {
+		if err := cluster.Poll(ctx, func(context.Context) error { return cluster.HasEnded(pid) }); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -1,12 +1,10 @@
 package soak
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -37,21 +35,7 @@ func losingPower(s *cluster.Sidecar) error {
 	err = errors.Join(err, found, s.Kill(), kill(pid, syscall.SIGKILL))
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
-	return errors.Join(err, cluster.Poll(ctx, func(context.Context) error { return hasEnded(pid) }))
-}
-
-// hasEnded returns nil if a process that is not a child of this one does not run. A zombie
-// does not run either: this program cannot reap it.
-func hasEnded(pid int) error {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if pid == 0 || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-		return nil
-	}
-	// PID (NAME) STATE ...
-	if rest := string(text[bytes.LastIndexByte(text, ')')+1:]); err == nil && strings.HasPrefix(strings.TrimSpace(rest), "Z") {
-		return nil
-	}
-	return errors.Join(err, fmt.Errorf("the member with the process ID %d has not ended", pid))
+	return errors.Join(err, cluster.Poll(ctx, func(context.Context) error { return cluster.HasEnded(pid) }))
 }
 
 // kill sends a signal to a process that may be dead; 0: there is none.

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lockstep-dev/lockstep/test/cluster"
 	"github.com/lockstep-dev/lockstep/test/soak/judge"
 )
 
@@ -162,7 +163,7 @@ func (n *node) serving() (int, error) {
 		return 0, err
 	}
 	last := lines[len(lines)-1]
-	if last.What != judge.Ready || hasEnded(last.PID) == nil {
+	if last.What != judge.Ready || cluster.HasEnded(last.PID) == nil {
 		return 0, nil
 	}
 	return last.PID, nil
