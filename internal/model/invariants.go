@@ -32,6 +32,7 @@ func invariants() []invariant {
 		{"Listed", checkListed},
 		{"OneBundle", checkOneBundle},
 		{"Needed", checkNeeded},
+		{"RolledBack", checkRolledBack},
 	}
 }
 

@@ -74,11 +74,14 @@ func mutations() []mutation {
 	return slices.Concat(statusMutations(), objectMutations(), expiryMutations(), serviceMutations(), strangerMutations(), removalMutations(), restoreMutations(), nameMutations(), rollbackMutations())
 }
 
-// rollbackMutations concern the removals of a rollback. Its other mutations break Progress.
+// rollbackMutations concern the removals and the end of a rollback. Its other mutations break Progress.
 func rollbackMutations() []mutation {
 	return []mutation{{
 		"newer-needs", "While nodes of the newer release serve, they may need the objects that the older release does not have.",
 		two(newerNeeds, 1, 1).faults(0).rollingBack().objects(addedForm, changedForm).asking("Needed"), 0,
+	}, {
+		"newer-awaited", "A rollback that ends while a node of the newer release is registered lets that node bring its own objects again.",
+		two(newerAwaited, 1, 1).faults(0).rollingBack().asking("RolledBack"), 0,
 	}}
 }
 

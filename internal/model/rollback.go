@@ -21,6 +21,9 @@ const (
 	newerNeeds
 )
 
+// A rollback ends when no newer node is registered any more.
+const newerAwaited safeguard = 1 << 41
+
 // beginRollback is `sidecar rollback begin`.
 func (t *transition) beginRollback(to uint8) bool {
 	st := t.state
@@ -45,13 +48,34 @@ func (t *transition) forgetRollback() bool {
 
 // endRollback is a sidecar that finds that the rollback is done.
 func (t *transition) endRollback() bool {
-	if t.state.rollback == 0 || !protocol.RollbackDone(t.cfg.view(t.state.status), t.cfg.fleet(t.state)) {
+	if t.state.rollback == 0 {
 		return false
 	}
+	f, to := t.cfg.fleet(t.state), int(t.state.rollback)
+	if !t.cfg.holds(newerAwaited) {
+		f.Records = slices.DeleteFunc(slices.Clone(f.Records), func(r *protocol.Record) bool { return release(to).Less(r.Node.Version.Release) })
+	}
+	if !protocol.RollbackDone(t.cfg.view(t.state.status), f) {
+		return false
+	}
+	t.noteNewer(to)
 	t.say("the rollback to release %d is done, and ends", t.state.rollback)
 	t.state.rollback = 0
 	return true
 }
+
+// noteNewer notes that a rollback ends by itself while a newer controller is registered.
+func (t *transition) noteNewer(to int) {
+	for i := range t.cfg.Nodes {
+		n := &t.state.nodes[i]
+		if n.record != 0 && n.record != corrupt && (n.serves || !n.roleless) && t.cfg.releaseOf(n.record) > to {
+			t.event.endedBeside = fmt.Sprintf("the rollback to release %d ends while %s of release %d is registered", to, t.name(i), t.cfg.releaseOf(n.record))
+		}
+	}
+}
+
+// checkRolledBack: a rollback ends by itself only when no newer controller is registered.
+func checkRolledBack(t *transition) string { return t.event.endedBeside }
 
 // withRollback gives a fleet the rollback, as a node that runs a content sees it.
 func (c *Config) withRollback(f *protocol.Fleet, to, run uint8) {

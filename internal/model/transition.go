@@ -46,6 +46,8 @@ type event struct {
 
 	removesNeeded string // a leader decided to remove an object of a registered node's release: why
 
+	endedBeside string // a rollback ended while a newer node is registered: why
+
 	noRoom bool // the new state does not fit into a value of type state
 }
 
