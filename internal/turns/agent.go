@@ -65,6 +65,12 @@ func (n *Node) mayWork(ctx context.Context, want protocol.Turn) error {
 		return &Refused{Reason: has.String()}
 	case verdict == nodeturns.WorkOver:
 		return &Refused{Reason: fmt.Sprintf("node %q has to serve again first, after its turn of before", want.Node)}
+	case verdict == nodeturns.CordonEnded:
+		// It serves, and would wait for ever: a turn that goes on gets no other cordon.
+		if err := fleet.GiveTurnBack(ctx, n.cfg.Client, has); err != nil && !errors.Is(err, fleet.ErrNoTurn) {
+			return err
+		}
+		return &Refused{Reason: fmt.Sprintf("people have ended the cordon of node %q, so it has given its turn back; ask again", want.Node)}
 	}
 	return nil
 }
