@@ -73,11 +73,10 @@ func missing(of ...string) func(world) {
 	}
 }
 
-// gone ends the first control plane, as Prometheus sees it: its series end.
+// gone ends the first control plane.
 func gone(w world) {
-	missing(nodes...)(w)
-	for key, value := range infos() {
-		w[key] = value + " stale"
+	for _, node := range nodes {
+		ends(node)(w)
 	}
 }
 

@@ -16,24 +16,21 @@ func lately() string { return fmt.Sprintf("0+0x%d 0+1x%d", asked-16, minutes-ask
 var situations = []situation{
 	{"two healthy control planes", together(), fires{}, true},
 	{"nothing is scraped", func(w world) { clear(w) }, fires{"LockstepNotScraped": {{}}}, true},
-	{"all sidecars of one control plane are off", gone, fires{"LockstepNotScraped": {ofPlane()}}, true},
+	{"all sidecars of one control plane are off", gone, fires{"LockstepNotScraped": {ofPlane()}, "LockstepOutOfServiceFast": {ofPlane()}}, true},
 	{"a control plane has a new store", renamed, fires{}, true},
-	{"a sidecar is off", missing("cp-3"), fires{"LockstepNodeNotScraped": {ofPlane()}}, true},
+	{"a sidecar is off", missing("cp-3"), unplanned(fires{"LockstepNodeNotScraped": {ofPlane()}}), true},
 	{"a node loses the role and goes on", together(
 		on("lockstep_status_gate_reason", `,reason="NotController"`, always(1), "cp-3"),
 		on("lockstep_status_gate_reason", `,reason="Ready"`, always(0), "cp-3"),
 		on("lockstep_fleet_controllers", "", always(2)),
 	), fires{}, true},
-	{"a gate is closed", together(
-		on("lockstep_status_gate_ready", "", always(0), "cp-2"), on("lockstep_readyz", "", always(0), "cp-2"),
-	), fires{"LockstepGateClosed": {ofNode("cp-2")}}, false},
 	{"a gate closed six times for a moment", on("lockstep_gate_changes_total", `,reason="Cordoned"`, lately(), "cp-2"),
 		fires{"LockstepGateFlaps": {ofNode("cp-2")}}, false},
-	{"a kube-apiserver is not ready", on("lockstep_readyz", "", always(0), "cp-2"), fires{"LockstepNodeDoesNotServe": {ofNode("cp-2")}}, false},
-	{"no node serves", on("lockstep_readyz", "", late(1, 0)), fires{
+	{"a kube-apiserver is not ready", on("lockstep_readyz", "", always(0), "cp-2"), unplanned(fires{"LockstepNodeDoesNotServe": {ofNode("cp-2")}}), false},
+	{"no node serves", on("lockstep_readyz", "", late(1, 0)), unplanned(fires{
 		"LockstepNoNodeServes":     {ofPlane()},
 		"LockstepNodeDoesNotServe": {ofNode("cp-1"), ofNode("cp-2"), ofNode("cp-3")},
-	}, true},
+	}), true},
 	{"an override", on("lockstep_status_gate_override_end_timestamp_seconds", "", always(asked*60+600), "cp-2"), fires{"LockstepGateOverridden": {ofNode("cp-2")}}, false},
 	{"a status closed a gate", on("lockstep_status_gate_closed_by_status_total", "", late(0, 1), "cp-2"), fires{"LockstepGateClosedByStatus": {ofNode("cp-2")}}, false},
 	{"no leader", together(
@@ -85,11 +82,28 @@ var situations = []situation{
 		fires{"LockstepCertificateExpires": {ofNode("cp-2", "certificate", "serving", "file", "/etc/tls.crt")}}, false},
 	{"a worker fails", on("lockstep_app_worker_restarts_total", `,worker="bundle"`, lately(), "cp-2"),
 		fires{"LockstepWorkerFails": {ofNode("cp-2", "worker", "bundle")}}, false},
-	{"half an hour out of service, not planned", unserved("ReleaseTooOld"), fires{
-		"LockstepOutOfServiceFast": {ofPlane()}, "LockstepOutOfServiceSlow": {ofPlane()}}, true},
-	{"half an hour out of service, planned", unserved("Cordoned"), fires{}, true},
-	{"out of service, not planned, and then off", together(unserved("ReleaseTooOld"), ends("cp-2")), fires{
-		"LockstepNodeNotScraped": {ofPlane()}, "LockstepOutOfServiceSlow": {ofPlane()}}, true},
+	{"out of service, not planned", unserved("ReleaseTooOld"), unplanned(fires{"LockstepGateClosed": {ofNode("cp-2")}}), true},
+	{"out of service, planned", unserved("Cordoned"), fires{"LockstepGateClosed": {ofNode("cp-2")}}, true},
+	{"a new control plane that does not serve", together(on("lockstep_readyz", "", late(1, 0)), renamed), fires{
+		"LockstepNoNodeServes":     {map[string]string{"store": "cccc"}},
+		"LockstepNodeDoesNotServe": {ofNode("cp-1", "store", "cccc"), ofNode("cp-2", "store", "cccc"), ofNode("cp-3", "store", "cccc")},
+	}, true},
+	{"cordoned, and then off", together(unserved("Cordoned"), ends("cp-2")), fires{"LockstepNodeNotScraped": {ofPlane()}}, true},
+	{"two jobs scrape the same sidecars", again, fires{}, true},
+	{"two jobs scrape the same sidecars, and one is off", together(unserved("Cordoned"), ends("cp-2"), again), fires{"LockstepNodeNotScraped": {ofPlane()}}, true},
+}
+
+// unplanned adds the alerts that fire while a node is out of service without a plan.
+func unplanned(more fires) fires {
+	more["LockstepOutOfServiceFast"], more["LockstepOutOfServiceSlow"] = []map[string]string{ofPlane()}, []map[string]string{ofPlane()}
+	return more
+}
+
+// again lets another job scrape each sidecar too, by another address.
+func again(w world) {
+	for key, values := range w {
+		w[strings.NewReplacer(`job="lockstep"`, `job="static"`, `instance="`, `instance="static-`).Replace(key)] = values
+	}
 }
 
 // ends lets every series of a node end 20 minutes before the alerts are asked.
@@ -112,11 +126,10 @@ func ends(node string) func(world) {
 	}
 }
 
-// unserved closes the gate of cp-2 for the last half hour, as its counters say. The gate itself is open
-// again when the alerts are asked.
+// unserved closes the gate of cp-2 20 minutes before the alerts are asked for.
 func unserved(reason string) func(world) {
 	return together(
-		on("lockstep_gate_seconds_total", `,reason="Ready"`, fmt.Sprintf("0+60x%d %d+0x%d", asked-31, 60*(asked-31), minutes-asked+30), "cp-2"),
-		on("lockstep_gate_seconds_total", label("reason", reason), fmt.Sprintf("0+0x%d 0+60x%d", asked-31, minutes-asked+30), "cp-2"),
+		on("lockstep_readyz", "", late(1, 0), "cp-2"), on("lockstep_status_gate_ready", "", late(1, 0), "cp-2"),
+		on("lockstep_status_gate_reason", label("reason", reason), late(0, 1), "cp-2"),
 	)
 }

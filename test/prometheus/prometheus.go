@@ -170,8 +170,8 @@ func (p *Prometheus) writeSoon(path string) {
 			name, expr := fmt.Sprint(rule["alert"]), fmt.Sprint(rule["expr"])
 			p.alerts = append(p.alerts, name)
 			delete(rule, "for")
-			// This alert has its time in its expression.
-			rule["alert"], rule["expr"] = Soon+name, strings.Replace(expr, "< time() - 120", "< time()", 1)
+			// These have their time in their expression.
+			rule["alert"], rule["expr"] = Soon+name, strings.NewReplacer("< time() - 120", "< time()", " offset 30m", "").Replace(expr)
 		}
 	}
 	text, err := yaml.Marshal(file)
