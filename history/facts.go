@@ -275,21 +275,30 @@ func startedAgain(s report.Service, before []string) string {
 	return text
 }
 
+// Lanes read these texts from messages.
+const (
+	noStatus       = "no status"
+	corruptStatus  = "corrupt"
+	registeredWith = "registered with release "
+)
+
+// Brief describes the status for people; empty: it was not read.
+func Brief(v protocol.StatusView) string {
+	switch v.Kind {
+	case protocol.StatusPresent:
+		return fmt.Sprintf("%s %s, minimum %s", v.Status.State, v.Status.Version, v.Status.MinCompatible)
+	case protocol.StatusUndecodable:
+		return corruptStatus
+	case protocol.StatusAbsent:
+		return noStatus
+	case protocol.StatusUnknown:
+	}
+	return ""
+}
+
 // statusChange describes the change of the status; empty: nothing that people read changed.
 func statusChange(was, now protocol.StatusView) string {
-	brief := func(v protocol.StatusView) string {
-		switch v.Kind {
-		case protocol.StatusPresent:
-			return fmt.Sprintf("%s %s, minimum %s", v.Status.State, v.Status.Version, v.Status.MinCompatible)
-		case protocol.StatusUndecodable:
-			return "corrupt"
-		case protocol.StatusAbsent:
-			return "no status"
-		case protocol.StatusUnknown:
-		}
-		return ""
-	}
-	a, b := brief(was), brief(now)
+	a, b := Brief(was), Brief(now)
 	sameContent := was.Status.Digest == now.Status.Digest && was.Status.Bundle == now.Status.Bundle
 	switch {
 	case a == "" || b == "" || a == b && sameContent:
@@ -307,13 +316,13 @@ func compareRecords(was, now protocol.Fleet) []Happening {
 		h := Happening{Kind: Node, Node: r.ID, Fleet: true, Mark: r.Revision, Reason: Changed}
 		switch {
 		case !found:
-			h.Reason, h.Message = Registered, fmt.Sprintf("registered with release %s", r.Node.Version)
+			h.Reason, h.Message = Registered, registeredWith + r.Node.Version.String()
 		case before.Revision == r.Revision:
 			continue
 		case before.Problem != r.Problem && r.Problem != "":
 			h.Reason, h.Message = protocol.RecordCorrupt, r.Problem
 		case before.Node.Version != r.Node.Version:
-			h.Message = fmt.Sprintf("registered with release %s (before: %s)", r.Node.Version, before.Node.Version)
+			h.Message = fmt.Sprintf(registeredWith+"%s (before: %s)", r.Node.Version, before.Node.Version)
 		case before.Node.Roles != r.Node.Roles:
 			h.Message = fmt.Sprintf("its roles are %v (before: %v)", r.Node.Roles.Names(), before.Node.Roles.Names())
 		default:

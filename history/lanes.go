@@ -1,19 +1,37 @@
 package history
 
 import (
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Lane is a row of a picture: a node, or the fleet, over a time. Each rune is a part of that time.
-type Lane struct {
-	Node  protocol.NodeID // empty: the fleet
-	Cells []rune
+// Picture is what Lanes draws: what happened between two times, in Width cells.
+type Picture struct {
+	Entries  []Entry                    // the newest last; earlier ones say what was when it begins
+	Releases map[protocol.NodeID]string // of the nodes that are registered now
+	Status   string                     // now, as Brief formats it
+	Node     protocol.NodeID            // the only node to draw; empty: all
+	From, To time.Time
+	Width    int
 }
 
-// The runes of a lane.
+// Lane is a row of a picture. Each rune is a part of its time.
+type Lane struct {
+	Name    string // of a node, or one of the names below
+	Cells   []rune
+	Release string // of a node, now; empty: it is not registered
+}
+
+// The names of the lanes that are of no node.
+const (
+	FleetLane  = "fleet"  // upgrades and rollbacks, with their durations
+	StatusLane = "status" // the reconciler status
+)
+
+// The runes of a lane. Besides, a lane has names: of a release, a status or an upgrade, where they are free of marks.
 const (
 	Serves   = '█'
 	OutOf    = '░' // out of service
@@ -22,7 +40,9 @@ const (
 	Turns    = 'T' // a turn of planned work began
 	Upgrades = '═' // an upgrade or a rollback is under way
 	Objects  = '─' // every node serves with its release, and its objects are not complete
-	Nothing  = '·'
+	Nothing  = '·' // also: the status is DONE
+	Working  = '~' // the status is WORKING
+	Unknown  = ' ' // no valid status
 )
 
 // OutOfService reports whether a node is out of service while an entry lasts.
@@ -37,40 +57,55 @@ func OutOfService(e Entry) bool {
 	return false
 }
 
-// Lanes draws the entries between two times, in width cells: the fleet first, then a lane for each node. An entry
-// that lasted less than a cell still fills one.
-func Lanes(entries []Entry, nodes []protocol.NodeID, from, to time.Time, width int) []Lane {
-	for _, e := range entries {
-		if e.Node != "" && e.Kind != Store {
-			nodes = append(slices.Clip(nodes), e.Node)
+// Lanes draws the lanes of the fleet and of the status, then one for each node. An entry that lasted less than a cell
+// still fills one.
+func (p Picture) Lanes() []Lane {
+	within := slices.DeleteFunc(slices.Clone(p.Entries), func(e Entry) bool {
+		return !e.Open() && e.Until.Before(p.From) || e.Time.After(p.To)
+	})
+	w := painter{p.From, p.To, p.Width}
+	out := []Lane{{Name: FleetLane, Cells: w.changes(within)}, {Name: StatusLane, Cells: w.status(statusPieces(p))}}
+	for _, id := range p.nodes(within) {
+		cells := slices.Repeat([]rune{Serves}, p.Width)
+		for _, e := range within {
+			if e.Node == id && OutOfService(e) {
+				w.outages(cells, e)
+			}
 		}
-	}
-	nodes = slices.Compact(slices.Sorted(slices.Values(nodes)))
-	out := []Lane{{Cells: slices.Repeat([]rune{Nothing}, width)}}
-	for _, id := range nodes {
-		out = append(out, Lane{id, slices.Repeat([]rune{Serves}, width)})
-	}
-	p := painter{from, to, width}
-	for _, e := range entries {
-		lane := slices.Index(nodes, e.Node) + 1
-		switch {
-		case OfRelease(e):
-			p.upgrade(out[0].Cells, e)
-		case e.Node != "" && OutOfService(e):
-			p.outages(out[lane].Cells, e)
-		}
-	}
-	for _, e := range entries {
-		lane := slices.Index(nodes, e.Node) + 1
-		switch {
-		case e.Kind == Leader:
-			p.paint(out[lane].Cells, e, Leads)
-		case e.Kind == Turn && !e.Time.Before(from):
-			e.Until = e.Time
-			p.paint(out[lane].Cells, e, Turns)
-		}
+		w.marks(cells, id, within)
+		w.releases(cells, releasePieces(p, id))
+		out = append(out, Lane{string(id), cells, p.Releases[id]})
 	}
 	return out
+}
+
+// nodes are those that are registered, and those with entries.
+func (p Picture) nodes(within []Entry) []protocol.NodeID {
+	if p.Node != "" {
+		return []protocol.NodeID{p.Node}
+	}
+	ids := slices.Collect(maps.Keys(p.Releases))
+	for _, e := range within {
+		if e.Node != "" && e.Kind != Store {
+			ids = append(ids, e.Node)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// marks paints where a node began to lead, and its turns.
+func (p painter) marks(cells []rune, id protocol.NodeID, within []Entry) {
+	for _, e := range within {
+		switch {
+		case e.Node != id:
+		case e.Kind == Leader:
+			p.paint(cells, e, Leads)
+		case e.Kind == Turn && !e.Time.Before(p.from):
+			e.Until = e.Time
+			p.paint(cells, e, Turns)
+		}
+	}
 }
 
 type painter struct {
@@ -90,16 +125,6 @@ func (p painter) paint(cells []rune, e Entry, with rune) {
 	for i := first; i <= last; i++ {
 		cells[i] = with
 	}
-}
-
-// upgrade paints an upgrade or a rollback. What nodes do later than in its first part has other causes.
-func (p painter) upgrade(cells []rune, e Entry) {
-	if e.rolledOut() {
-		rest := e
-		rest.Time, e.Until = e.Spans[0].Until, e.Spans[0].Until
-		p.paint(cells, rest, Objects)
-	}
-	p.paint(cells, e, Upgrades)
 }
 
 // outages paints the times of an entry in which a node was out of service. It certainly was at the begin and at the end.

@@ -77,7 +77,7 @@ func TestLedger_objectsFail(t *testing.T) {
 	u.want(false, upgrading+"; ended with objects of 1.1.0, DONE; all nodes served after 14s, it waited for the objects for 2h0m (failed: ConfigMap x)"+nodesOut)
 
 	e := u.s.entries(Upgrade)
-	lanes := Lanes(e, nil, after(0), after(9600), 8)
+	lanes := Picture{Entries: e, From: after(0), To: after(9600), Width: 8}.Lanes()
 	if got := string(lanes[0].Cells); got != "═───────"[:3*7]+"·" {
 		t.Errorf("got the lane %s", got)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/journal"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/status"
 )
 
 // historyFlags are the flags of history.
@@ -34,11 +36,13 @@ func (p program) historyCommand() *cobra.Command {
 upgraded, and what failed. The sidecars keep it in etcd, also for nodes whose disks are
 lost. The newest is last.
 
-Above the list is one lane for each node, whatever --kind lists: █ in service, ░ out of
-service, L where it began to lead, T where its turn of planned work began, and in the
-first lane ═ while an upgrade or a rollback was under way, then ─ while every node served
-and its objects were not complete. ▒ is partly out of service: an entry that joins
-several outages has no more than the newest 12 of their times.`,
+Above the list are lanes, whatever --kind lists. fleet: ═ while an upgrade or a rollback
+was under way, with its duration, then ─ while every node served and its objects were
+not complete. status: · DONE and ~ WORKING, with version and minimum where they fit. Then
+one lane for each node: █ in service, ░ out of service, L where it began to lead, T where
+its turn of planned work began, its release after each change, and at the end its release
+now. ▒ is partly out of service: an entry that joins several outages has no more than
+the newest 12 of their times.`,
 		Args:    noArgs,
 		PreRunE: func(*cobra.Command, []string) error { _, err := f.filter(p.now()); return err }, // before etcd is asked
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
@@ -96,30 +100,31 @@ func (p program) printHistory(ctx context.Context, client etcdClient, f historyF
 	if err := checkKnown(ctx, client, filter.Node, all); err != nil {
 		return err
 	}
-	drawn := filter.Filtered(all)
-	entries := f.ofKinds(drawn)
+	entries := f.ofKinds(filter.Filtered(all))
 	if output.value == "json" {
 		return p.printJSON(httpapi.NewEntries(entries))
 	}
-	nodes, err := registeredNodes(ctx, client.Client)
+	picture, err := drawnOf(ctx, client.Client, all)
 	if err != nil {
 		return err
 	}
-	if f.node != "" {
-		nodes = slices.DeleteFunc(nodes, func(id protocol.NodeID) bool { return id != filter.Node })
-	}
-	table{w: p.stdout, now: now, screen: p.screen()}.history(drawn, historyRows(entries), nodes, firstOf(entries, filter.Since))
+	picture.Node, picture.From, picture.To = filter.Node, firstOf(entries, filter.Since), now
+	table{w: p.stdout, now: now, screen: p.screen()}.history(picture, historyRows(entries))
 	return nil
 }
 
-// registeredNodes returns the IDs of all records.
-func registeredNodes(ctx context.Context, client *etcd.Client) ([]protocol.NodeID, error) {
+// drawnOf reads what a picture of the entries needs besides.
+func drawnOf(ctx context.Context, client *etcd.Client, entries []history.Entry) (history.Picture, error) {
 	registered, err := fleet.List(ctx, client)
-	var nodes []protocol.NodeID
-	for _, r := range registered.Records {
-		nodes = append(nodes, r.ID)
+	if err != nil {
+		return history.Picture{}, err
 	}
-	return nodes, err
+	releases := map[protocol.NodeID]string{}
+	for _, r := range registered.Records {
+		releases[r.ID] = r.Node.Version.String()
+	}
+	now, err := status.NewStore(client).Get(ctx)
+	return history.Picture{Entries: entries, Releases: releases, Status: history.Brief(now.View)}, err
 }
 
 // firstOf returns when the picture begins: at the first entry of the list, but not before since.
@@ -130,40 +135,43 @@ func firstOf(entries []history.Entry, since time.Time) time.Time {
 	return entries[0].Time
 }
 
-// history prints the picture of the entries to draw from a time on, and the list, which begins with its header. A node
-// that was out of service is drawn so, whichever kinds people list.
-func (t table) history(drawn []history.Entry, list [][]string, nodes []protocol.NodeID, from time.Time) {
+// history prints a picture, and the list, which begins with its header. A node that was out of service is drawn so, whichever
+// kinds people list.
+func (t table) history(picture history.Picture, list [][]string) {
 	if len(list) < 2 {
 		fmt.Fprintln(t.w, "nothing happened in that time")
 		return
 	}
-	drawn = slices.DeleteFunc(slices.Clone(drawn), func(e history.Entry) bool { return !e.Open() && e.Until.Before(from) })
-	t.lanes(drawn, nodes, from)
+	t.lanes(picture)
 	fmt.Fprintln(t.w)
 	t.rows(list)
 }
 
-// laneWidth is how many cells a lane takes where the width is not known, and at most.
-const laneWidth = 72
+const (
+	// laneWidth is the most cells that a lane takes.
+	laneWidth = 72
+	// lineWidth is how wide a line is where the width of the screen is not known.
+	lineWidth = 80
+)
 
-// lanes prints the picture above the list. It begins with the first entry of the list.
-func (t table) lanes(entries []history.Entry, nodes []protocol.NodeID, from time.Time) {
-	longest := len("fleet")
-	for _, e := range entries {
-		longest = max(longest, len(e.Node))
+// lanes prints the picture above the list.
+func (t table) lanes(picture history.Picture) {
+	names, releases := 0, 0
+	picture.Width = 1
+	for _, lane := range picture.Lanes() {
+		names, releases = max(names, utf8.RuneCountInString(lane.Name)), max(releases, utf8.RuneCountInString(lane.Release))
 	}
-	for _, id := range nodes {
-		longest = max(longest, len(id))
+	picture.Width = cmp.Or(t.screen.width, lineWidth) - names - len(gap)
+	if releases > 0 {
+		picture.Width -= releases + len(gap)
 	}
-	width := laneWidth
-	if t.screen.width > 0 {
-		width = max(10, min(width, t.screen.width-longest-len(gap)))
+	picture.Width = min(max(10, picture.Width), laneWidth)
+	for _, lane := range picture.Lanes() {
+		line := fmt.Sprintf("%-*s%s%s%s%s", names, clean(lane.Name), gap, clean(string(lane.Cells)), gap, clean(lane.Release))
+		fmt.Fprintln(t.w, strings.TrimRight(line, " "))
 	}
-	for _, lane := range history.Lanes(entries, nodes, from, t.now, width) {
-		fmt.Fprintf(t.w, "%-*s%s%s\n", longest, clean(cmp.Or(string(lane.Node), "fleet")), gap, string(lane.Cells))
-	}
-	begin, end := clock(from), clock(t.now)
-	fmt.Fprintf(t.w, "%-*s%s%s%*s\n", longest, "", gap, begin, max(1, width-len(begin)), end)
+	begin, end := clock(picture.From), clock(picture.To)
+	fmt.Fprintf(t.w, "%-*s%s%s%*s\n", names, "", gap, begin, max(1, picture.Width-len(begin)), end)
 }
 
 // clock is a time of the table.

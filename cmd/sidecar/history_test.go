@@ -39,7 +39,7 @@ func TestHistory(t *testing.T) {
 	}
 	c.want(exitOK, "work on the disk (20 times, 1s in all)", "history")
 	c.want(exitOK, "cp-3: upgrade it", "history", "--kind", "warning")
-	c.want(exitOK, "cp-2   ░█", "history", "--node", "cp-2")
+	c.want(exitOK, "cp-2    ░█", "history", "--node", "cp-2")
 	c.want(exitOK, "█░█\n", "history", "--since", "4d", "--kind", "leader")
 	c.want(exitOK, `"count": 20`, "history", "--kind", "gate", "-o", "json")
 	c.want(exitOK, `"until": null`, "history", "--kind", "upgrade", "-o", "json")

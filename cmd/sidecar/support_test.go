@@ -75,7 +75,7 @@ func TestSupport_remembered(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"etcd was not read (", "): this is what the sidecar remembers\n", "cp-3   █",
+		"etcd was not read (", "): this is what the sidecar remembers\n", "cp-3    █",
 		"2026-01-01T14:02:00Z  > 1s     gate  cp-2  Cordoned     work (20 times, 1s in all)\n",
 		"2026-01-01T14:02:01Z  goes on  etcd  cp-1  Unreachable  no answer\n",
 	} {

@@ -46,11 +46,12 @@ func (s supportSources) historyText(ctx context.Context) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		nodes, err := registeredNodes(ctx, client)
+		picture, err := drawnOf(ctx, client, entries)
 		if err != nil {
 			return nil, err
 		}
-		table{w: &out, now: s.p.now()}.history(entries, historyRows(entries), nodes, firstOf(entries, time.Time{}))
+		picture.From, picture.To = firstOf(entries, time.Time{}), s.p.now()
+		table{w: &out, now: s.p.now()}.history(picture, historyRows(entries))
 		return nil, nil
 	})
 	return orRemembered([]byte(out.String()), err, func() ([]byte, error) { return s.rememberedText(ctx, err) })
@@ -66,14 +67,18 @@ func (s supportSources) rememberedText(ctx context.Context, unread error) ([]byt
 	if err := s.decoded(ctx, "/status", &status); err != nil {
 		return nil, err
 	}
-	var nodes []protocol.NodeID
+	releases := map[protocol.NodeID]string{}
 	for _, n := range status.Fleet.Nodes {
-		nodes = append(nodes, protocol.NodeID(n.ID))
+		releases[protocol.NodeID(n.ID)] = n.Release
 	}
 	drawn, list := drawnAndListed(entries)
+	picture := history.Picture{Entries: drawn, Releases: releases, From: firstOf(drawn, time.Time{}), To: s.p.now()}
+	if r := status.Reconciler; r.Kind == "present" {
+		picture.Status = fmt.Sprintf("%s %s, minimum %s", r.State, r.Version, r.MinimumCompatibleRelease)
+	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "etcd was not read (%v): this is what the sidecar remembers\n\n", unread)
-	table{w: &out, now: s.p.now()}.history(drawn, list, nodes, firstOf(drawn, time.Time{}))
+	table{w: &out, now: s.p.now()}.history(picture, list)
 	return []byte(out.String()), nil
 }
 
