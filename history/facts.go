@@ -316,7 +316,7 @@ func compareRecords(was, now protocol.Fleet) []Happening {
 		h := Happening{Kind: Node, Node: r.ID, Fleet: true, Mark: r.Revision, Reason: Changed}
 		switch {
 		case !found:
-			h.Reason, h.Message = Registered, registeredWith + r.Node.Version.String()
+			h.Reason, h.Message = Registered, registeredWith+r.Node.Version.String()
 		case before.Revision == r.Revision:
 			continue
 		case before.Problem != r.Problem && r.Problem != "":
