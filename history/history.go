@@ -191,6 +191,22 @@ func (h Happening) clipped() string {
 	return clip(h.Message)
 }
 
+// joined is the message of an entry that joins several outages: each different one, the newest last. If it gets too long, it
+// has the newest.
+func joined(before, now string) string {
+	parts := slices.DeleteFunc(strings.Split(before, nextReason), func(part string) bool { return part == now || part == "…" })
+	parts = append(parts, now)
+	for text, i := strings.Join(parts, nextReason), 1; ; i++ {
+		if len(text) <= MaxMessage || i >= len(parts) {
+			return clip(text)
+		}
+		text = "…" + nextReason + strings.Join(parts[i:], nextReason)
+	}
+}
+
+// nextReason is between the messages of outages that one entry joins.
+const nextReason = "; then "
+
 func clipTo(text string, limit int) string {
 	if len(text) <= limit {
 		return text

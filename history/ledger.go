@@ -32,6 +32,7 @@ type Ledger struct {
 	outs     map[protocol.NodeID]time.Time // since when each node that is out of service counts as out
 	waits    map[protocol.NodeID]time.Time // since when the leader waits for each, during an upgrade
 
+	news    []News                        // what began since TakeNews
 	upgrade *Held                         // the newest upgrade or rollback whose times were counted; nil: none
 	began   map[protocol.NodeID]bool      // the nodes that this ledger saw begin it
 	other   bool                          // this node had another release than the objects when it began
@@ -67,7 +68,7 @@ func (l *Ledger) Verdict(at time.Time, was, now protocol.Verdict) {
 		l.opened = time.Time{}
 		l.begin(at, Happening{Kind: Gate, Node: l.node, Reason: now.Reason, Message: now.Message})
 	case open != nil && open.Reason != now.Reason && !strings.Contains(open.Message, string(now.Reason)):
-		open.Message = clip(fmt.Sprintf("%s; then %s: %s", open.Message, now.Reason, now.Message))
+		open.Message = clip(fmt.Sprintf("%s%s%s: %s", open.Message, nextReason, now.Reason, now.Message))
 		open.dirty = true
 	}
 }
@@ -168,8 +169,13 @@ func (l *Ledger) last(ok func(*Held) bool) *Held {
 // again.
 func (l *Ledger) begin(at time.Time, h Happening) {
 	if again := l.recent(at, h); again != nil && h.Kind != Upgrade && h.Kind != Rollback && h.Kind != Sidecar {
+		before := again.Message
 		again.beginAgain(at)
 		again.Message, again.dirty = h.clipped(), true // of a turn, how its work failed this time
+		if OutOfService(again.Entry) {
+			again.Message = joined(before, h.clipped())
+		}
+		l.report(again, 1)
 		return
 	}
 	l.add(at, h)
@@ -181,6 +187,7 @@ func (l *Ledger) note(at time.Time, h Happening) {
 		again.Count += max(1, h.Count)
 		again.Until, again.Message, again.dirty = at, h.clipped(), true
 		again.name(h)
+		l.report(again, max(1, h.Count))
 		return
 	}
 	added := l.add(at, h)
@@ -215,7 +222,34 @@ func (l *Ledger) add(at time.Time, h Happening) *Held {
 		l.held = slices.Delete(l.held, at0, at0+1)
 	}
 	l.held = append(l.held, added)
+	l.report(added, added.Count)
 	return added
+}
+
+// maxNews bounds the news between two calls of TakeNews.
+const maxNews = MaxHeld
+
+// report adds to the news what this sidecar writes: what happened to its node, and while it leads, to the fleet.
+func (l *Ledger) report(h *Held, times int) {
+	if h.fleet && !l.leading || len(l.news) >= maxNews {
+		return
+	}
+	e := h.Entry
+	e.Count = times
+	l.news = append(l.news, News{e, h.Entry.Count > times})
+}
+
+// News is something that happened. Again: it joined an entry.
+type News struct {
+	Entry
+	Again bool
+}
+
+// TakeNews returns what happened since the last call, each with how often.
+func (l *Ledger) TakeNews() []News {
+	out := l.news
+	l.news = nil
+	return out
 }
 
 // sum is FNV-1a: it only distinguishes the names of two subjects.

@@ -74,6 +74,9 @@ func TestSupport_remembered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if want := "no sidecar left one in /var/lib/lockstep"; !strings.Contains(errs, want) {
+		t.Errorf("want %q:\n%s", want, errs)
+	}
 	for _, want := range []string{
 		"etcd was not read (", "): this is what the sidecar remembers\n", "cp-3    █",
 		"2026-01-01T14:02:00Z  > 1s     gate  cp-2  Cordoned     work (20 times, 1s in all)\n",

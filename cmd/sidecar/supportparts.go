@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -15,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
@@ -92,10 +95,12 @@ func (s supportSources) checks(ctx context.Context) ([]byte, error) {
 }
 
 func (s supportSources) lastRecording(context.Context) ([]byte, error) {
-	if s.f.dataDir == "" {
-		return nil, errors.New("there is no data directory (--data-dir)")
+	dir := cmp.Or(s.f.dataDir, lockstep.Defaults().DataDir)
+	text, err := os.ReadFile(datadir.Layout(dir).Recording())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("no sidecar left one in %s (--data-dir); without that directory, a sidecar keeps none", dir)
 	}
-	return os.ReadFile(datadir.Layout(s.f.dataDir).Recording())
+	return text, err
 }
 
 // withEtcd makes a part of the values that read gets from etcd.

@@ -12,6 +12,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/cluster"
+	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/role"
 	"github.com/lockstep-dev/lockstep/internal/show"
 	"github.com/lockstep-dev/lockstep/internal/supervise"
@@ -36,7 +37,10 @@ type App struct {
 	workers    []worker       // they follow the facts that the API shows
 	ends       []func() error // close what the workers used, after all have ended
 	recorder   *trace.Recorder
-	recording  string // the file for the recording of a sidecar that ends by an error; empty: none
+	// data is the directory for the recording of a sidecar that ends by an error; empty: none. ownMember: it has this node's
+	// etcd member.
+	data      datadir.Layout
+	ownMember bool
 }
 
 // worker is a part that runs as long as the API.

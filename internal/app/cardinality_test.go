@@ -68,4 +68,4 @@ func TestMetrics_cardinality(t *testing.T) {
 }
 
 // maxSeries is for the series of one sidecar without services.
-const maxSeries = 600
+const maxSeries = 630

@@ -3,8 +3,10 @@ package app
 import (
 	"context"
 	"errors"
+	"os"
 
 	"github.com/lockstep-dev/lockstep/internal/supervise"
+	"github.com/lockstep-dev/lockstep/internal/trusted"
 )
 
 // Run runs the sidecar until ctx ends, and stops it in order: it closes the gate, waits until the
@@ -45,17 +47,36 @@ func (a *App) Run(ctx context.Context) error {
 	return err
 }
 
-// keepRecording writes the recording into the data directory when the sidecar ends by an error.
-// Without a data directory there is no safe place to write to. Before etcd was reached, the
-// directory may be in use by another sidecar, or refused: keepRecording leaves it alone, and there
+// keepRecording writes the recording into the data directory when the sidecar ends by an error. Before etcd was
+// reached, the directory may be in use by another sidecar, or refused: keepRecording leaves it alone, and there
 // is little to record.
 func (a *App) keepRecording() {
-	if a.recording == "" || !a.etcd.Contact().Get().Reached() {
+	if a.data == "" || !a.etcd.Contact().Get().Reached() {
 		return
 	}
-	if err := a.recorder.WriteFile(a.recording); err != nil {
+	if problem := a.noRecordingIn(); problem != "" {
+		a.log.Warn("the recording was not kept", "dataDir", string(a.data), "problem", problem)
+		return
+	}
+	file := a.data.Recording()
+	if err := a.recorder.WriteFile(file); err != nil {
 		a.log.Warn("the recording was not written", "err", err)
 		return
 	}
-	a.log.Info("recording written", "file", a.recording)
+	a.log.Info("recording written", "file", file)
+}
+
+// noRecordingIn says why the data directory of a sidecar whose etcd runs elsewhere takes no recording: such a
+// sidecar does not need the directory, so it has not checked it.
+func (a *App) noRecordingIn() string {
+	if a.ownMember {
+		return ""
+	}
+	if info, err := os.Stat(string(a.data)); err != nil || !info.IsDir() {
+		return "there is no such directory; make it, and the next recording is kept"
+	}
+	if _, err := os.Stat(a.data.Marker()); err == nil {
+		return "it has a member of an etcd that other sidecars run"
+	}
+	return trusted.NewFileProblem(a.data.Recording())
 }

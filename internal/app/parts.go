@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -175,8 +176,8 @@ func (p *parts) wireTrace() error {
 			tests(e)
 		}
 	}
-	if dir := p.dataDir(); dir != "" {
-		p.app.recording = datadir.Layout(dir).Recording()
+	if dir := cmp.Or(p.dataDir(), p.cfg.DataDir); dir != "" {
+		p.app.data, p.app.ownMember = datadir.Layout(dir), p.cfg.Embedded != nil
 	}
 	return nil
 }
@@ -191,7 +192,7 @@ func (p *parts) wireNode() error {
 		TTL: p.cfg.LeaseTTL, Shown: p.shown, Beat: p.live.beatOf(presenceLoop), Log: p.log.With("worker", "presence"),
 	})
 	p.store = status.NewStore(p.etcd)
-	p.journal = journal.New(journal.Config{Client: p.etcd, Node: p.id.node, Log: p.log.With("worker", "history")})
+	p.journal = journal.New(journal.Config{Client: p.etcd, Node: p.id.node, Log: p.log.With("worker", "history"), Registerer: p.registry})
 	p.apiserver = apiserver.New(apiserver.Config{
 		Node: p.id.node, Kubeconfig: p.kubeconfig, Asks: p.cfg.APIServerReadyz, None: p.cfg.Reconciler != nil,
 		Local: p.bundle.Local(), Fleet: p.follower.Fleet(),

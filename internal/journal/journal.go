@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockstep-dev/lockstep/etcd"
@@ -24,11 +25,12 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Config configures a Journal. All fields are required.
+// Config configures a Journal. All fields are required, except Registerer.
 type Config struct {
-	Client *etcd.Client
-	Node   protocol.NodeID
-	Log    *slog.Logger
+	Client     *etcd.Client
+	Node       protocol.NodeID
+	Log        *slog.Logger
+	Registerer prometheus.Registerer // nil: no metrics
 }
 
 const (
@@ -45,9 +47,10 @@ const (
 // Journal writes the history as this sidecar sees it. All methods may be called from many goroutines. Only Run and
 // Read wait for etcd.
 type Journal struct {
-	cfg   Config
-	keys  keyspace.Keys
-	dirty *event.Value[int] // wakes Run
+	cfg     Config
+	metrics *metrics
+	keys    keyspace.Keys
+	dirty   *event.Value[int] // wakes Run
 
 	mu      sync.Mutex // mu guards the fields below
 	ledger  *history.Ledger
@@ -62,7 +65,7 @@ type Journal struct {
 // New returns the journal of a sidecar that has just started.
 func New(cfg Config) *Journal {
 	return &Journal{
-		cfg: cfg, keys: keyspace.Under(cfg.Client.Prefix()), dirty: event.New(0),
+		cfg: cfg, metrics: newMetrics(cfg.Registerer), keys: keyspace.Under(cfg.Client.Prefix()), dirty: event.New(0),
 		ledger: history.NewLedger(cfg.Node, time.Now()),
 	}
 }
@@ -89,10 +92,21 @@ func (j *Journal) Observe(facts history.Facts) {
 func (j *Journal) change(do func(*history.Ledger)) {
 	j.mu.Lock()
 	do(j.ledger)
-	due := len(j.ledger.Due(1)) > 0
+	due, news := len(j.ledger.Due(1)) > 0, j.ledger.TakeNews()
 	j.mu.Unlock()
+	j.report(news)
 	if due {
 		event.Update(j.dirty, func(n int) int { return n + 1 })
+	}
+}
+
+// report counts and logs what happened. What joins an entry, as often as it repeats, is only counted.
+func (j *Journal) report(news []history.News) {
+	for _, n := range news {
+		j.metrics.count(n)
+		if !n.Again {
+			j.cfg.Log.Info("happened", "kind", n.Kind, "about", n.Node, "reason", n.Reason, "message", n.Message)
+		}
 	}
 }
 

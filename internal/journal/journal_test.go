@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
 
@@ -100,6 +103,24 @@ func TestJournal_twentyClosings(t *testing.T) {
 	}
 	if got := listed(t, c, history.Sidecar); len(got) != 1 || got[0].Open() {
 		t.Errorf("got %+v, want that the sidecar started", got)
+	}
+}
+
+// TestJournal_counts: each closing is counted, and one line of the log reports the entry.
+func TestJournal_counts(t *testing.T) {
+	var log bytes.Buffer
+	reg := prometheus.NewRegistry()
+	j := New(Config{Client: client(t, etcdtest.New(t).Addr()), Node: "cp-2", Log: slog.New(slog.NewTextHandler(&log, nil)), Registerer: reg})
+	j.Verdict(protocol.Verdict{}, ready)
+	for range 20 {
+		j.Verdict(ready, closed)
+		j.Verdict(closed, ready)
+	}
+	if got := testutil.ToFloat64(j.metrics.happenings.WithLabelValues("gate")); got != 20 {
+		t.Errorf("got %v closings, want 20", got)
+	}
+	if got := strings.Count(log.String(), `msg=happened kind=gate about=cp-2 reason=Cordoned message="work on the disk"`); got != 1 {
+		t.Errorf("got %d lines, want one:\n%s", got, log.String())
 	}
 }
 

@@ -53,7 +53,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 // wantNames holds names and helps to Prometheus' conventions, and ours.
 func wantNames(t *testing.T, families []family) {
 	t.Helper()
-	form := regexp.MustCompile(`^lockstep_(gate|node|service|services|status|election|reconcile|httpapi|fleet|etcd|app|certificate|cluster|endpoints)_[a-z_]+$`)
+	form := regexp.MustCompile(`^lockstep_(gate|node|service|services|status|election|reconcile|httpapi|fleet|etcd|app|certificate|cluster|history|endpoints)_[a-z_]+$`)
 	for _, f := range families {
 		switch {
 		case form.MatchString(f.name):
