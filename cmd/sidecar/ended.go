@@ -5,11 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/netip"
 	"net/url"
 	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -19,10 +23,12 @@ import (
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/durable"
+	"github.com/lockstep-dev/lockstep/internal/kubeadm"
+	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 )
 
 // A sidecar that has ended answers no request. So it leaves the reason in its data directory, if that exists, for the
-// commands that ask it on the same machine.
+// commands that ask it on the same machine. In a static pod, the kubelet keeps its log.
 
 // lastRun is how a sidecar ended.
 type lastRun struct {
@@ -68,20 +74,82 @@ func (p program) forgetReason(dir string) {
 
 // lastExit returns how the sidecar at a URL of this machine ended; empty: not known.
 func (p program) lastExit(base string) string {
-	if p.lookupEnv == nil {
-		return ""
-	}
-	dir, _ := p.lookupEnv(envName("data-dir"))
-	text, err := os.ReadFile(datadir.Layout(cmp.Or(dir, lockstep.Defaults().DataDir)).Ended())
-	var e lastRun
-	u, wrong := url.Parse(base)
-	if err != nil || wrong != nil || json.Unmarshal(text, &e) != nil {
+	u, err := url.Parse(base)
+	if err != nil || p.lookupEnv == nil {
 		return ""
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
-	_, port, wrong := net.SplitHostPort(e.Listen)
-	if wrong != nil || port != u.Port() || u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback()) {
+	if u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback()) {
 		return ""
 	}
-	return clean(e.String())
+	return clean(cmp.Or(p.leftReason(u.Port()), p.loggedReason(u.Port())))
+}
+
+// leftReason returns what the sidecar at a port left in its data directory.
+func (p program) leftReason(port string) string {
+	dir, _ := p.lookupEnv(envName("data-dir"))
+	text, err := os.ReadFile(datadir.Layout(cmp.Or(dir, lockstep.Defaults().DataDir)).Ended())
+	var e lastRun
+	if err != nil || json.Unmarshal(text, &e) != nil {
+		return ""
+	}
+	if _, own, err := net.SplitHostPort(e.Listen); err != nil || own != port {
+		return ""
+	}
+	return e.String()
+}
+
+// podLogs matches the logs of the sidecar in the static pod of kube-apiserver. There it has no directory for a reason.
+const podLogs = "/var/log/pods/kube-system_kube-apiserver-*/" + kubeadm.Container + "/*.log"
+
+// printedReason matches the lines with which a sidecar ended, as the kubelet stores them.
+var printedReason = regexp.MustCompile(`^\S+ stderr F sidecar: (.*)$`)
+
+// loggedReason returns the reason at the end of the newest log of the sidecar in a static pod.
+func (p program) loggedReason(port string) string {
+	files, err := filepath.Glob(p.podLogs)
+	if err != nil || port != nodeaddress.DefaultPort {
+		return ""
+	}
+	newest, at := "", time.Time{}
+	for _, file := range files {
+		if info, err := os.Stat(file); err == nil && info.ModTime().After(at) {
+			newest, at = file, info.ModTime()
+		}
+	}
+	text, err := tail(newest)
+	if newest == "" || err != nil {
+		return ""
+	}
+	var reasons []string
+	for _, line := range slices.Backward(strings.Split(strings.TrimSpace(text), "\n")) {
+		m := printedReason.FindStringSubmatch(line)
+		if m == nil {
+			break
+		}
+		reasons = append([]string{m[1]}, reasons...)
+	}
+	if len(reasons) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("its container ended at %s, and the kubelet starts it again after at most five minutes: %s (%s)",
+		at.UTC().Format(time.RFC3339), strings.Join(reasons, "; "), newest)
+}
+
+// logTail is how much of a log is read: its end has the reason.
+const logTail = 16 << 10
+
+func tail(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }() // only read
+	if info, err := f.Stat(); err == nil && info.Size() > logTail {
+		if _, err := f.Seek(-logTail, io.SeekEnd); err != nil {
+			return "", err
+		}
+	}
+	text, err := io.ReadAll(f)
+	return string(text), err
 }

@@ -21,7 +21,7 @@ import (
 func main() {
 	p := program{
 		stdout: os.Stdout, stderr: os.Stderr,
-		lookupEnv: os.LookupEnv, environ: os.Environ, now: time.Now, run: runSidecar,
+		lookupEnv: os.LookupEnv, environ: os.Environ, now: time.Now, run: runSidecar, podLogs: podLogs,
 	}
 	os.Exit(p.main(context.Background(), os.Args[1:]))
 }
@@ -46,6 +46,7 @@ type program struct {
 	lookupEnv      func(string) (string, bool)
 	environ        func() []string // NAME=value each; nil: only variables that lookupEnv finds count
 	now            func() time.Time
+	podLogs        string // a pattern; empty: no logs
 	// run runs a sidecar.
 	run func(ctx context.Context, opts lockstep.Options, log *slog.Logger) error
 }

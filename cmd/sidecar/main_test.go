@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 		p := program{
 			stdout: io.MultiWriter(os.Stdout, &out), stderr: io.MultiWriter(os.Stderr, &errs), lookupEnv: os.LookupEnv, environ: os.Environ,
 			now: func() time.Time { return noon },
-			run: fakeRun,
+			run: fakeRun, podLogs: os.Getenv("POD_LOGS"),
 		}
 		code := p.main(context.Background(), os.Args[1:])
 		for _, problem := range printedProblems(os.Args[1:], out.String()+errs.String()) {
