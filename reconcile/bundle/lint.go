@@ -37,7 +37,7 @@ func (l *loader) lint() error {
 // which kinds are in a namespace is up to the API server, and a sidecar starts with such a bundle and reports the
 // objects that fail.
 func (b *Bundle) lint(problems *strict.Problems) {
-	scopes := b.scopes()
+	scopes, forms := b.scopes(), b.schemas()
 	for i, obj := range b.Objects {
 		var at strict.Place
 		if i < len(b.sources) {
@@ -53,6 +53,9 @@ func (b *Bundle) lint(problems *strict.Problems) {
 		for _, field := range textsOf(obj) {
 			problems.Add(at, "%s: %s must be a text: write it in quotes", id, field)
 		}
+		for _, problem := range forms.problems(obj) {
+			problems.Add(at, "%s: %s (the schema of the CRD in this bundle)", id, problem)
+		}
 	}
 }
 
@@ -66,7 +69,7 @@ func (b *Bundle) scopes() map[schema.GroupKind]bool {
 		}
 	}
 	for _, obj := range b.Objects {
-		if obj.GroupVersionKind().GroupKind() != (schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}) {
+		if !isCRD(obj) {
 			continue
 		}
 		spec, _ := obj.Object["spec"].(map[string]any)
