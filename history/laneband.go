@@ -107,7 +107,8 @@ func (p painter) change(cells []rune, e Entry) {
 	p.paint(cells, e, Upgrades)
 }
 
-// nameChange writes the kind and the duration of an upgrade or a rollback after it or before it, where nothing is drawn.
+// nameChange writes the kind and the duration of an upgrade or a rollback after it or before it, where nothing is drawn, or
+// else within it.
 func (p painter) nameChange(cells []rune, e Entry) {
 	text := []rune(" " + string(e.Kind) + " " + e.took(p.to) + " ")
 	end := p.to
@@ -120,6 +121,9 @@ func (p painter) nameChange(cells []rune, e Entry) {
 			copy(cells[at:], text)
 			return
 		}
+	}
+	if at := first + (last+1-first-len(text))/2; at > first && allAre(cells[at:at+len(text)], cells[at]) {
+		copy(cells[at:], text)
 	}
 }
 

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -80,6 +81,9 @@ func TestLanes_named(t *testing.T) {
 			t.Errorf("%s: got the release %q", l.Name, l.Release)
 		}
 	}
+	wantLanes(t, Picture{Entries: entries[9:10], Node: "c", From: at(54), To: at(60), Width: 30}, map[string]string{
+		"fleet": "·····══ rollback 5m so far ═══", "status": strings.Repeat(" ", 30), "c": strings.Repeat("█", 30),
+	})
 	p.From, p.Width = at(-1380), 24 // a day
 	wantLanes(t, p, map[string]string{
 		"fleet":  "··· rollback 5m so far ═",

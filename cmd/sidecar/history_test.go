@@ -6,10 +6,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/history"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/status"
 )
 
 func TestHistory(t *testing.T) {
@@ -37,10 +42,11 @@ func TestHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	wantLanes(t, c, raw, at)
 	c.want(exitOK, "work on the disk (20 times, 1s in all)", "history")
 	c.want(exitOK, "cp-3: upgrade it", "history", "--kind", "warning")
 	c.want(exitOK, "cp-2    ░█", "history", "--node", "cp-2")
-	c.want(exitOK, "█░█\n", "history", "--since", "4d", "--kind", "leader")
+	c.want(exitOK, "█░█  1.1.0\n", "history", "--since", "4d", "--kind", "leader")
 	c.want(exitOK, `"count": 20`, "history", "--kind", "gate", "-o", "json")
 	c.want(exitOK, `"until": null`, "history", "--kind", "upgrade", "-o", "json")
 	c.want(exitOK, "[]", "history", "--kind", "leader", "-o", "json")
@@ -57,4 +63,35 @@ func TestHistory(t *testing.T) {
 	c.want(exitFailed, unknown, "history", "--node", "zz", "-o", "json")
 	c.want(exitFailed, unknown, "explain", "--node", "zz", "--at", "14:02")
 	c.want(exitOK, `"reason": "Elected"`, "history", "--since", "4d", "--kind", "leader", "-o", "json")
+}
+
+// wantLanes requires the release of a node, the status and the duration of an upgrade above the list, in 80 columns.
+func wantLanes(t *testing.T, c command, raw *clientv3.Client, at time.Time) {
+	t.Helper()
+	put := func(key string, value []byte) {
+		if _, err := raw.Put(t.Context(), "/lockstep/"+key, string(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	node := protocol.Node{ID: "cp-2", Roles: protocol.Roles{Controller: true}, Version: protocol.Version{Release: protocol.Release{Major: 1, Minor: 1}}}
+	put("nodes/cp-2", fleet.Encode(node))
+	written, err := status.Encode(protocol.Status{
+		State: protocol.Done, Version: node.Version, MinCompatible: node.Version.Release, ContentRelease: node.Version.Release, Epoch: 1, ContentEpoch: 1,
+	}, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("kubernetes/reconciler/status", written)
+	_, lanes, _ := c.run("history")
+	lanes, _, _ = strings.Cut(lanes, "\n\n")
+	for _, want := range []string{" upgrade 59m", "\nstatus  DONE 1.1.0, minimum 1.1.0··", "█  1.1.0\n"} {
+		if !strings.Contains(lanes, want) {
+			t.Errorf("want %q in\n%s", want, lanes)
+		}
+	}
+	for line := range strings.Lines(lanes) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
 }
