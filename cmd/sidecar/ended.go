@@ -45,14 +45,13 @@ func (e lastRun) String() string {
 	return "it ended at " + at + ": " + e.Error
 }
 
-// leaveReason writes how sidecar run ended. A data directory that is missing stays so, and one that another sidecar
-// uses has that one's reason.
+// leaveReason writes how sidecar run ended. A data directory that is missing stays so, one with files of
+// others stays as it is, and one that another sidecar uses has that one's reason.
 func (p program) leaveReason(cmd *cobra.Command, err error) {
 	_ = p.applyEnv(cmd.Flags()) // err has this error already, if there is one
 	flag := func(name string) string { return cmd.Flags().Lookup(name).Value.String() }
 	dir := flag("data-dir")
-	info, missing := os.Stat(dir)
-	if _, inUse := errors.AsType[*datadir.LockedError](err); inUse || missing != nil || !info.IsDir() {
+	if _, inUse := errors.AsType[*datadir.LockedError](err); inUse || !datadir.Layout(dir).IsOurs() {
 		return
 	}
 	e := lastRun{Time: p.now().UTC().Truncate(time.Second), Listen: flag("listen")}

@@ -182,15 +182,28 @@ func (d *Dir) names() ([]string, error) {
 	}
 	var out []string
 	for _, e := range entries {
-		if !slices.Contains([]string{
-			markerFile + durable.TempSuffix, rolesFile, rolesFile + durable.TempSuffix, programDir, recordingFile, snapshotsDir,
-			endedFile, endedFile + durable.TempSuffix,
-			"lost+found",
-		}, e.Name()) {
+		if !isIncidental(e.Name()) {
 			out = append(out, e.Name())
 		}
 	}
 	return out, nil
+}
+
+// IsOurs reports whether the directory exists, this user can read it, and it has no files of others.
+func (l Layout) IsOurs() bool {
+	entries, err := os.ReadDir(string(l))
+	return err == nil && !slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		return e.Name() != markerFile && !isOwn(e.Name()) && !isIncidental(e.Name())
+	})
+}
+
+// isIncidental reports whether a directory may have this file although it has no member.
+func isIncidental(name string) bool {
+	return slices.Contains([]string{
+		markerFile + durable.TempSuffix, rolesFile, rolesFile + durable.TempSuffix, programDir, recordingFile, snapshotsDir,
+		endedFile, endedFile + durable.TempSuffix,
+		"lost+found",
+	}, name)
 }
 
 func isOwn(name string) bool {
