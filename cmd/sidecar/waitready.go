@@ -103,7 +103,8 @@ func failedChecks(body string) string {
 // starting matches the checks that fail while a kube-apiserver starts: each passes soon.
 var starting = regexp.MustCompile(`(\[-\](poststarthook/|informer-sync)[^;)]*(; )?)+`)
 
-var elapsed = regexp.MustCompile(`\b[0-9.]+(ns|µs|ms|s|m|h)\b|\b[0-9]+m[0-9.]+s\b`)
+// elapsed matches durations, times, and the number of a log that the kubelet keeps.
+var elapsed = regexp.MustCompile(`\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z\b|\b[0-9]+\.log\b|\b[0-9.]+(ns|µs|ms|s|m|h)\b|\b[0-9]+m[0-9.]+s\b`)
 
 // waitCauses prints why a gate is closed, when that changes.
 type waitCauses struct {
@@ -118,7 +119,7 @@ func (w *waitCauses) print(cause string) {
 	w.last = cause
 }
 
-// lasting returns a message without what changes while its cause lasts: durations, and checks of a kube-apiserver that starts.
+// lasting returns a message without what changes while its cause lasts: durations, times, and checks of a kube-apiserver that starts.
 func lasting(message string) string {
 	return starting.ReplaceAllString(elapsed.ReplaceAllString(message, ""), "[-]")
 }

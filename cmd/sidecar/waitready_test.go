@@ -14,15 +14,16 @@ func TestWaitCauses(t *testing.T) {
 	for _, cause := range []string{
 		"StatusMissing: configmaps is forbidden, for 3s", "StatusMissing: configmaps is forbidden, for 1m4s", "StatusMissing: secrets is forbidden, for 2.5s",
 		"StatusMissing: secrets is forbidden, for 300ms", "ReconcilerTooOld: needs 1.1.0", "ReconcilerTooOld: needs 1.2.0",
+		"it ended at 2026-11-27T00:10:11Z: x (/l/1.log)", "it ended at 2026-11-27T00:10:12Z: x (/l/2.log)",
 	} {
 		w.print(cause)
 	}
 	const want = "waiting: StatusMissing: configmaps is forbidden, for 3s\nwaiting: StatusMissing: secrets is forbidden, for 2.5s\n" +
-		"waiting: ReconcilerTooOld: needs 1.1.0\nwaiting: ReconcilerTooOld: needs 1.2.0\n"
+		"waiting: ReconcilerTooOld: needs 1.1.0\nwaiting: ReconcilerTooOld: needs 1.2.0\nwaiting: it ended at 2026-11-27T00:10:11Z: x (/l/1.log)\n"
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
-	if w.last != "ReconcilerTooOld: needs 1.2.0" {
+	if w.last != "it ended at 2026-11-27T00:10:12Z: x (/l/2.log)" {
 		t.Errorf("got the last cause %q", w.last)
 	}
 }
