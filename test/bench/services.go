@@ -135,7 +135,10 @@ process: {command: [/bin/sleep, infinity]}
 	noDelay := time.Duration(0)
 	n, err := b.startNode(ctx, cluster.SidecarConfig{
 		NodeID: "role", Kubeconfig: kubeconfig, EtcdPrefix: "/role/", ShutdownDelay: &noDelay,
-		Args: []string{"--services=" + services, "--data-dir=" + filepath.Join(b.dir, "role-data")},
+		Args: []string{
+			"--services=" + services, "--data-dir=" + filepath.Join(b.dir, "role-data"),
+			"--node-address=127.0.0.1", // the network namespace of all cases has no default route
+		},
 	})
 	if err != nil {
 		return err
