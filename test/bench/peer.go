@@ -76,7 +76,7 @@ func runLasting(ctx context.Context, name string, args []string) error {
 		return err
 	}
 	start, known := map[string]func(context.Context, peerFlags) error{
-		"origin": runOrigin, "client-go": runClientGo, "keeper": runKeeper,
+		"origin": runOrigin, "client-go": runClientGo, "keeper": runKeeper, "controller": runController,
 	}[name]
 	if !known {
 		return fmt.Errorf("there is no peer %q", name)

@@ -45,15 +45,16 @@ type fact struct{ name, value, bar, met string }
 
 // The names of the peers, which are the headings of their columns.
 const (
-	peerOrigin   = "etcd defaults"
-	peerClientGo = "client-go"
-	peerKeeper   = "bare watch and apply"
-	peerNone     = "without Lockstep"
+	peerOrigin     = "etcd defaults"
+	peerClientGo   = "client-go"
+	peerController = "informer and apply"
+	peerKeeper     = "bare watch and apply"
+	peerNone       = "without Lockstep"
 )
 
 // peers returns the names of the peers that were measured.
 func (r *report) peers() []string {
-	return slices.DeleteFunc([]string{peerOrigin, peerClientGo, peerKeeper, peerNone}, func(name string) bool {
+	return slices.DeleteFunc([]string{peerOrigin, peerClientGo, peerController, peerKeeper, peerNone}, func(name string) bool {
 		return !slices.ContainsFunc(r.rows, func(m *row) bool { return len(m.peers[name]) > 0 })
 	})
 }
@@ -169,7 +170,7 @@ func (b bar) String() string {
 			out = append(out, part.name+" < "+short(part.limit))
 		}
 	}
-	for _, who := range []string{peerOrigin, peerClientGo, peerKeeper} {
+	for _, who := range []string{peerOrigin, peerClientGo, peerController, peerKeeper} {
 		if factor := b.faster[who]; factor != 0 {
 			out = append(out, fmt.Sprintf("%g x %s", factor, who))
 		}
