@@ -2,11 +2,9 @@ package httpapi
 
 import (
 	"log/slog"
-	"math"
 	"net"
 	"net/netip"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -49,7 +47,7 @@ type limitedListener struct {
 
 func newLimitedListener(inner net.Listener, log *slog.Logger, refused func(net.Conn)) *limitedListener {
 	l := &limitedListener{
-		log: log, refused: refused, most: connectionsFor(fileLimit()),
+		log: log, refused: refused, most: connectionsFor(allowance.FileLimit()),
 		reminder: rate.Sometimes{Interval: refusalReminder}, byAddress: map[netip.Addr]int{},
 	}
 	l.Listener = allowance.Counted(inner, l.admit)
@@ -63,16 +61,6 @@ func connectionsFor(files uint64) int {
 		return maxConnections
 	}
 	return max(fewestConnections, int(files)-reservedConnections-reservedFiles) //nolint:gosec // below
-}
-
-// fileLimit returns how many files this process may open. At the start, Go raised the limit to the highest that
-// the system allows.
-func fileLimit() uint64 {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return math.MaxUint64
-	}
-	return uint64(limit.Cur) //nolint:unconvert // its type depends on the system
 }
 
 // admit decides about a connection, and logs now and then that some are refused.

@@ -5,23 +5,25 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // Listener returns a listener whose connections are bounded by the port. inner may bound their
-// number; socket is the listener with the packet filter.
+// number; socket is the listener with the packet filter. Several listeners share the allowance.
 func (p *Port) Listener(inner, socket net.Listener) net.Listener {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.socket, p.closed = socket, false
-	return &listener{inner, p}
+	p.sockets, p.closed = append(p.sockets, socket), false
+	return &listener{inner, socket, p}
 }
 
 type listener struct {
 	net.Listener
-	port *Port
+	socket net.Listener
+	port   *Port
 }
 
 // Accept returns the next connection that the port allows.
@@ -31,10 +33,10 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if Local(conn) {
+		addr := Network(conn)
+		if Local(conn) || l.port.knows(addr) {
 			return conn, nil
 		}
-		addr := Network(conn)
 		if l.port.enter(addr) {
 			return &Conn{
 				Conn: conn, port: l.port, addr: addr, changed: make(chan struct{}), ended: make(chan struct{}),
@@ -46,11 +48,12 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends the timer of the port too.
+// Close ends the timer of the port too, if no other listener is open.
 func (l *listener) Close() error {
 	l.port.mu.Lock()
-	l.port.closed = true
-	if l.port.ticking != nil {
+	l.port.sockets = slices.DeleteFunc(l.port.sockets, func(s net.Listener) bool { return s == l.socket })
+	l.port.closed = len(l.port.sockets) == 0
+	if l.port.closed && l.port.ticking != nil {
 		l.port.ticking.Stop()
 	}
 	l.port.mu.Unlock()

@@ -18,16 +18,20 @@ const (
 	sweepPause = time.Second
 	// maxHeld is how many addresses can be held off: each is a part of the filter.
 	maxHeld = 256
+	// maxSpared is how many known addresses a filter lets through when it drops a random sample. The kernel bounds the
+	// filter (net.core.optmem_max).
+	maxSpared = 128
 	// tick is the time between two changes of the filter.
 	tick = 200 * time.Millisecond
 )
 
-// Port counts the processor time that the clients of a port used.
+// Port counts the processor time that the clients of a port used, or of several that share an allowance.
 type Port struct {
 	cfg Config
 
-	mu       sync.Mutex // mu guards the fields below
-	socket   net.Listener
+	mu       sync.Mutex     // mu guards the fields below
+	sockets  []net.Listener // that are open
+	known    map[netip.Addr]bool
 	common   balance
 	accounts map[netip.Addr]*account
 	places   int       // that are taken
@@ -37,7 +41,7 @@ type Port struct {
 	refused  int       // connections since the last tick
 	sample   float64
 	ticking  *time.Timer // nil: no address is held off
-	closed   bool
+	closed   bool        // all sockets are
 }
 
 // account is an address.
@@ -180,7 +184,35 @@ func (p *Port) left(addr netip.Addr) {
 func (p *Port) Refuse(c net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.refuse(p.account(Network(c), time.Now()))
+	if !p.known[Network(c)] {
+		p.refuse(p.account(Network(c), time.Now()))
+	}
+}
+
+// Know sets the addresses whose clients are not counted, and never refused or held off. Others may send from such an
+// address too: what they cost is not bounded here. With IPv6, it is the whole network of the address.
+func (p *Port) Know(all []netip.Addr) {
+	known := map[netip.Addr]bool{}
+	for _, addr := range all {
+		known[network(addr)] = true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known = known
+	for addr := range known {
+		if a := p.accounts[addr]; a != nil {
+			a.hold = hold{}
+		}
+	}
+	if p.held > 0 || p.sample < 1 {
+		p.apply(time.Now()) // or their next connections do not arrive
+	}
+}
+
+func (p *Port) knows(addr netip.Addr) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.known[addr]
 }
 
 // refuse needs mu.
@@ -225,7 +257,24 @@ func (p *Port) tick() {
 
 // apply needs mu. It changes the filter, and reports whether there is one.
 func (p *Port) apply(now time.Time) bool {
+	r := p.rules(now)
+	for _, socket := range p.sockets {
+		// Without a filter, as on another system or for a listener that is no socket, a refused
+		// connection costs the time to close it.
+		_ = attach(socket, r)
+	}
+	p.held = len(r.held)
+	return !r.empty()
+}
+
+// rules needs mu.
+func (p *Port) rules(now time.Time) rules {
 	r := rules{sample: p.sample}
+	for addr := range p.known {
+		if len(r.spared) < maxSpared {
+			r.spared = append(r.spared, addr)
+		}
+	}
 	for addr, a := range p.accounts {
 		switch {
 		case a.hold.active(now) && len(r.held) < maxHeld:
@@ -234,13 +283,7 @@ func (p *Port) apply(now time.Time) bool {
 			r.spared = append(r.spared, addr)
 		}
 	}
-	if p.socket != nil {
-		// Without a filter, as on another system or for a listener that is no socket, a refused
-		// connection costs the time to close it.
-		_ = attach(p.socket, r)
-	}
-	p.held = len(r.held)
-	return !r.empty()
+	return r
 }
 
 // identify gives an address the share of one whose client showed a valid identity.
