@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -126,12 +127,28 @@ func (c *Client) diagnoseServer(ctx context.Context, endpoint string) serverFaul
 		return serverFault{endpoint + ": the server there speaks TLS; " + c.advice.TLS, true}
 	case err != nil && !errors.Is(err, errBadRequest):
 		text, stays := c.advice.about(err)
-		return serverFault{endpoint + ": " + text, stays}
+		return serverFault{endpoint + ": " + text + expired(err, config, time.Now()), stays}
 	case reason != "":
 		return serverFault{text: endpoint + " is not healthy: " + c.unhealthy(reason, endpoint)}
 	}
 	return serverFault{}
 }
+
+// expired says that this client's certificate is rejected because it has expired: a server need not say why.
+func expired(rejected error, config *tls.Config, now time.Time) string {
+	op, is := errors.AsType[*net.OpError](rejected)
+	if !is || op.Op != remoteError || config == nil || len(config.Certificates) == 0 {
+		return ""
+	}
+	leaf, err := x509.ParseCertificate(config.Certificates[0].Certificate[0])
+	if err != nil || !now.After(leaf.NotAfter) {
+		return ""
+	}
+	return "; this client's certificate expired at " + leaf.NotAfter.UTC().Format(time.RFC3339)
+}
+
+// remoteError is what crypto/tls calls an alert that it received.
+const remoteError = "remote error"
 
 // errBadRequest is what servers with TLS may answer a client without.
 var errBadRequest = errors.New(http.StatusText(http.StatusBadRequest))
@@ -232,7 +249,7 @@ func (a Advice) about(err error) (text string, stays bool) {
 	switch {
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return "the server there does not speak TLS; " + a.Plain, true
-	case is && op.Op == "remote error": // an alert of TLS, most of which are about the certificate
+	case is && op.Op == remoteError: // an alert of TLS, most of which are about the certificate
 		return op.Err.Error() + "; " + a.Certificate, strings.Contains(op.Err.Error(), "certificate")
 	case is:
 		return strings.TrimPrefix(op.Err.Error(), "connect: ") + "; " + a.Closed, false
