@@ -13,7 +13,7 @@ import (
 // here: its level is a decision.
 var levels = map[string]int{
 	"cmd/sidecar":     13,
-	"cmd/etcd-member": 4, // what the sidecar has inside, compressed
+	"cmd/etcd-member": 5, // what the sidecar has inside, compressed
 	"build/pack":      0, // compresses it
 	"build/image":     0, // a module of its own
 
@@ -77,7 +77,8 @@ var levels = map[string]int{
 	"internal/cluster/members":      4, // the list of the members, and the endpoints of the client
 	"internal/cluster/pki":          2,
 	"internal/cluster/member":       2,
-	"internal/cluster/member/child": 3, // the one package in which etcd's server runs
+	"internal/cluster/member/child": 4, // the one package in which etcd's server runs
+	"internal/cluster/member/ports": 3, // its listeners
 	// What that answers while it stops, for tests that run one too.
 	"internal/cluster/member/stopguard": 1,
 
@@ -226,10 +227,10 @@ var places = []place{
 	{"github.com/spf13", in("cmd/sidecar")},
 	{"google.golang.org/protobuf", inFile("codec.go", "internal/lockstepv1")},
 	{"golang.org/x/mod", in("internal/semver")},
-	{"google.golang.org/grpc", in("etcd", "internal/cluster/member/stopguard")},
+	{"google.golang.org/grpc", in("etcd", "internal/cluster/member/child", "internal/cluster/member/stopguard")},
 	{"go.uber.org/zap", in("etcd", "internal/cluster/member/child")},
 	{"go.etcd.io/etcd/etcdutl", in("internal/cluster/member/child")},
-	{"go.etcd.io/bbolt", in("internal/cluster/backup")},
+	{"go.etcd.io/bbolt", in("internal/cluster/backup", "internal/cluster/member/child")},
 	{"github.com/DeRuina/timberjack", in("internal/role/service/process")},
 	{"github.com/coreos/go-systemd", in("internal/role/service/systemd", "test/roles")},
 	{"github.com/godbus/dbus", in("internal/role/service/systemd", "test/roles")},

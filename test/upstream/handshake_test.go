@@ -21,7 +21,7 @@ import (
 // Known: etcd verifies the chain of a client of which nothing is known, and each certificate
 // in it can cost a signature check. crypto/x509 gives up after 100 of them. With keys that
 // are large that is a third of a second of a processor. Ours has a shorter limit where it
-// can (httpapi/access.go, maxChain).
+// can (httpapi/access.go, maxChain), and etcd is behind a server of ours (internal/cluster/member/ports).
 func TestHandshake_checksManySignatures(t *testing.T) {
 	t.Parallel()
 	const limit, givesUp = 100, "signature check attempts limit reached"
@@ -41,7 +41,7 @@ func TestHandshake_checksManySignatures(t *testing.T) {
 		}
 		if got := strings.Contains(refused.Error(), givesUp); got != (candidates > limit) {
 			gone(t, "crypto/x509 or etcd answers a stranger's chain of "+strconv.Itoa(candidates+1)+" certificates with "+refused.Error(),
-				"The rules of the firewall in docs/clusters.md#ports")
+				"internal/cluster/member/ports")
 		}
 	}
 }

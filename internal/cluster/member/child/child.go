@@ -21,12 +21,10 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/types"
-	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap/zapcore"
 
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/cluster/member"
-	"github.com/lockstep-dev/lockstep/internal/cluster/member/stopguard"
 )
 
 // closeTimeout bounds a graceful stop. A ready member needs a second, to hand over the
@@ -120,45 +118,43 @@ func (c *child) run(ctx context.Context, spec member.Spec, stderr io.Writer) int
 	if spec.Verbose {
 		level = zapcore.InfoLevel
 	}
-	cfg, err := config(spec, newLogger(stderr, level, &c.removed))
+	cfg, err := serverConfig(spec, newLogger(stderr, level, &c.removed))
 	if err != nil {
 		return c.failed(err)
 	}
-	var guard stopguard.Guard
-	cfg.GRPCAdditionalServerOptions = guard.Options()
-	// StartEtcd may block without end, on a directory that another process uses. So the
+	// etcd may block without end, on a directory that another process uses. So the
 	// end of the input ends the process by itself.
 	abandon := context.AfterFunc(ctx, func() {
 		time.AfterFunc(closeTimeout, func() { os.Exit(c.failed(errHangs)) })
 	})
 	defer abandon()
-	etcd, err := embed.StartEtcd(cfg)
+	etcd, err := startServer(spec, cfg)
 	if err != nil {
 		return c.failed(startError(err))
 	}
-	guard.Watch(etcd.Server)
-	c.memberID, c.cluster = uint64(etcd.Server.MemberID()), uint64(etcd.Server.Cluster().ID())
+	c.memberID, c.cluster = uint64(etcd.MemberID()), uint64(etcd.Cluster().ID())
 	c.write(member.Started, "")
 	return c.serve(ctx, etcd, spec)
 }
 
 // serve waits for the end of the member.
-func (c *child) serve(ctx context.Context, etcd *embed.Etcd, spec member.Spec) int {
-	ready := etcd.Server.ReadyNotify()
+func (c *child) serve(ctx context.Context, etcd *etcdServer, spec member.Spec) int {
+	ready := etcd.ReadyNotify()
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
 	lost := make(chan struct{})
 	if spec.Patience > 0 {
-		go awaitLoss(waiting, etcd.Server, spec.Patience, lost)
+		go awaitLoss(waiting, etcd, spec.Patience, lost)
 	}
 	measuring, end := context.WithCancel(ctx)
 	defer end()
-	go c.measure(measuring, spec.Measures)
-	go electLone(waiting, etcd.Server, etcd.Server.Cluster().Members, raftApplied)
+	go c.measure(measuring, spec.Measures, etcd.know)
+	go electLone(waiting, etcd, etcd.Cluster().Members, raftApplied)
 	for {
 		select {
 		case <-ready:
 			stop()
+			etcd.serveClients()
 			c.write(member.Ready, "")
 			ready, lost = nil, nil
 		case <-lost:
@@ -167,11 +163,9 @@ func (c *child) serve(ctx context.Context, etcd *embed.Etcd, spec member.Spec) i
 			c.write(member.Again, errLost.Error())
 			return member.ExitAgain
 		case <-ctx.Done():
-			closeMember(etcd)
+			etcd.stop()
 			return member.ExitStopped
-		case err := <-etcd.Err():
-			return c.ended(etcd, endOf(err))
-		case <-etcd.Server.StopNotify():
+		case <-etcd.StopNotify():
 			return c.ended(etcd, errors.New("etcd stopped by itself"))
 		}
 	}
@@ -204,32 +198,12 @@ func awaitLoss(ctx context.Context, s observed, patience time.Duration, lost cha
 	}
 }
 
-// endOf returns the error for a value of etcd's error channel. That value is nil if
-// the server ended without an error, and when the channel is closed.
-func endOf(err error) error {
-	if err == nil {
-		return errors.New("etcd ended by itself")
-	}
-	return fmt.Errorf("etcd ended: %w", err)
-}
-
 // ended reports the end of a member that was not asked to stop.
-func (c *child) ended(etcd *embed.Etcd, err error) int {
+func (c *child) ended(etcd *etcdServer, err error) int {
 	// If a member was stopped at its removal, the removal is not in its log.
-	if etcd.Server.IsIDRemoved(c.memberID) || c.removed.Load() {
+	if etcd.IsIDRemoved(c.memberID) || c.removed.Load() {
 		c.write(member.Removed, member.ErrRemoved.Error())
 		return member.ExitRemoved
 	}
 	return c.failed(err)
-}
-
-// closeMember stops a member gracefully. Close of one that never became ready waits
-// without end; after Stop it does not.
-func closeMember(etcd *embed.Etcd) {
-	select {
-	case <-etcd.Server.ReadyNotify():
-	default:
-		etcd.Server.Stop()
-	}
-	etcd.Close()
 }

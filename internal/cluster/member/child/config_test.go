@@ -11,10 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/lockstep-dev/lockstep/internal/cluster/member"
 )
 
-// etcd accepts the configuration, with the times of the decision, and a member that comes
+// The configuration has the times of the decision, and a member that comes
 // back does not disturb a leader (pre-vote).
 func TestConfig(t *testing.T) {
 	spec := member.Spec{
@@ -24,18 +26,19 @@ func TestConfig(t *testing.T) {
 	if err := spec.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := config(spec, newLogger(io.Discard, 0, new(atomic.Bool)))
+	cfg, err := serverConfig(spec, newLogger(io.Discard, 0, new(atomic.Bool)))
 	if err != nil {
 		t.Fatal(err)
-	}
-	if err := cfg.Validate(); err != nil {
-		t.Error(err)
 	}
 	if !cfg.PreVote || !cfg.StrictReconfigCheck {
 		t.Error("pre-vote or the strict check of changes is off")
 	}
-	if cfg.TickMs != 175 || cfg.ElectionMs != 875 || cfg.BackendBatchInterval != 500*time.Millisecond {
-		t.Errorf("got a heartbeat of %d ms, an election timeout of %d ms and commits every %s", cfg.TickMs, cfg.ElectionMs, cfg.BackendBatchInterval)
+	if cfg.TickMs != 175 || cfg.ElectionTicks != 5 || cfg.BackendBatchInterval != 500*time.Millisecond {
+		t.Errorf("got a heartbeat of %d ms, an election timeout of %d heartbeats and commits every %s", cfg.TickMs, cfg.ElectionTicks, cfg.BackendBatchInterval)
+	}
+	spec.Election = 4 * spec.Heartbeat
+	if _, err := serverConfig(spec, zap.NewNop()); err == nil {
+		t.Error("an election timeout of four heartbeats is accepted")
 	}
 }
 

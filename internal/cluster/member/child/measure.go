@@ -15,9 +15,10 @@ const (
 	leadersMetric = "etcd_server_leader_changes_seen_total"
 )
 
-// measure reports etcd's measures to the parent again and again, until ctx ends.
-func (c *child) measure(ctx context.Context, pause time.Duration) {
+// measure reports etcd's measures to the parent again and again, until ctx ends. Each time it calls also first.
+func (c *child) measure(ctx context.Context, pause time.Duration, also func()) {
 	for backoff.Sleep(ctx, pause) {
+		also()
 		if now, err := measured(); err == nil { // else the next time
 			c.send(member.Message{Event: member.Measured, Measures: &now})
 		}

@@ -1,0 +1,159 @@
+package ports
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/allowance"
+)
+
+const (
+	// handshakeTimeout includes the wait for a turn. Clients wait that long too, and a machine may be slow when hundreds
+	// connect at once.
+	handshakeTimeout = 20 * time.Second
+	// acceptPause is the pause after a connection could not be accepted.
+	acceptPause = 50 * time.Millisecond
+)
+
+// Port is one port of a member.
+type Port struct {
+	ports    *Ports
+	listener net.Listener
+	patience time.Duration
+	grpc     *handed
+	http     *handed
+
+	running sync.WaitGroup
+	closed  chan struct{}
+	once    sync.Once  // of closed
+	mu      sync.Mutex // mu guards opening
+	opening map[net.Conn]struct{}
+}
+
+// GRPC returns the connections of clients that chose HTTP/2, as those of gRPC do.
+func (p *Port) GRPC() net.Listener { return p.grpc }
+
+// HTTP returns all others.
+func (p *Port) HTTP() net.Listener { return p.http }
+
+// Start accepts connections until Close. After its handshake, a connection ends when a read or write takes longer than
+// patience; 0: any time.
+func (p *Port) Start(patience time.Duration) {
+	p.patience = patience
+	p.running.Go(func() {
+		for {
+			conn, err := p.listener.Accept()
+			switch {
+			case err == nil:
+				p.begin(conn)
+			case errors.Is(err, net.ErrClosed):
+				return
+			default: // such as: too many open files
+				p.ports.broken.Do(func() { p.ports.warn("no connection can be accepted", "error", err) })
+				select {
+				case <-time.After(acceptPause):
+				case <-p.closed:
+					return
+				}
+			}
+		}
+	})
+}
+
+// begin starts the handshake of a connection. A stranger waits in the queue first.
+func (p *Port) begin(conn net.Conn) {
+	stranger := allowance.Of(conn)
+	var waits *waiting
+	if stranger != nil {
+		if waits = p.ports.queue.enter(allowance.Network(conn)); waits == nil {
+			p.ports.bound.Refuse(conn)
+			_ = conn.Close() // the client notices it either way
+			return
+		}
+	}
+	if !p.enter(conn) {
+		waits.leave()
+		_ = conn.Close() // the port is closed
+		return
+	}
+	p.running.Go(func() {
+		client, err := p.handshake(conn, waits)
+		p.mu.Lock()
+		delete(p.opening, conn)
+		p.mu.Unlock()
+		if err != nil {
+			_ = conn.Close() // it is refused
+			p.ports.refused[stranger == nil].Do(func() {
+				p.ports.warn("a client was refused", "client", conn.RemoteAddr().String(), "error", err)
+			})
+			return
+		}
+		to := p.http
+		if client.ConnectionState().NegotiatedProtocol == grpcProtocol {
+			to = p.grpc
+		}
+		to.pass(client)
+	})
+}
+
+// handshake returns the connection of a client that showed a certificate of the cluster.
+func (p *Port) handshake(conn net.Conn, waits *waiting) (*tls.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout) //nolint:forbidigo // Close ends it
+	defer cancel()
+	defer waits.leave()
+	if waits.await(ctx, p.closed) {
+		allowance.Of(conn).Identify() // another connection showed that it is a node
+	}
+	timed := &timedConn{Conn: conn, left: mostHandshake, leave: func() {}}
+	client := tls.Server(timed, p.ports.config)
+	err := client.HandshakeContext(ctx)
+	if err == nil {
+		timed.bound(p.patience)
+		if waits != nil {
+			allowance.Of(conn).Identify()
+		}
+		if !allowance.Local(conn) {
+			p.ports.enter(allowance.Network(conn), timed)
+		}
+		return client, nil
+	}
+	if waits != nil && (ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded)) {
+		p.ports.bound.Refuse(conn)
+	}
+	return nil, err
+}
+
+// enter notes a connection for Close, unless the port is closed.
+func (p *Port) enter(conn net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.closed:
+		return false
+	default:
+	}
+	p.opening[conn] = struct{}{}
+	return true
+}
+
+// Deafen accepts no more connections.
+func (p *Port) Deafen() { _ = p.listener.Close() } // nothing depends on it
+
+// Close ends what is not in the hands of a server, and waits for it.
+func (p *Port) Close() {
+	p.Deafen()
+	p.once.Do(func() { close(p.closed) })
+	p.mu.Lock()
+	for conn := range p.opening {
+		_ = conn.Close() // its handshake notices it
+	}
+	p.mu.Unlock()
+	_ = p.grpc.Close() // it returns nil
+	_ = p.http.Close()
+	p.running.Wait()
+}
