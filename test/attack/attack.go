@@ -15,6 +15,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
@@ -25,9 +26,10 @@ import (
 
 // Target is a sidecar to attack.
 type Target struct {
-	HTTP     string // host:port of the HTTP API; empty: not attacked
-	TLS      bool   // it needs HTTPS
-	Join     string // host:port of the join port; empty: not attacked
+	HTTP     string   // host:port of the HTTP API; empty: not attacked
+	TLS      bool     // it needs HTTPS
+	Join     string   // host:port of the join port; empty: not attacked
+	Etcd     []string // host:port of both ports of etcd; empty: not attacked
 	From     []net.IP
 	Chain    tls.Certificate // with many certificates
 	LargeKey tls.Certificate
@@ -57,6 +59,7 @@ func All() []Attack {
 	plain := func(t Target) bool { return t.HTTP != "" && !t.TLS }
 	secured := func(t Target) bool { return t.HTTP != "" && t.TLS }
 	join := func(t Target) bool { return t.Join != "" && !t.TLS }
+	etcd := func(t Target) bool { return len(t.Etcd) > 0 && !t.TLS }
 	out := []Attack{
 		{"join port: requests without a token", requests, 8, true, join, 0},
 		{"requests with 100 certificates", chainRequests, 8, false, secured, 0},
@@ -71,6 +74,8 @@ func All() []Attack {
 		{"join port: connections that are closed at once", connect(joinPort), 8, false, join, 0},
 		{"join port: TLS handshakes, of thousands of addresses", handshake(joinPort, nil), 8, true, join, 0},
 		{"join port: TLS handshakes with 100 certificates", handshake(joinPort, chained), 8, true, join, 0},
+		{"etcd: connections that are closed at once", connect(etcdPort), 8, false, etcd, 0},
+		{"etcd: TLS handshakes with 100 certificates", handshake(etcdPort, chained), 8, true, etcd, 0},
 	}
 	for i := range out {
 		out[i].first = i * few
@@ -106,6 +111,7 @@ func largeKey(t Target) *tls.Certificate { return &t.LargeKey }
 
 func httpPort(t Target) string { return t.HTTP }
 func joinPort(t Target) string { return t.Join }
+func etcdPort(t Target) string { return t.Etcd[rand.IntN(len(t.Etcd))] } //nolint:gosec // no secret
 
 func dial(ctx context.Context, from net.IP, to string) (net.Conn, error) {
 	d := net.Dialer{Timeout: patience / 4, LocalAddr: &net.TCPAddr{IP: from}, KeepAlive: -1}

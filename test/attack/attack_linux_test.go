@@ -16,7 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/netns"
 )
 
-var duration = flag.Duration("attack.duration", time.Second, "how long each attack lasts")
+var duration = flag.Duration("attack.duration", 800*time.Millisecond, "how long each attack lasts")
 
 const (
 	maxCPU = 0.10 // of a processor, for all strangers together
@@ -53,7 +53,7 @@ func start(t *testing.T, strangers Target, address string, flags ...string) *vic
 	}
 	defer out.Close()
 	v := &victim{Target: strangers, log: log, url: "http://" + address + ":8086/livez"}
-	v.HTTP, v.Join = address+":8086", address+":8090"
+	v.HTTP, v.Join, v.Etcd = address+":8086", address+":8090", []string{address + ":8088", address + ":8089"}
 	cmd := exec.Command(filepath.Join(os.Getenv("LOCKSTEP_E2E_ASSETS"), "sidecar"), append([]string{ //nolint:noctx // Cleanup ends it
 		"run", "--node-id=a", "--etcd=embedded", "--data-dir=" + filepath.Join(dir, "data"), "--node-address=" + address, "--join-port=8090",
 		"--listen=" + v.HTTP, "--bundle=builtin", "--kubeconfig=" + config, "--shutdown-delay=0s",

@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +20,7 @@ import (
 // Cost is the effect of an attack.
 type Cost struct {
 	Times  int           // the result of Attack.Run
-	CPU    float64       // part of one processor that the sidecar used, in all
+	CPU    float64       // part of one processor that the sidecar and its member used, in all
 	Probes int           // health probes of others
 	P99    time.Duration // of those
 	Failed []error       // probes that were not answered with 200
@@ -36,7 +38,7 @@ type Observation struct {
 
 // During runs f, and returns its cost.
 func (o Observation) During(ctx context.Context, f func() int) (Cost, error) {
-	before, err := processorTime(o.PID)
+	before, err := o.processorTime()
 	if err != nil {
 		return Cost{}, err
 	}
@@ -66,7 +68,7 @@ func (o Observation) During(ctx context.Context, f func() int) (Cost, error) {
 	}
 	out.Times = f()
 	lasted := time.Since(began)
-	after, err := processorTime(o.PID)
+	after, err := o.processorTime()
 	stop()
 	running.Wait()
 	out.CPU, out.Probes = (after-before).Seconds()/lasted.Seconds(), len(times)
@@ -113,9 +115,33 @@ func probe(ctx context.Context, client *http.Client, url string) error {
 	return nil
 }
 
+// processorTime returns the CPU time that a sidecar and its children used: the etcd member is one.
+func (o Observation) processorTime() (sum time.Duration, err error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", o.PID)) // each thread has its own
+	if err != nil {
+		return 0, err
+	}
+	all := []string{strconv.Itoa(o.PID)}
+	for _, thread := range threads {
+		children, err := os.ReadFile(thread)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // it has just ended
+			return 0, err
+		}
+		all = append(all, strings.Fields(string(children))...)
+	}
+	for _, pid := range all {
+		used, err := processorTime(pid)
+		if err != nil {
+			return 0, err
+		}
+		sum += used
+	}
+	return sum, nil
+}
+
 // processorTime returns the CPU time that a process used, without its children.
-func processorTime(pid int) (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+func processorTime(pid string) (time.Duration, error) {
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
 		return 0, err
 	}

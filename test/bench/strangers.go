@@ -42,6 +42,7 @@ func benchStrangers(ctx context.Context, b *bench) error {
 		return err
 	}
 	target.HTTP, target.Join = net.JoinHostPort(address, "8086"), net.JoinHostPort(address, "8087")
+	target.Etcd = []string{net.JoinHostPort(address, "8088"), net.JoinHostPort(address, "8089")}
 	if err := b.attacked(ctx, "strangers-http", target, "--insecure-listen"); err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ const (
 	strangerAddresses = 5000
 	// One attack lasts for so long, and then there is none: the machine is shared with all nodes.
 	attackTime, attackPause = 500 * time.Millisecond, time.Second
-	joinPort                = "8087"
+	joinPort, peerPort      = "8087", "8089"
 	strangerCount           = "strangers: "
 )
 
@@ -70,6 +70,9 @@ func (w *world) attack(ctx context.Context) {
 		api, join := w.stranger, w.stranger
 		api.HTTP, api.TLS = net.JoinHostPort(n.machine.Address.String(), sidecarPort), true
 		join.Join = net.JoinHostPort(n.machine.Address.String(), joinPort)
+		for _, port := range []string{peerPort, clientPort} {
+			join.Etcd = append(join.Etcd, net.JoinHostPort(n.machine.Address.String(), port))
+		}
 		for _, target := range []attack.Target{api, join} {
 			if !a.Fits(target) {
 				continue
