@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.etcd.io/etcd/server/v3/config"
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/features"
 	"go.uber.org/zap"
 
 	"github.com/lockstep-dev/lockstep/internal/cluster/member"
@@ -82,6 +83,9 @@ func TestConfig_likeEtcd(t *testing.T) {
 	want := embedded(t, spec)
 	if got, want := ours.ServerFeatureGate.String(), want.ServerFeatureGate.String(); got != want {
 		t.Errorf("features: got %s, want %s", got, want)
+	}
+	if ours.ServerFeatureGate.Enabled(features.InitialCorruptCheck) {
+		t.Error("etcd's package embed checks the data of its peers before Start now (InitialCheck), and we do not")
 	}
 	// DiscoveryCfg is used only with endpoints.
 	elsewhere := []string{"Logger", "ServerFeatureGate", "PeerTLSInfo", "DiscoveryCfg"}

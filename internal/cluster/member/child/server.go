@@ -3,6 +3,7 @@ package child
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"log"
 	"net"
@@ -35,9 +36,14 @@ const nodesFile = "nodes.json"
 const (
 	// headerTimeout bounds the first lines of a request. A whole one may take any time: it may be a snapshot.
 	headerTimeout = time.Minute
-	// reservedFiles are the file descriptors that clients never use.
+	// reservedFiles are the file descriptors that clients never use: etcd's own. Besides, a quarter of all is for
+	// connections to the peer port, half of them of strangers.
 	reservedFiles = 150
 	fewestClients = 64
+	peersPart     = 8
+	clientsPart   = 2 // for handshakes
+	// At most so many handshakes from the addresses of nodes are under way. A kube-apiserver begins thousands at once.
+	mostPeers, mostClients = 1 << 10, 1 << 13
 )
 
 // etcdServer is etcd's server, with servers of ours for its ports. etcd's package embed takes no listeners,
@@ -84,22 +90,22 @@ func (s *etcdServer) listen(spec member.Spec, cfg config.ServerConfig) (err erro
 	if err != nil {
 		return err
 	}
-	s.peer, err = s.ports.Listen(cfg.PeerURLs[0].Host, func(l net.Listener) net.Listener { return l })
+	const most = 1 << 20
+	files := int(min(allowance.FileLimit(), most)) //nolint:gosec // as bounded here
+	s.peer, err = s.ports.Listen(cfg.PeerURLs[0].Host, max(fewestClients, min(mostPeers, files/peersPart)),
+		func(l net.Listener) net.Listener { return l })
 	if err != nil {
 		return err
 	}
-	s.client, err = s.ports.Listen(cfg.ClientURLs[0].Host, limited)
+	s.client, err = s.ports.Listen(cfg.ClientURLs[0].Host, max(fewestClients, min(mostClients, files/clientsPart)),
+		// Clients wait in the kernel while too many are connected: peers and etcd's files need descriptors too.
+		func(l net.Listener) net.Listener {
+			return transport.LimitListener(l, max(fewestClients, files-2*files/peersPart-reservedFiles))
+		})
 	if err != nil {
 		s.peer.Close()
 	}
 	return err
-}
-
-// limited lets clients wait in the kernel while too many are connected: peers and etcd's files need descriptors too.
-func limited(l net.Listener) net.Listener {
-	const most = 1 << 20
-	files := int(min(allowance.FileLimit(), most)) //nolint:gosec // as bounded here
-	return transport.LimitListener(l, max(fewestClients, files-reservedFiles))
 }
 
 // serveClients begins to answer clients, once etcd is ready.
@@ -154,11 +160,13 @@ type shown struct{}
 // ServerHandshake returns the connection. There is nothing left to do.
 func (shown) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	client, is := conn.(*tls.Conn)
-	if !is {
-		return nil, nil, net.ErrClosed
+	if !is || len(client.ConnectionState().PeerCertificates) == 0 {
+		return nil, nil, net.ErrClosed // ports hands over no such connection
 	}
+	state := client.ConnectionState()
+	state.VerifiedChains = [][]*x509.Certificate{state.PeerCertificates[:1]} // by ports; etcd's users are named by it
 	return conn, credentials.TLSInfo{
-		State: client.ConnectionState(), CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
+		State: state, CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
 	}, nil
 }
 

@@ -32,7 +32,8 @@ func (s *etcdServer) dismissClients() {
 	s.running.Go(s.grpc.GracefulStop)                                  // Stop ends it
 	ctx, cancel := context.WithTimeout(context.Background(), farewell) //nolint:forbidigo // the process stops
 	defer cancel()
-	for backoff.Sleep(ctx, aware); s.calls.Load() > 0 && backoff.Sleep(ctx, callPause); {
+	for pause := aware; backoff.Sleep(ctx, pause) && s.calls.Load() > 0; {
+		pause = callPause
 	}
 }
 
@@ -42,7 +43,7 @@ func (s *etcdServer) end() {
 		s.grpc.Stop()
 		_ = s.http.Close() // each closes all connections
 	}
-	s.EtcdServer.Stop()
+	s.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), peersFarewell) //nolint:forbidigo // the same
 	defer cancel()
 	_ = s.peers.Shutdown(ctx) // those that take longer are cut

@@ -27,6 +27,7 @@ type Port struct {
 	patience time.Duration
 	grpc     *handed
 	http     *handed
+	begun    *unfinished
 
 	running sync.WaitGroup
 	closed  chan struct{}
@@ -67,10 +68,10 @@ func (p *Port) Start(patience time.Duration) {
 
 // begin starts the handshake of a connection. A stranger waits in the queue first.
 func (p *Port) begin(conn net.Conn) {
-	stranger := allowance.Of(conn)
+	stranger, addr := allowance.Of(conn), allowance.Network(conn)
 	var waits *waiting
 	if stranger != nil {
-		if waits = p.ports.queue.enter(allowance.Network(conn)); waits == nil {
+		if waits = p.ports.queue.enter(addr); waits == nil {
 			p.ports.bound.Refuse(conn)
 			_ = conn.Close() // the client notices it either way
 			return
@@ -81,8 +82,18 @@ func (p *Port) begin(conn net.Conn) {
 		_ = conn.Close() // the port is closed
 		return
 	}
+	var begun *handshake
+	if stranger == nil {
+		begun = p.begun.enter(addr, conn)
+	}
 	p.running.Go(func() {
 		client, err := p.handshake(conn, waits)
+		if begun.leave() {
+			if err == nil {
+				_ = client.Close() // it was closed at the end of its handshake
+			}
+			err = errCrowded
+		}
 		p.mu.Lock()
 		delete(p.opening, conn)
 		p.mu.Unlock()
@@ -103,7 +114,7 @@ func (p *Port) begin(conn net.Conn) {
 
 // handshake returns the connection of a client that showed a certificate of the cluster.
 func (p *Port) handshake(conn net.Conn, waits *waiting) (*tls.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout) //nolint:forbidigo // Close ends it
+	ctx, cancel := context.WithTimeout(context.Background(), p.ports.timeout) //nolint:forbidigo // Close ends it
 	defer cancel()
 	defer waits.leave()
 	if waits.await(ctx, p.closed) {

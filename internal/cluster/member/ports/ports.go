@@ -49,6 +49,7 @@ type Ports struct {
 	config  *tls.Config
 	queue   *queue
 	nodes   *nodes
+	timeout time.Duration // of a handshake
 
 	mu      sync.Mutex // mu guards the fields below
 	members []netip.Addr
@@ -69,7 +70,7 @@ func New(cfg Config) (*Ports, error) {
 		return nil, err
 	}
 	p := &Ports{
-		warn: cfg.Warn, broken: rate.Sometimes{Interval: reminder},
+		warn: cfg.Warn, timeout: handshakeTimeout, broken: rate.Sometimes{Interval: reminder},
 		refused: map[bool]*rate.Sometimes{true: {Interval: reminder}, false: {Interval: reminder}},
 		config:  serverConfig(own, pki.NewClients(trusted)), queue: newQueue(allowance.FileLimit()),
 	}
@@ -124,8 +125,9 @@ func (p *Ports) enter(addr netip.Addr, c *timedConn) {
 	}
 }
 
-// Listen opens a port. Its connections wait in the kernel until Port.Start. inner may wrap the listener.
-func (p *Ports) Listen(address string, inner func(net.Listener) net.Listener) (*Port, error) {
+// Listen opens a port. Its connections wait in the kernel until Port.Start. inner may wrap the listener. At most so many
+// handshakes are under way at once from the addresses of nodes.
+func (p *Ports) Listen(address string, handshakes int, inner func(net.Listener) net.Listener) (*Port, error) {
 	socket, err := allowance.Listen(address)
 	if err != nil {
 		return nil, err
@@ -133,6 +135,6 @@ func (p *Ports) Listen(address string, inner func(net.Listener) net.Listener) (*
 	l := p.bound.Listener(inner(socket), socket)
 	return &Port{
 		ports: p, listener: l, opening: map[net.Conn]struct{}{}, closed: make(chan struct{}),
-		grpc: newHanded(l.Addr()), http: newHanded(l.Addr()),
+		grpc: newHanded(l.Addr()), http: newHanded(l.Addr()), begun: newUnfinished(handshakes),
 	}, nil
 }

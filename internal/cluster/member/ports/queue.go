@@ -11,7 +11,8 @@ const (
 	mostStrangers = 1024
 	reserved      = 256 // besides, for addresses without another connection
 	reservedFiles = 256 // for etcd
-	strangersPart = 4   // of all files, if they are scarce
+	strangersPart = 8   // of all files, if they are scarce
+	reservedPart  = 4   // of those
 	fewest        = 64
 	// atOnce is how many handshakes of one address are under way. The others wait: if a node is there, it is
 	// known after the first handshake, and the others need not pay.
@@ -47,7 +48,7 @@ type waiting struct {
 func newQueue(files uint64) *queue {
 	left := int(min(files, strangersPart*mostStrangers+reservedFiles)) - reservedFiles //nolint:gosec // as bounded here
 	most := max(fewest, left/strangersPart)
-	return &queue{most: most, reserved: min(reserved, most/strangersPart), by: map[netip.Addr]*turns{}}
+	return &queue{most: most, reserved: min(reserved, most/reservedPart), by: map[netip.Addr]*turns{}}
 }
 
 // enter returns nil if there are too many connections. Otherwise leave must follow.

@@ -103,7 +103,7 @@ func TestQueue_bounds(t *testing.T) {
 		if q.enter(node) == nil {
 			t.Errorf("%d files: an address without a connection is refused", files)
 		}
-		if most := uint64(q.most + q.reserved); files > 0 && most > max(files/2, fewest+fewest/strangersPart) {
+		if most := uint64(q.most + q.reserved); files > 0 && most > max(files/6, fewest+fewest/reservedPart) {
 			t.Errorf("%d files: %d connections are let in", files, most)
 		}
 	}
