@@ -6,7 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,10 +18,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/status"
 	"github.com/lockstep-dev/lockstep/test/balancers"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
+
+var lockstepKeys = keyspace.Under("/lockstep/")
 
 // rollbackObjects are what changes between the releases in each way in which an object can:
 // one that 1.1.0 drops and one that it adds; one that cannot be changed, and is recreated; a
@@ -111,8 +121,50 @@ func (r *clientsRig) rollback(args ...string) (string, error) {
 	return string(out), err
 }
 
+// status reads the reconciler status.
+func (r *clientsRig) status(client *clientv3.Client) (protocol.Status, int64) {
+	r.Helper()
+	got, err := client.Get(r.Context(), lockstepKeys.Status())
+	r.must(err)
+	if len(got.Kvs) == 0 {
+		r.Fatal("there is no status")
+	}
+	return status.Decode(&etcd.KV{Value: got.Kvs[0].Value}).Status, got.Header.Revision
+}
+
+// killAtWork kills the sidecar of the first leader after begin that has written that it changes the objects. It returns its
+// node, and requires that another leader finishes.
+func (r *clientsRig) killAtWork(release string, begin func()) *balancers.Node {
+	r.Helper()
+	client := etcdtest.Dial(r.T, r.etcdServers()...)
+	_, revision := r.status(client)
+	ctx, stop := context.WithTimeout(r.Context(), time.Minute)
+	defer stop()
+	begin()
+	for changes := range client.Watch(ctx, lockstepKeys.Status(), clientv3.WithRev(revision+1)) {
+		for _, e := range changes.Events {
+			now := status.Decode(&etcd.KV{Value: e.Kv.Value}).Status
+			at := slices.IndexFunc(r.fleet.Nodes, func(n *balancers.Node) bool { return n.ID == string(now.Leader) })
+			if now.State != protocol.Working || at < 0 {
+				continue
+			}
+			killed := r.fleet.Nodes[at]
+			r.must(killed.Sidecar.Kill())
+			r.must(killed.StartSidecar(release))
+			r.must(r.fleet.AwaitDone(r.Context(), release))
+			if done, _ := r.status(client); done.Epoch == now.Epoch {
+				r.Errorf("%s was killed after it had finished: %s", killed.ID, done)
+			}
+			return killed
+		}
+	}
+	r.Fatal("no leader changes the objects")
+	return nil
+}
+
 // rollBackTwo takes two nodes back. Their gates stay closed, because the objects need a
-// kube-apiserver of the newer release, until people say that they want the objects back.
+// kube-apiserver of the newer release, until people say that they want the objects back. The leader that takes them
+// back is killed while it does.
 func rollBackTwo(r *clientsRig) {
 	old, rest := r.fleet.Nodes[:2], r.fleet.Nodes[2:]
 	r.must(balancers.RollBack("1.0.0", old...))
@@ -127,8 +179,13 @@ func rollBackTwo(r *clientsRig) {
 	}
 	r.must(r.traffic.AwaitNodes(r.Context(), rest...))
 	r.must(r.traffic.More(r.Context(), 100))
-	_, err := r.rollback("begin", "--to=1.0.0")
-	r.must(err)
+	killed := r.killAtWork("1.0.0", func() {
+		_, err := r.rollback("begin", "--to=1.0.0")
+		r.must(err)
+	})
+	if !slices.Contains(old, killed) {
+		r.Errorf("%s has led in the rollback", killed.ID)
+	}
 	for _, n := range old {
 		r.must(n.AwaitReady(r.Context()))
 	}
