@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A custom resource is checked against the CRD in its bundle. The reconciler's tests ask an API server about the same specs.
+// A custom resource is checked against the CRD in its bundle.
 func TestValidate_schema(t *testing.T) {
 	for line := range strings.Lines(readFile(t, "testdata/schema/specs")) {
 		spec, problems, _ := strings.Cut(strings.TrimSpace(line), " |")
