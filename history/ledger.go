@@ -236,7 +236,7 @@ func (l *Ledger) report(h *Held, times int) {
 	}
 	e := h.Entry
 	e.Count = times
-	l.news = append(l.news, News{e, h.Entry.Count > times})
+	l.news = append(l.news, News{e, h.Count > times})
 }
 
 // News is something that happened. Again: it joined an entry.

@@ -125,7 +125,7 @@ func (f supportFlags) mayWrite(file string) error {
 	info, err := os.Lstat(file)
 	switch {
 	case file == "-" || err != nil:
-		return nil
+		return nil //nolint:nilerr // there is none, or the write says why it cannot be replaced
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s exists, and is not a regular file: name another one with -o", file)
 	case !f.force:

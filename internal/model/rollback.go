@@ -53,7 +53,8 @@ func (t *transition) endRollback() bool {
 	}
 	f, to := t.cfg.fleet(t.state), int(t.state.rollback)
 	if !t.cfg.holds(newerAwaited) {
-		f.Records = slices.DeleteFunc(slices.Clone(f.Records), func(r *protocol.Record) bool { return release(to).Less(r.Node.Version.Release) })
+		newer := func(r *protocol.Record) bool { return release(to).Less(r.Node.Version.Release) }
+		f.Records = slices.DeleteFunc(slices.Clone(f.Records), newer)
 	}
 	if !protocol.RollbackDone(t.cfg.view(t.state.status), f) {
 		return false

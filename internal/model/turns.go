@@ -251,7 +251,7 @@ func (s *turnsState) turn(cfg *TurnsConfig, m turnMove, i int) string {
 		return "may have the turn"
 	case m == turnWrite && n.granted:
 		return s.write(cfg, i)
-	case m == turnWork && n.runs && !(n.held && n.work == protocol.TurnWorkDone):
+	case m == turnWork && n.runs && (!n.held || n.work != protocol.TurnWorkDone):
 		return s.work(cfg, i)
 	case m == turnJudge && n.held && cfg.Off&silenceNoticed == 0:
 		return n.judge(i)

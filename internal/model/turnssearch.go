@@ -53,7 +53,8 @@ func (s *turnsState) brokenBy(cfg *TurnsConfig, before *turnsState, m turnMove, 
 		return "OutAtWork", fmt.Sprintf("%s returns to service while its command runs", nodeID(i))
 	case m == turnCordonOver && was.held && was.work != protocol.TurnWorkDone:
 		return "OutAtWork", fmt.Sprintf("%s returns to service before its work is done", nodeID(i))
-	case was.held && !now.held && m != turnForce && m != turnRemove && m != turnWork && !s.servesByItself(i) && (!was.roleless || was.mayServe):
+	case was.held && !now.held && m != turnForce && m != turnRemove && m != turnWork && !s.servesByItself(i) &&
+		(!was.roleless || was.mayServe):
 		return "ServesAgain", fmt.Sprintf("the turn of %s ends, and it does not serve", nodeID(i))
 	}
 	return "", ""

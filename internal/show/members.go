@@ -143,7 +143,7 @@ func ofPresentMembers(warnings []protocol.Warning, members []cluster.Observed) [
 			return false
 		}
 		return !slices.ContainsFunc(members, func(m cluster.Observed) bool {
-			return cmp.Or(m.Node, m.ID) == w.Subject && !(w.Reason == protocol.MemberDown && m.Healthy)
+			return cmp.Or(m.Node, m.ID) == w.Subject && (w.Reason != protocol.MemberDown || !m.Healthy)
 		})
 	}
 	if !slices.ContainsFunc(warnings, outdated) {

@@ -77,7 +77,8 @@ func (c *schemaCheck) value(path string, value any, form map[string]any) {
 	if !c.typed(path, value, form) {
 		return
 	}
-	if allowed, _ := form["enum"].([]any); len(allowed) > 0 && !slices.ContainsFunc(allowed, func(a any) bool { return sameScalar(a, value) }) {
+	same := func(a any) bool { return sameScalar(a, value) }
+	if allowed, _ := form["enum"].([]any); len(allowed) > 0 && !slices.ContainsFunc(allowed, same) {
 		c.add(path, "must be one of %s", listed(allowed))
 	}
 	switch v := value.(type) {
