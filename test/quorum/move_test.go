@@ -156,12 +156,12 @@ func (m *move) registered(list string) {
 // and nothing is written, and the rest of the old store opens no gate.
 func TestMove(t *testing.T) {
 	t.Parallel()
+	other := etcdtest.New(t) // it stops after the sidecars that use it
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar")
 	api, err := c.StartAPIServer(cluster.APIServerConfig{Name: "one"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := etcdtest.New(t)
 	m := &move{T: t, rig: &Rig{t: t, cluster: c, Kubeconfig: api.Kubeconfig()}, other: other.Endpoints()[0], bin: t.TempDir()}
 	for name, program := range map[string]string{"sidecar": c.SidecarBinary(), "rm": "/bin/rm"} {
 		if err := os.Symlink(program, filepath.Join(m.bin, name)); err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 	"github.com/lockstep-dev/lockstep/test/prometheus"
@@ -429,36 +430,40 @@ func (s *situations) memberStalls() {
 // only the leaders that it sees.
 func (s *situations) follows(n *Node) {
 	s.Helper()
-	n.AwaitCluster("to follow another leader", func(now Cluster) error {
-		for _, m := range now.Members {
-			if m.Node == n.ID && m.Healthy && !m.Leader {
-				return nil
-			}
-		}
-		return fmt.Errorf("got %+v", now.Members)
-	})
+	s.knowsLeader(n, n)
 }
 
 // etcdLeader waits until a node other than this one leads etcd, and returns it. Every node but that one must
 // see it; nil: every node.
-func (s *situations) etcdLeader(except *Node) *Node {
+func (s *situations) etcdLeader(except *Node) (leads *Node) {
 	s.Helper()
-	var leads string
 	for _, n := range s.nodes {
-		if n == except {
-			continue
+		if n != except {
+			leads = s.knowsLeader(n, except)
 		}
-		n.AwaitCluster("to see who leads etcd", func(now Cluster) error {
-			for _, m := range now.Members {
-				if m.Leader && (except == nil || m.Node != except.ID) {
-					leads = m.Node
-					return nil
-				}
-			}
-			return fmt.Errorf("got %+v", now.Members)
-		})
 	}
-	return map[string]*Node{s.a.ID: s.a, s.b.ID: s.b, s.c.ID: s.c}[leads]
+	return leads
+}
+
+// knowsLeader waits until the member of a node knows a leader other than that of except, and returns its node. It asks
+// the member: a sidecar that sees all members healthy asks them again after ten seconds.
+func (s *situations) knowsLeader(n, except *Node) (leads *Node) {
+	s.Helper()
+	c := n.Client()
+	cluster.Await(s.T, "the member of "+n.ID+" to know a leader", func(ctx context.Context) error {
+		now, err := c.MemberStatus(ctx, n.Marker().ClientURL())
+		if err != nil {
+			return err
+		}
+		for _, m := range s.nodes {
+			if id, _ := keyspace.ParseMemberID(m.Marker().MemberID); id == now.Leader && m != except {
+				leads = m
+				return nil
+			}
+		}
+		return fmt.Errorf("it follows %x", now.Leader)
+	})
+	return leads
 }
 
 // bothVotersStopped: b and c are killed. The one that is left says which ones do not serve, and
