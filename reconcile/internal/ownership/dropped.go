@@ -43,9 +43,8 @@ func overlay(want, have map[string]any) map[string]any {
 
 // withoutDropped is WithoutDropped for the fields that we set by op.
 func withoutDropped(op metav1.ManagedFieldsOperationType, after, want, live *kube.Object) *kube.Object {
-	entry, exists := ownEntry(live, op)
-	ours := decode(entry)
-	if !exists || ours == nil {
+	ours := ownFields(live, op)
+	if ours == nil {
 		return after
 	}
 	others := map[string]any{}

@@ -17,25 +17,35 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
-// ownEntry returns our entry of an operation in the managedFields of live.
-// Entries of subresources do not count.
-func ownEntry(live *kube.Object, op metav1.ManagedFieldsOperationType) (metav1.ManagedFieldsEntry, bool) {
-	for _, e := range live.GetManagedFields() {
-		if e.Manager == kube.FieldManager && e.Operation == op && e.Subresource == "" {
-			return e, true
+// ownFields returns the fields that we set by an operation, as live contains them: they must not be changed.
+// They are nil if there are none, or if they cannot be read. The entries of other writers are not decoded: a
+// repair asks this twice.
+func ownFields(live *kube.Object, op metav1.ManagedFieldsOperationType) *set {
+	for _, entry := range ownEntries(live) {
+		if tree, isMap := entry["fieldsV1"].(map[string]any); isMap && entry["operation"] == string(op) {
+			return &set{tree: tree}
 		}
 	}
-	return metav1.ManagedFieldsEntry{}, false
+	return nil
+}
+
+// ownEntries returns our entries of the managedFields of live, without subresources.
+func ownEntries(live *kube.Object) (own []map[string]any) {
+	all, _, _ := unstructured.NestedFieldNoCopy(live.Object, "metadata", "managedFields")
+	entries, _ := all.([]any)
+	for _, e := range entries {
+		entry, _ := e.(map[string]any)
+		if entry["manager"] == kube.FieldManager && entry["subresource"] == nil {
+			own = append(own, entry)
+		}
+	}
+	return own
 }
 
 // applied returns the fields that we own by server-side apply; nil if there are none, or if
 // they cannot be read.
 func applied(live *kube.Object) *set {
-	entry, exists := ownEntry(live, metav1.ManagedFieldsOperationApply)
-	if !exists {
-		return nil
-	}
-	return decode(entry)
+	return ownFields(live, metav1.ManagedFieldsOperationApply)
 }
 
 // MadeByUs reports whether we wrote the stamp on live. Only the API server writes
@@ -43,8 +53,7 @@ func applied(live *kube.Object) *set {
 // to other objects, which are never ours to delete.
 func MadeByUs(live *kube.Object) bool {
 	for _, op := range []metav1.ManagedFieldsOperationType{metav1.ManagedFieldsOperationApply, metav1.ManagedFieldsOperationUpdate} {
-		entry, exists := ownEntry(live, op)
-		if exists && decode(entry).child("metadata").child("annotations").child(bundle.AnnotationContentEpoch).exists() {
+		if ownFields(live, op).child("metadata").child("annotations").child(bundle.AnnotationContentEpoch).exists() {
 			return true
 		}
 	}
@@ -56,16 +65,7 @@ func MadeByUs(live *kube.Object) bool {
 // changed since; the entries' times are part of it. It works on metadata alone,
 // as a watch delivers it, and decodes no other entry.
 func Own(live *kube.Object) string {
-	all, _, _ := unstructured.NestedFieldNoCopy(live.Object, "metadata", "managedFields")
-	entries, _ := all.([]any)
-	var own []any
-	for _, e := range entries {
-		entry, _ := e.(map[string]any)
-		if entry["manager"] == kube.FieldManager && entry["subresource"] == nil {
-			own = append(own, entry)
-		}
-	}
-	data, err := json.Marshal(own)
+	data, err := json.Marshal(ownEntries(live))
 	if err != nil {
 		return "" // it was JSON a moment ago; "" equals no record, so an apply decides
 	}

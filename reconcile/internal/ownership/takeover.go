@@ -2,7 +2,6 @@ package ownership
 
 import (
 	"encoding/json"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -17,11 +16,7 @@ import (
 // fields of our POST. Without the move, a field that the bundle dropped would stay for ever
 // (docs/upstream.md#server-side-apply).
 func TakeOver(want, live *kube.Object) ([]metav1.ManagedFieldsEntry, bool) {
-	entry, exists := ownEntry(live, metav1.ManagedFieldsOperationUpdate)
-	if !exists {
-		return nil, false
-	}
-	created := decode(entry)
+	created := ownFields(live, metav1.ManagedFieldsOperationUpdate)
 	if created == nil || !exceeds(created.tree, want.Object) {
 		return nil, false
 	}
@@ -33,13 +28,19 @@ func TakeOver(want, live *kube.Object) ([]metav1.ManagedFieldsEntry, bool) {
 	if err != nil {
 		return nil, false // it was JSON a moment ago
 	}
-	merged := entry
+	var merged metav1.ManagedFieldsEntry
+	var others []metav1.ManagedFieldsEntry
+	for _, e := range live.GetManagedFields() {
+		switch {
+		case e.Manager != kube.FieldManager || e.Subresource != "":
+			others = append(others, e)
+		case e.Operation == metav1.ManagedFieldsOperationUpdate:
+			merged = e
+		}
+	}
 	merged.Operation = metav1.ManagedFieldsOperationApply
 	merged.FieldsV1 = &metav1.FieldsV1{}
 	merged.FieldsV1.SetRawBytes(raw)
-	others := slices.DeleteFunc(slices.Clone(live.GetManagedFields()), func(e metav1.ManagedFieldsEntry) bool {
-		return e.Manager == kube.FieldManager && e.Subresource == ""
-	})
 	return append(others, merged), true
 }
 

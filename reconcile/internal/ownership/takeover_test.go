@@ -29,6 +29,7 @@ func TestTakeOver(t *testing.T) {
 		{"a posted field is dropped", `{"data":{"a":"1"}}`, managed(byCreate(`{"f:data":{".":{},"f:a":{},"f:b":{}}}`) + "," + other), true, `{"f:data":{".":{},"f:a":{},"f:b":{}}}`},
 		{"what was applied since is kept", `{"data":{"a":"1"}}`, managed(byCreate(`{"f:data":{"f:b":{}}}`) + "," + byApply(`{"f:data":{"f:a":{}}}`)), true, `{"f:data":{"f:a":{},"f:b":{}}}`},
 		{"what was applied since by another version of the kind is kept", `{"data":{"a":"1"}}`, managed(byCreate(`{"f:data":{"f:b":{}}}`) + "," + strings.Replace(byApply(`{"f:data":{"f:a":{}}}`), `"v1"`, `"v2"`, 1)), true, `{"f:data":{"f:a":{},"f:b":{}}}`},
+		{"what was written by a subresource was not posted", `{"data":{"a":"1"}}`, managed(strings.Replace(byCreate(`{"f:data":{"f:b":{}}}`), `"fieldsType"`, `"subresource":"status","fieldsType"`, 1)), false, ""},
 		{"an item of a list is dropped", `{"ports":[{"port":80}]}`, managed(byCreate(`{"f:ports":{"k:{\"port\":80}":{},"k:{\"port\":81}":{}}}`)), true, `{"f:ports":{"k:{\"port\":80}":{},"k:{\"port\":81}":{}}}`},
 		{"all items of a list are still wanted", `{"ports":[{"port":80}],"set":["x"]}`, managed(byCreate(`{"f:ports":{"k:{\"port\":80}":{"f:port":{}}},"f:set":{"v:\"x\"":{}}}`)), false, ""},
 	}
