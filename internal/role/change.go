@@ -13,13 +13,14 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 )
 
-// keepLoaded puts changes of the services directory into use until ctx ends. Services that clients
+// keepLoaded puts changes of the services directory and of variables into use until ctx ends. Services that clients
 // use wait for this node's turn (docs/protocol-nodes.md#service-turns).
 func (s *Server) keepLoaded(ctx context.Context) error {
 	var closedSince time.Time // since when the gate is closed; zero: it is open
 	for {
 		stops, stopped := s.stopping.Load()
 		found, foundChanged := s.found.Load()
+		values, valuesChanged := s.cfg.Services.Variables.Load()
 		now, turnChanged := s.turn.Load()
 		state, stateChanged := s.supervised.State().Load()
 		gate, gateChanged := s.gate.Shown().Load()
@@ -31,10 +32,12 @@ func (s *Server) keepLoaded(ctx context.Context) error {
 			facts.Closed = time.Since(closedSince) + 1 // not 0, which is an open gate
 		}
 		next, names := service.Held(protocol.RoleController, s.loaded.Get(), found)
+		variables, trusting := service.HeldVariables(protocol.RoleController, s.loaded.Get(), s.variables.Get(), values)
+		names = slices.Compact(slices.Sorted(slices.Values(append(names, trusting...))))
 		facts.Serving = state.Used(names)
 		switch nodeservices.JudgeRestart(facts) {
 		case nodeservices.RestartNow:
-			next, names = found, nil
+			next, variables, names = found, values, nil
 			// Before the services stop: the cordon may end just now.
 			event.SetIfNew(s.changing, s.changing.Get() || facts.Serving && facts.Closed > 0)
 		case nodeservices.RestartNever:
@@ -45,6 +48,7 @@ func (s *Server) keepLoaded(ctx context.Context) error {
 		if !slices.EqualFunc(next, s.loaded.Get(), identical) {
 			s.loaded.Set(next)
 		}
+		event.SetIfNew(s.variables, variables)
 		event.SetIfNew(s.pending, waiting(names))
 		if s.changing.Get() && s.changed() {
 			s.changing.Set(false)
@@ -53,7 +57,7 @@ func (s *Server) keepLoaded(ctx context.Context) error {
 		if len(names) > 0 {
 			again = max(0, nodeservices.NextJudgement(facts.Closed))
 		}
-		if !event.WaitFor(ctx, again, foundChanged, turnChanged, stateChanged, gateChanged, stopped) {
+		if !event.WaitFor(ctx, again, foundChanged, valuesChanged, turnChanged, stateChanged, gateChanged, stopped) {
 			return ctx.Err()
 		}
 	}
@@ -85,6 +89,6 @@ func (s *Server) changed() bool {
 	if s.pending.Get() != "" {
 		return false
 	}
-	wanted := service.OfRole(s.supervised.expanded(s.cfg.Services.Variables.Get()), protocol.RoleController)
+	wanted := service.OfRole(s.supervised.expanded(s.variables.Get()), protocol.RoleController)
 	return s.supervised.State().Get().Unready(wanted) == ""
 }

@@ -19,14 +19,17 @@ import (
 type changeRig struct {
 	*supervisedRig
 	server *Server
+	values *event.Value[service.Variables]
 }
 
 func newChangeRig(t *testing.T) *changeRig {
 	t.Helper()
 	r := &changeRig{supervisedRig: newSupervisedRigOf(t, nil, process("api", protocol.RoleController, "/1"))}
-	r.variables.Set(service.Variables{EtcdServers: "http://a"})
+	r.variables.Set(service.Variables{EtcdServers: "http://a", EtcdCAFile: "/ca", EtcdTrust: "one"})
+	r.values = event.New(r.variables.Get())
 	r.server = &Server{
-		cfg:        ServerConfig{Services: ServicesConfig{Variables: r.variables}},
+		cfg:        ServerConfig{Services: ServicesConfig{Variables: r.values}},
+		variables:  r.variables,
 		gate:       status.NewGate(status.GateConfig{Local: event.New(protocol.Local{}), Log: slog.New(slog.DiscardHandler)}),
 		turn:       event.New(turn{}),
 		supervised: r.supervised, loaded: r.loaded, found: event.New(r.loaded.Get()), pending: event.New(""), changing: event.New(false),
@@ -88,6 +91,41 @@ func TestServer_keepLoaded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Other CAs in the file that a service reads wait for a turn, as a change of its file does. Other servers of etcd do not:
+// without them the service would not be ready.
+func TestServer_keepLoaded_variables(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t)
+		r.gate(false)
+		r.change("/2 $(ETCD_CAFILE)")
+		<-time.After(time.Hour)
+		r.want("stop api /1", "start api /2 /ca")
+		r.gate(true)
+		trust := r.values.Get()
+		trust.EtcdTrust = "one,two"
+		r.values.Set(trust)
+		<-time.After(time.Hour)
+		r.want()
+		if r.server.pending.Get() == "" || r.server.changed() {
+			t.Error("the service waits, and that is not shown")
+		}
+		r.server.turn.Set(turn{draining: true})
+		r.gate(false)
+		<-time.After(time.Hour)
+		r.want("stop api /2 /ca", "start api /2 /ca")
+		r.server.turn.Set(turn{})
+		r.gate(true)
+		if !r.server.changed() {
+			t.Error("the service is ready, and that is not known")
+		}
+		servers := r.values.Get()
+		servers.EtcdServers, servers.EtcdTrust = "http://b", "two"
+		r.values.Set(servers)
+		<-time.After(time.Hour)
+		r.want("stop api /2 /ca", "start api /2 /ca")
+	})
 }
 
 // A change that waits stops nothing while the sidecar stops: clients leave for its whole delay.

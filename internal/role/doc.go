@@ -12,13 +12,14 @@
 //	Server.Loaded            Server      Supervised, caller
 //	Server.Problem           Server      caller
 //	Server.changing          Server      Kubernetes
+//	Server.variables         Server      Supervised
 //	Disk.Roles               Fetcher     Fetcher
 //	Disk.StartedFor          Kubernetes  Kubernetes
 //	Disk.Started             Supervised  Supervised
 //	Gate.Shown               Gate        Kubernetes, roles
 //	RegistrarConfig.Fleet    caller      Fetcher
 //	RegistrarConfig.Presence caller      Kubernetes
-//	ServicesConfig.Variables caller      Supervised, roles
+//	ServicesConfig.Variables caller      roles
 //	ElectionConfig.Leads     caller      Kubernetes, Retirer
 //	APIServerConfig.Published caller     Kubernetes, Server
 //	ServerConfig.Cluster     caller      ControlPlane, roles
@@ -43,7 +44,7 @@
 // publishes how to reach etcd (cluster.Membership), and the caller computes Variables from it. The
 // election runs only while Withheld is empty: Server wraps it.
 //
-// A worker of roles reads the services directory and passes changes to Supervised. A change that
+// A worker of roles reads the services directory and the variables, and passes changes to Supervised. A change that
 // needs a turn (nodeservices.JudgeRestart) waits for one: another worker of roles takes it, and ends it
 // (package turns).
 //

@@ -35,6 +35,7 @@ type Server struct {
 	gate         *status.Gate
 	loaded       *event.Value[[]service.Service]
 	found        *event.Value[[]service.Service] // the last valid services of the directory
+	variables    *event.Value[service.Variables] // the values in use
 	pending      *event.Value[string]            // which changed services wait for a turn, for people; empty: none
 	turn         *event.Value[turn]
 	changing     *event.Value[bool] // services stopped behind a closed gate to be changed, and are not ready yet
@@ -56,7 +57,7 @@ const (
 func NewServer(cfg ServerConfig) *Server {
 	local, loaded := cfg.Registrar.Local.Get(), cfg.Services.Loaded
 	s := &Server{
-		cfg: cfg, loaded: event.New(loaded), found: event.New(loaded), pending: event.New(""),
+		cfg: cfg, loaded: event.New(loaded), found: event.New(loaded), variables: event.New(cfg.Services.Variables.Get()), pending: event.New(""),
 		turn: event.New(turn{}), changing: event.New(false), problem: event.New(""), phase: event.New(phaseWaits),
 	}
 	if cfg.Roles.File != "" {
@@ -67,7 +68,7 @@ func NewServer(cfg ServerConfig) *Server {
 		Disk: s.disk, Log: cfg.Log.With("worker", "roles"),
 	})
 	log := cfg.Log.With("worker", "services")
-	s.supervised = NewSupervised(SupervisedConfig{Loaded: s.loaded, Variables: cfg.Services.Variables, Disk: s.disk, Log: log})
+	s.supervised = NewSupervised(SupervisedConfig{Loaded: s.loaded, Variables: s.variables, Disk: s.disk, Log: log})
 	s.kubernetes = NewKubernetes(KubernetesConfig{
 		Services: s.supervised.Of(protocol.RoleController), Roles: s.fetcher.Local(), Disk: s.disk,
 		Reads: cfg.Services.Dir != "", Release: local.Version.Release.String(),
@@ -280,6 +281,7 @@ func (s *Server) runRoles(ctx context.Context) error {
 	if err := s.disk.Load(); err != nil {
 		return fmt.Errorf("roles of this node: %w", err)
 	}
+	s.variables.Set(s.cfg.Services.Variables.Get()) // before what runs is compared with them
 	s.supervised.findLeft()
 	s.phase.Set(phaseRuns)
 	defer s.phase.Set(phaseEnded)

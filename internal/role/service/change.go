@@ -50,6 +50,26 @@ func Held(role string, now, found []Service) (held []Service, names []string) {
 	return held, names
 }
 
+// HeldVariables returns the variables to use while services wait for a turn of their node because other CAs are in the file
+// that they read at their start, and their names. All other values are used at once: a service that waits for the servers of
+// etcd would not be ready meanwhile.
+func HeldVariables(role string, now []Service, used, found Variables) (held Variables, names []string) {
+	sameButTrust := found
+	sameButTrust.EtcdTrust = used.EtcdTrust
+	if used.EtcdTrust == "" || used.EtcdTrust == found.EtcdTrust || sameButTrust != used {
+		return found, nil
+	}
+	for _, s := range now {
+		if s.Role == role && s.InTurn() && s.Process != nil && usesCA(*s.Process) {
+			names = append(names, s.Name)
+		}
+	}
+	if len(names) == 0 {
+		return found, nil
+	}
+	return used, names
+}
+
 // Used reports whether one of these services may be in use: it runs, and was ready.
 func (s State) Used(names []string) bool {
 	return slices.ContainsFunc(s.Services, func(st Status) bool {
