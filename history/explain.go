@@ -34,7 +34,9 @@ func Explain(all []Entry, node protocol.NodeID, at time.Time) Explanation {
 	if closed != nil && closed.From.Add(-causesBefore).Before(at) {
 		during.from = closed.From.Add(-causesBefore)
 	}
-	out.Causes = causesOf(all, node, during)
+	out.Causes = slices.DeleteFunc(causesOf(all, node, during), func(e Entry) bool {
+		return closed != nil && e.Kind == Warning && e.Node == node && e.Reason == closed.Reason // the outage itself
+	})
 	for _, e := range all {
 		switch {
 		case e.Time.After(at.Add(aroundAfter)) || !e.Open() && e.Until.Before(at.Add(-aroundBefore)):

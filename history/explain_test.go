@@ -164,3 +164,17 @@ func TestExplain_turn(t *testing.T) {
 		}
 	}
 }
+
+// TestExplain_symptom: the warning about an outage is no cause of it.
+func TestExplain_symptom(t *testing.T) {
+	const notReady = "APIServerNotReady"
+	at := Span{t0, t0.Add(10 * time.Second)}
+	all := []Entry{
+		{Kind: APIServer, Node: "cp-2", Time: at.From, Until: at.Until, Reason: notReady, Message: "refused", Count: 1},
+		{Kind: Warning, Node: "cp-2", Time: at.From, Until: at.Until, Reason: notReady, Message: "refused", Count: 1},
+		{Kind: Service, Node: "cp-2", Time: at.From, Until: at.From, Reason: Restarted, Message: "killed", Count: 1},
+	}
+	if got := Explain(all, "cp-2", t0).Causes; len(got) != 1 || got[0].Kind != Service {
+		t.Errorf("got the causes %+v", got)
+	}
+}
