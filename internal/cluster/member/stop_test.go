@@ -29,21 +29,10 @@ func TestSupervisor_farewell(t *testing.T) {
 	m, _ := readyWithKey(t, n)
 	joined := joinSecond(t, n, second)
 	_ = client(t, n).Watch(t.Context(), "key") // it does not end by itself
-	config, err := pki.ClientTLS(n.dir)
-	if err != nil {
-		t.Fatal(err)
+	conn := dialH2(t, n)
+	for range 2 {
+		_ = dialH2(t, n) // says nothing more: the machine of the client may have failed
 	}
-	at, err := url.Parse(n.spec.ClientURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.NextProtos = []string{"h2"}
-	conn, err := tls.Dial("tcp", at.Host, config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(limit))
 	const settings, goAway = "\x00\x00\x00\x04\x00\x00\x00\x00\x00", 7
 	if _, err := io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+settings); err != nil {
 		t.Fatal(err)
@@ -122,6 +111,27 @@ func joinSecond(t *testing.T, first, second *node) *clientv3.Client {
 		return err == nil
 	})
 	return client(t, second)
+}
+
+// dialH2 returns a connection of a valid client that chose HTTP/2, after its handshake.
+func dialH2(t *testing.T, n *node) *tls.Conn {
+	t.Helper()
+	config, err := pki.ClientTLS(n.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := url.Parse(n.spec.ClientURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.NextProtos = []string{"h2"}
+	conn, err := tls.Dial("tcp", at.Host, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(limit))
+	return conn
 }
 
 // readFrame returns the type of the next frame of HTTP/2.

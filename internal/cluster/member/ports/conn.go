@@ -58,6 +58,8 @@ type timedConn struct {
 	net.Conn
 	once  sync.Once
 	leave func() // called by the first Close
+	// begun is called when gRPC has begun to serve the connection, and by Close: perhaps often.
+	begun func()
 
 	mu          sync.Mutex // mu guards the fields below
 	left        int        // bytes of the handshake; below zero: it has ended
@@ -121,6 +123,9 @@ func (c *timedConn) Write(b []byte) (int, error) {
 
 // SetDeadline sets both deadlines.
 func (c *timedConn) SetDeadline(t time.Time) error {
+	if t.IsZero() { // gRPC has read the first frames
+		c.begun()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.read, c.write = t, t
@@ -146,5 +151,6 @@ func (c *timedConn) SetWriteDeadline(t time.Time) error {
 // Close closes the connection.
 func (c *timedConn) Close() error {
 	c.once.Do(c.leave)
+	c.begun()
 	return c.Conn.Close()
 }

@@ -32,8 +32,10 @@ type Port struct {
 	running sync.WaitGroup
 	closed  chan struct{}
 	once    sync.Once  // of closed
-	mu      sync.Mutex // mu guards opening
+	mu      sync.Mutex // mu guards the fields below
 	opening map[net.Conn]struct{}
+	silent  map[*timedConn]struct{} // that gRPC got, until it serves them
+	deaf    bool
 }
 
 // GRPC returns the connections of clients that chose HTTP/2, as those of gRPC do.
@@ -104,12 +106,37 @@ func (p *Port) begin(conn net.Conn) {
 			})
 			return
 		}
-		to := p.http
-		if client.ConnectionState().NegotiatedProtocol == grpcProtocol {
-			to = p.grpc
-		}
-		to.pass(client)
+		p.pass(client)
 	})
+}
+
+// pass hands a connection to the server that its client chose.
+func (p *Port) pass(client *tls.Conn) {
+	if client.ConnectionState().NegotiatedProtocol != grpcProtocol {
+		p.http.pass(client)
+		return
+	}
+	if timed, is := client.NetConn().(*timedConn); is && !p.hush(timed) {
+		_ = client.Close() // the server stops
+		return
+	}
+	p.grpc.pass(client)
+}
+
+// hush notes that the client of a connection has said nothing to gRPC yet, unless the port is deaf.
+func (p *Port) hush(timed *timedConn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.deaf {
+		return false
+	}
+	p.silent[timed] = struct{}{}
+	timed.begun = func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.silent, timed)
+	}
+	return true
 }
 
 // handshake returns the connection of a client that showed a certificate of the cluster.
@@ -120,7 +147,7 @@ func (p *Port) handshake(conn net.Conn, waits *waiting) (*tls.Conn, error) {
 	if waits.await(ctx, p.closed) {
 		allowance.Of(conn).Identify() // another connection showed that it is a node
 	}
-	timed := &timedConn{Conn: conn, left: mostHandshake, leave: func() {}}
+	timed := &timedConn{Conn: conn, left: mostHandshake, leave: func() {}, begun: func() {}}
 	client := tls.Server(timed, p.ports.config)
 	err := client.HandshakeContext(ctx)
 	if err == nil {
@@ -152,8 +179,21 @@ func (p *Port) enter(conn net.Conn) bool {
 	return true
 }
 
-// Deafen accepts no more connections.
-func (p *Port) Deafen() { _ = p.listener.Close() } // nothing depends on it
+// Deafen accepts no more connections. It ends those to gRPC whose clients have said nothing yet: gRPC would wait
+// two minutes for them before it says to the others that it stops.
+func (p *Port) Deafen() {
+	_ = p.listener.Close() // nothing depends on it
+	p.mu.Lock()
+	p.deaf = true
+	var silent []net.Conn
+	for timed := range p.silent {
+		silent = append(silent, timed.Conn)
+	}
+	p.mu.Unlock()
+	for _, conn := range silent {
+		_ = conn.Close() // gRPC notices it
+	}
+}
 
 // Close ends what is not in the hands of a server, and waits for it.
 func (p *Port) Close() {

@@ -134,7 +134,8 @@ func (p *Ports) Listen(address string, handshakes int, inner func(net.Listener) 
 	}
 	l := p.bound.Listener(inner(socket), socket)
 	return &Port{
-		ports: p, listener: l, opening: map[net.Conn]struct{}{}, closed: make(chan struct{}),
+		ports: p, listener: l, closed: make(chan struct{}),
+		opening: map[net.Conn]struct{}{}, silent: map[*timedConn]struct{}{},
 		grpc: newHanded(l.Addr()), http: newHanded(l.Addr()), begun: newUnfinished(handshakes),
 	}, nil
 }
