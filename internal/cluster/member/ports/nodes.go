@@ -58,8 +58,11 @@ func (n *nodes) forget(now time.Time) {
 		n.seen[addr] = now
 	}
 	for addr, seen := range n.seen {
-		if now.Sub(seen) > nodeAge {
+		switch {
+		case now.Sub(seen) > nodeAge:
 			delete(n.seen, addr)
+		case seen.After(now): // the clock was wrong: it would be known until then, in the place of a node
+			n.seen[addr] = now
 		}
 	}
 	sorted := n.sorted()

@@ -71,6 +71,21 @@ func TestNodes_file(t *testing.T) {
 	}
 }
 
+// An address that was noted when the clock was ahead is forgotten like others.
+func TestNodes_clockAhead(t *testing.T) {
+	file, now := filepath.Join(t.TempDir(), "nodes.json"), time.Unix(1e9, 0)
+	if err := os.WriteFile(file, []byte(`{"10.0.0.1":"2099-01-01T00:00:00Z"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n, err := readNodes(file, now)
+	if err != nil || len(n.addresses()) != 1 {
+		t.Fatalf("%v, %v", n.addresses(), err)
+	}
+	if n.forget(now.Add(nodeAge + time.Hour)); len(n.addresses()) != 0 {
+		t.Errorf("it is known for longer than %s", nodeAge)
+	}
+}
+
 // A damaged file is no reason not to start. Without it, or without a file, nodes are strangers until they connect.
 func TestNodes_damaged(t *testing.T) {
 	for name, text := range map[string]string{"null": "null", "cut off": "{", "no address": `{"x":"2026-01-01T00:00:00Z"}`} {
