@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.etcd.io/etcd/server/v3/config"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/etcdhttp"
@@ -92,16 +91,15 @@ func (s *etcdServer) listen(spec member.Spec, cfg config.ServerConfig) (err erro
 	}
 	const most = 1 << 20
 	files := int(min(allowance.FileLimit(), most)) //nolint:gosec // as bounded here
-	s.peer, err = s.ports.Listen(cfg.PeerURLs[0].Host, max(fewestClients, min(mostPeers, files/peersPart)),
-		func(l net.Listener) net.Listener { return l })
+	s.peer, err = s.ports.Listen(cfg.PeerURLs[0].Host, ports.Bounds{Handshakes: max(fewestClients, min(mostPeers, files/peersPart))})
 	if err != nil {
 		return err
 	}
-	s.client, err = s.ports.Listen(cfg.ClientURLs[0].Host, max(fewestClients, min(mostClients, files/clientsPart)),
-		// Clients wait in the kernel while too many are connected: peers and etcd's files need descriptors too.
-		func(l net.Listener) net.Listener {
-			return transport.LimitListener(l, max(fewestClients, files-2*files/peersPart-reservedFiles))
-		})
+	s.client, err = s.ports.Listen(cfg.ClientURLs[0].Host, ports.Bounds{
+		Handshakes: max(fewestClients, min(mostClients, files/clientsPart)),
+		// Peers and etcd's files need descriptors too.
+		Connections: max(fewestClients, files-2*files/peersPart-reservedFiles),
+	})
 	if err != nil {
 		s.peer.Close()
 	}

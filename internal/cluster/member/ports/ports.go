@@ -125,17 +125,32 @@ func (p *Ports) enter(addr netip.Addr, c *timedConn) {
 	}
 }
 
-// Listen opens a port. Its connections wait in the kernel until Port.Start. inner may wrap the listener. At most so many
-// handshakes are under way at once from the addresses of nodes.
-func (p *Ports) Listen(address string, handshakes int, inner func(net.Listener) net.Listener) (*Port, error) {
+// Bounds are of one port.
+type Bounds struct {
+	// Handshakes is how many are under way at once from the addresses of nodes, at most.
+	Handshakes int
+	// Connections is how many there are, at most. Others wait in the kernel. 0: any number.
+	Connections int
+}
+
+// Listen opens a port. Its connections wait in the kernel until Port.Start.
+func (p *Ports) Listen(address string, most Bounds) (*Port, error) {
+	return p.listen(address, most, func(l net.Listener) net.Listener { return l })
+}
+
+func (p *Ports) listen(address string, most Bounds, wrap func(net.Listener) net.Listener) (*Port, error) {
 	socket, err := allowance.Listen(address)
 	if err != nil {
 		return nil, err
 	}
-	l := p.bound.Listener(inner(socket), socket)
+	inner, begun := wrap(socket), newUnfinished(most.Handshakes)
+	if most.Connections > 0 {
+		inner = newLimited(inner, most.Connections, begun.makeRoom)
+	}
+	l := p.bound.Listener(inner, socket)
 	return &Port{
 		ports: p, listener: l, closed: make(chan struct{}),
 		opening: map[net.Conn]struct{}{}, silent: map[*timedConn]struct{}{},
-		grpc: newHanded(l.Addr()), http: newHanded(l.Addr()), begun: newUnfinished(handshakes),
+		grpc: newHanded(l.Addr()), http: newHanded(l.Addr()), begun: begun,
 	}, nil
 }

@@ -45,6 +45,12 @@ type rig struct {
 // newRig returns a rig that trusts the first CA and others. It accepts no connections yet.
 func newRig(t *testing.T, others ...*pki.CA) *rig {
 	t.Helper()
+	return newBoundedRig(t, 0, others...)
+}
+
+// newBoundedRig is newRig with a bound of connections; 0: none.
+func newBoundedRig(t *testing.T, connections int, others ...*pki.CA) *rig {
+	t.Helper()
 	r := &rig{dir: t.TempDir(), ca: newCA(t), warned: make(chan string, 1000), from: map[string]netip.Addr{}}
 	if err := pki.WriteCA(r.dir, r.ca); err != nil {
 		t.Fatal(err)
@@ -62,7 +68,7 @@ func newRig(t *testing.T, others ...*pki.CA) *rig {
 	p := r.ports(t)
 	p.timeout = limit // one processor may compute hundreds of handshakes in the tests
 	var err error
-	if r.port, err = p.Listen("127.0.0.1:0", handshakes, func(l net.Listener) net.Listener { return addressed{l, r} }); err != nil {
+	if r.port, err = p.listen("127.0.0.1:0", Bounds{handshakes, connections}, func(l net.Listener) net.Listener { return addressed{l, r} }); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.port.Close)

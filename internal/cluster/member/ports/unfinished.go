@@ -50,6 +50,18 @@ func (u *unfinished) enter(addr netip.Addr, conn net.Conn) *handshake {
 	return h
 }
 
+// crowdPart of all handshakes may end by themselves when the port has no place for another connection.
+const crowdPart = 4
+
+// makeRoom closes the oldest of many handshakes, when the port has no place for another connection.
+func (u *unfinished) makeRoom() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.open > u.most/crowdPart {
+		u.closeOldest()
+	}
+}
+
 // closeOldest needs mu.
 func (u *unfinished) closeOldest() {
 	var longest *list.List
