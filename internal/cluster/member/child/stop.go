@@ -32,8 +32,17 @@ func (s *etcdServer) dismissClients() {
 	s.running.Go(s.grpc.GracefulStop)                                  // Stop ends it
 	ctx, cancel := context.WithTimeout(context.Background(), farewell) //nolint:forbidigo // the process stops
 	defer cancel()
-	for pause := aware; backoff.Sleep(ctx, pause) && s.calls.Load() > 0; {
-		pause = callPause
+	s.awaitCalls(ctx)
+}
+
+// awaitCalls waits until no requests are under way, and until the last answer is sent: it is not yet when its request
+// ends. It returns when ctx ends, too.
+func (s *etcdServer) awaitCalls(ctx context.Context) {
+	for pause, ended := aware, false; backoff.Sleep(ctx, pause); pause = callPause {
+		before := ended
+		if ended = s.calls.Load() == 0; ended && before {
+			return
+		}
 	}
 }
 
