@@ -57,8 +57,8 @@ const (
 func NewServer(cfg ServerConfig) *Server {
 	local, loaded := cfg.Registrar.Local.Get(), cfg.Services.Loaded
 	s := &Server{
-		cfg: cfg, loaded: event.New(loaded), found: event.New(loaded), variables: event.New(cfg.Services.Variables.Get()), pending: event.New(""),
-		turn: event.New(turn{}), changing: event.New(false), problem: event.New(""), phase: event.New(phaseWaits),
+		cfg: cfg, loaded: event.New(loaded), found: event.New(loaded), variables: event.New(cfg.Services.Variables.Get()),
+		pending: event.New(""), turn: event.New(turn{}), changing: event.New(false), problem: event.New(""), phase: event.New(phaseWaits),
 	}
 	if cfg.Roles.File != "" {
 		s.disk = NewDisk(cfg.Roles.File)

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
 // The answer to a request has time to leave after the request has ended.
@@ -13,7 +15,7 @@ func TestAwaitCalls(t *testing.T) {
 		s.calls.Add(1)
 		var ended time.Time
 		go func() {
-			time.Sleep(aware + 3*callPause - time.Microsecond)
+			backoff.Sleep(t.Context(), aware+3*callPause-time.Microsecond)
 			ended = time.Now()
 			s.calls.Add(-1)
 		}()
