@@ -77,14 +77,14 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string)
 			}
 		}
 		to := etcdClient{client, etcd.CommandFlags(reach, dataDir), reach, dataDir}
-		err = to.whenAway(pasteable(whenFull(to.whenNoNode(cmd.Context(), do(cmd.Context(), to, args)), dataDir), to.flags), opts)
+		err = to.whenAway(cmd.Context(), pasteable(whenFull(to.whenNoNode(cmd.Context(), do(cmd.Context(), to, args)), dataDir), to.flags), opts)
 		return errors.Join(err, client.Close())
 	}
 	return cmd
 }
 
 // whenAway adds to an error of a command that etcd did not answer where to look.
-func (c etcdClient) whenAway(err error, opts runFlags) error {
+func (c etcdClient) whenAway(ctx context.Context, err error, opts runFlags) error {
 	contact := c.Contact().Get()
 	switch {
 	case err == nil || contact.Connected || contact.Problem == "": // it was not asked
@@ -93,9 +93,11 @@ func (c etcdClient) whenAway(err error, opts runFlags) error {
 		return awayError{fmt.Errorf("%w; sidecar cluster members%s shows which members answer; %s", err, c.flags, noMajority)}
 	case c.dataDir != "":
 		return awayError{fmt.Errorf("%w; is the sidecar of data directory %q running?", err, c.dataDir)}
-	default:
-		return awayError{fmt.Errorf("%w%s", err, elsewhere(opts))}
 	}
+	if failed := cannotBeUsed(ctx, c.Client); failed != nil { // a slow server may have said nothing before the command
+		err = failed
+	}
+	return awayError{fmt.Errorf("%w%s", err, elsewhere(opts))}
 }
 
 // awayError is the error of a command that etcd did not answer.
@@ -163,7 +165,12 @@ func unusable(ctx context.Context, client *etcd.Client) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, refusedFor)
 	defer cancel()
-	if faults := client.Unusable(limited); len(faults) > 0 {
+	return cannotBeUsed(limited, client)
+}
+
+// cannotBeUsed returns why no server of etcd can ever be used with the flags and certificates that the client has.
+func cannotBeUsed(ctx context.Context, client *etcd.Client) error {
+	if faults := client.Unusable(ctx); len(faults) > 0 {
 		return fmt.Errorf("etcd cannot be used: %s", strings.Join(faults, "; "))
 	}
 	return nil

@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,6 +79,43 @@ func TestCommand_etcdWithTLS(t *testing.T) {
 	command{T: t, endpoint: without}.want(exitFailed,
 		"etcd cannot be used: "+without+": the server there speaks TLS; write https:// in --etcd-servers, and set --etcd-cafile, --etcd-certfile and --etcd-keyfile\n", "node", "list")
 	command{T: t, endpoint: server.URL}.want(exitFailed, "x509: certificate signed by unknown authority; check --etcd-cafile\n", "plan", "--bundle=builtin")
+}
+
+// A server that is too slow for the first question is asked again when the command has failed.
+func TestCommand_slowEtcdWithTLS(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.Listener = &silentOnce{Listener: server.Listener}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	command{T: t, endpoint: server.URL}.want(exitFailed, "x509: certificate signed by unknown authority; check --etcd-cafile", "node", "list")
+}
+
+// silentOnce is a listener that never answers the first connection which sends something.
+type silentOnce struct {
+	net.Listener
+
+	done atomic.Bool
+}
+
+func (l *silentOnce) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	return silentConn{conn, &l.done}, err
+}
+
+type silentConn struct {
+	net.Conn
+
+	done *atomic.Bool
+}
+
+func (c silentConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 && c.done.CompareAndSwap(false, true) {
+		_, err = io.Copy(io.Discard, c.Conn) // until the client gives up
+		return 0, cmp.Or(err, io.EOF)
+	}
+	return n, err
 }
 
 func TestNode(t *testing.T) {

@@ -163,7 +163,7 @@ users: [{name: u, user: {token: %s}}]
 		"status.json": `"id": "a"`, "readyz.txt": "503", "flags.txt": "etcd=embedded", "metrics.txt": "lockstep_etcd_connected 1", "etcd-metrics.txt": "etcd_server_has_leader 1",
 		"recording.gz": `"Gate":`, "history.json": "[", "history.txt": "\n", "store.json": `"/lockstep/nodes/a"`, "etcd-servers.json": `"version": "3.`, "certificates.json": pki.CACertFile,
 		"version.json": `"goVersion"`, "sidecar-version.json": `"goVersion"`, "system.txt": "MemTotal",
-	}, map[string]string{"kubernetes-version.json": "", "kubernetes-readyz.txt": "", "kubeadm.json": "no node of kubeadm", "last-recording.gz": "no such file"})
+	}, map[string]string{"kubernetes-version.json": "", "kubernetes-readyz.txt": "", "kubeadm.json": "no node of kubeadm", "last-recording.gz": "no sidecar left one in"})
 	if !strings.Contains(running.content["store.json"], "/lockstep/cluster/tokens/") {
 		t.Error("store.json does not name the token")
 	}
@@ -172,7 +172,7 @@ users: [{name: u, user: {token: %s}}]
 	KillAll(n)
 	stopped := n.support(t, rig.Kubeconfig)
 	missing := map[string]string{
-		"kubernetes-version.json": "", "kubernetes-readyz.txt": "", "kubeadm.json": "no node of kubeadm", "last-recording.gz": "no such file",
+		"kubernetes-version.json": "", "kubernetes-readyz.txt": "", "kubeadm.json": "no node of kubeadm", "last-recording.gz": "no sidecar left one in",
 		"history.json": "refused", "history.txt": "", "store.json": "", "recording.gz": "refused",
 	}
 	for _, name := range []string{"status.json", "readyz.txt", "flags.txt", "metrics.txt", "etcd-metrics.txt", "sidecar-version.json"} {
