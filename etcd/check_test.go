@@ -171,7 +171,7 @@ func TestCheck_ownWriteLost(t *testing.T) {
 				write("old")
 			}
 			listed := follow(t, client, "/p/")
-			await(t, listed, func(l etcd.Listing) bool { return l.Revision != 0 })
+			awaitOpen(t, server.Client(t), listed, "/p/open", "")
 			snapshot := filepath.Join(t.TempDir(), "snapshot")
 			if err := server.Save(t.Context(), snapshot); err != nil {
 				t.Fatal(err)
