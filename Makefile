@@ -123,7 +123,7 @@ VARIANTS := bin/steps/sidecar bin/trace/sidecar bin/etcdmember
 programs: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/kubelet-probe bin/etcdutl bin/etcdctl $(VARIANTS) ## build what tests run
 
 # Four lists run side by side, one package of each at once, so that each ends after about ten minutes. Three have the tests of
-# processes, three tests of a package at once. With many more, members would miss their elections. The fourth one has the
+# processes, three or two tests of a package at once. With more, members would miss their elections. The fourth one has the
 # tests of one process, four packages at once: most of these only wait. It begins with what takes longest.
 FIRST := $(addprefix ./test/,quorum turns)
 SECOND := $(addprefix ./test/,e2e soak attack)
@@ -165,9 +165,11 @@ test-rest:
 	@$(call side_by_side,test-third,test-others)
 
 test-first test-second test-third:
-	$(SEEN) -p=1 -parallel=3 $(SKIP_LATER) $(LIST)
+	$(SEEN) -p=1 -parallel=$(AT_ONCE) $(SKIP_LATER) $(LIST)
+test-first test-second: AT_ONCE := 3
 test-first: LIST = $(FIRST)
 test-second: LIST = $(SECOND)
+test-third: AT_ONCE := 2
 test-third: LIST = $(THIRD)
 
 test-others:

@@ -143,7 +143,7 @@ func TestReviews(t *testing.T) {
 	t.Run("Prometheus", func(t *testing.T) {
 		scraped(t, *b, args, map[string]string{"cp-1": sidecar.Listen()}, tokenOf("kube-system", "lockstep-scraper"))
 	})
-	scraper.want(t, "the scraper, of a sidecar that was started again", "/metrics", http.StatusOK)
+	cluster.Await(t, "the scraper to read a sidecar that was started again", answers(scraper, http.StatusOK))
 	b.must(b.api.Kill())
 	cluster.Await(t, "an answer that is only remembered", func(ctx context.Context) error {
 		code, body, err := scraper.get(ctx, "/metrics")
