@@ -77,7 +77,9 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string)
 			}
 		}
 		to := etcdClient{client, etcd.CommandFlags(reach, dataDir), reach, dataDir}
-		err = to.whenAway(cmd.Context(), pasteable(whenFull(to.whenNoNode(cmd.Context(), do(cmd.Context(), to, args)), dataDir), to.flags), opts)
+		ctx := cmd.Context()
+		err = whenFull(to.whenNoNode(ctx, do(ctx, to, args)), dataDir)
+		err = to.whenAway(ctx, pasteable(err, to.flags), opts)
 		return errors.Join(err, client.Close())
 	}
 	return cmd
