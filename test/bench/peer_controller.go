@@ -46,14 +46,13 @@ func runController(ctx context.Context, f peerFlags) error {
 		client: client.ClusterRoles(), wanted: map[string]wantedRole{},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
 	}
+	groups, resources, verbs := []string{"apps"}, []string{"deployments", "statefulsets"}, []string{"get", "list", "watch", "patch"}
 	for i := range 400 {
 		role := apply.ClusterRole(fmt.Sprintf("%s-%d", f.objects, i)).WithLabels(map[string]string{"bench": f.objects})
 		w := wantedRole{apply: role}
 		for range 5 {
-			w.rules = append(w.rules, rbac.PolicyRule{
-				APIGroups: []string{"apps"}, Resources: []string{"deployments", "statefulsets"}, Verbs: []string{"get", "list", "watch", "patch"},
-			})
-			role.WithRules(apply.PolicyRule().WithAPIGroups("apps").WithResources("deployments", "statefulsets").WithVerbs("get", "list", "watch", "patch"))
+			w.rules = append(w.rules, rbac.PolicyRule{APIGroups: groups, Resources: resources, Verbs: verbs})
+			role.WithRules(apply.PolicyRule().WithAPIGroups(groups...).WithResources(resources...).WithVerbs(verbs...))
 		}
 		c.wanted[*role.Name] = w
 	}
