@@ -169,8 +169,8 @@ func (f memberFacts) interrupted(now time.Time) []protocol.Warning {
 		}
 		name := cmp.Or(m.Node, m.ID)
 		remove := "sidecar cluster remove " + name
-		if found && r.Alive {
-			remove += " --force"
+		if found && r.Alive { // it may have the role again: cluster remove --force would end it
+			remove = "sidecar node set-roles " + name + " --remove " + protocol.RoleConsensus
 		}
 		out = append(out, protocol.Warning{
 			Reason: protocol.RemovalInterrupted, Subject: name, Since: m.LeavingSince.Time,

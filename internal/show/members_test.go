@@ -121,7 +121,7 @@ func TestMemberWarnings_interrupted(t *testing.T) {
 			t.Errorf("got %+v", w)
 		}
 	}
-	want := map[string]string{"off": "sidecar cluster remove off", "alive": "sidecar cluster remove alive --force", "1": "sidecar cluster remove 1"}
+	want := map[string]string{"off": "sidecar cluster remove off", "alive": "sidecar node set-roles alive --remove consensus_member", "1": "sidecar cluster remove 1"}
 	if !maps.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
