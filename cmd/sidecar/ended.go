@@ -51,7 +51,9 @@ func (p program) leaveReason(cmd *cobra.Command, err error) {
 	_ = p.applyEnv(cmd.Flags()) // err has this error already, if there is one
 	flag := func(name string) string { return cmd.Flags().Lookup(name).Value.String() }
 	dir := flag("data-dir")
-	if _, inUse := errors.AsType[*datadir.LockedError](err); inUse || !datadir.Layout(dir).IsOurs() {
+	_, locked := errors.AsType[*datadir.LockedError](err)
+	holder := datadir.Layout(dir).Holder() // a wrong flag is an error before the lock is
+	if inUse := locked || holder != 0 && holder != os.Getpid(); inUse || !datadir.Layout(dir).IsOurs() {
 		return
 	}
 	e := lastRun{Time: p.now().UTC().Truncate(time.Second), Listen: flag("listen")}

@@ -351,7 +351,13 @@ func TestOpen(t *testing.T) {
 		if after := contents(t, string(l)); !slices.Equal(before, after) {
 			t.Error("the directory was changed")
 		}
+		if pid := l.Holder(); pid != locked.PID {
+			t.Errorf("the holder is %d, and the error says %d", pid, locked.PID)
+		}
 		must(t, d.Close())
+		if pid := l.Holder(); pid != 0 {
+			t.Errorf("%d holds it after it was closed", pid)
+		}
 		must(t, mustOpen(t, string(l)).Close())
 	})
 }

@@ -197,6 +197,16 @@ func (l Layout) IsOurs() bool {
 	})
 }
 
+// Holder returns the process that has locked the directory; 0: none, or it is unknown.
+func (l Layout) Holder() int {
+	dir, err := os.Open(string(l))
+	if err != nil {
+		return 0
+	}
+	defer dir.Close()
+	return lockHolder(dir)
+}
+
 // isIncidental reports whether a directory may have this file although it has no member.
 func isIncidental(name string) bool {
 	return slices.Contains([]string{
