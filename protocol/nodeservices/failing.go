@@ -15,6 +15,7 @@ type Run struct {
 	Ends     bool   // the sidecar is stopping it, or stopped it
 	LastExit string // how it ended last by itself; empty: it never did
 	Restarts int    // how often it was started again after it ended by itself
+	Served   bool   // it was ready since it was last started
 	// Unready is how long it has been running or starting without being ready; 0: it waits
 	// for another service.
 	Unready time.Duration
@@ -27,8 +28,8 @@ type Run struct {
 // Patience is how long a service may run without being ready before it counts as failing.
 const Patience = time.Minute
 
-// Failing returns a warning about each service that ended, was started again and is
-// not ready, or that runs and does not become ready (docs/protocol-nodes.md#services). A service
+// Failing returns a warning about each service that ended, was started again and was
+// not been ready since, or that runs and does not become ready (docs/protocol-nodes.md#services). A service
 // that just started, or that the sidecar stops, is not failing. The messages contain no counts
 // and no elapsed times: each change of a warning is written to etcd.
 func Failing(of []Run) []protocol.Warning {
@@ -38,7 +39,7 @@ func Failing(of []Run) []protocol.Warning {
 		switch {
 		case r.Ready, r.Ends:
 			continue
-		case r.LastExit != "" && r.Restarts > 0:
+		case r.LastExit != "" && r.Restarts > 0 && !r.Served:
 			w.Reason, w.Message = protocol.ServiceFailing, fmt.Sprintf("its service %q ended (%s) and is not ready again; the sidecar status of that node has its last lines", r.Name, r.LastExit)
 		case r.Unready >= Patience:
 			w.Reason, w.Since, w.Message = protocol.ServiceNotReady, r.Since, fmt.Sprintf("its service %q runs and does not become ready", r.Name)

@@ -18,6 +18,8 @@ func TestFailing(t *testing.T) {
 	}{
 		"it ended again":                    {Run{LastExit: exit, Restarts: 1}, true},
 		"it is ready again":                 {Run{LastExit: exit, Restarts: 3, Ready: true}, false},
+		"it was ready since it ended":       {Run{LastExit: exit, Restarts: 1, Served: true}, false},
+		"it has hung since then":            {Run{LastExit: exit, Restarts: 1, Served: true, Unready: Patience}, true},
 		"it ended once":                     {Run{LastExit: exit}, false},
 		"it starts":                         {Run{}, false},
 		"its first run hangs":               {Run{Restarts: 1}, false},

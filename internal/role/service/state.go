@@ -31,6 +31,7 @@ type Status struct {
 
 	// wasReady: it was ready since its worker started it, so the services after it may start.
 	wasReady bool
+	served   bool    // its instance was ready
 	of       Service // the service that its worker runs
 }
 
@@ -120,6 +121,7 @@ func (s State) with(name string, change func(*Status)) State {
 				st.Since = report.At(time.Now())
 			}
 			st.wasReady = st.wasReady || st.Ready
+			st.served = st.Phase == Running && (st.served || st.Ready)
 		}
 		out.Ready = out.Ready && (st.Ready || !st.Required)
 	}
@@ -160,7 +162,7 @@ func (s State) arranged(wanted wish, others []Service) State {
 func (s Status) Run(now time.Time) nodeservices.Run {
 	run := nodeservices.Run{
 		Name: s.Name, Optional: !s.Required, Ready: s.Ready, Ends: s.Phase == Stopped || s.Phase == Stopping,
-		LastExit: s.LastExit, Restarts: s.Restarts, Problem: s.Problem, File: s.File, Changed: s.Changed.Time,
+		LastExit: s.LastExit, Restarts: s.Restarts, Served: s.served, Problem: s.Problem, File: s.File, Changed: s.Changed.Time,
 	}
 	if s.Pends() {
 		run.Unready, run.Since = now.Sub(s.Since.Time), s.Since.Time

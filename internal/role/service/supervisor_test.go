@@ -221,8 +221,14 @@ func TestSupervisor_restarts(t *testing.T) {
 		r.wantPhases(t, "a BackOff", "b Running ready")
 		wait(minPause)
 		r.wantPhases(t, "a Running", "b Running ready")
+		if run := r.status(t, "a").Run(time.Now()); run.Served {
+			t.Errorf("the instance before was ready, and this one counts: %+v", run)
+		}
 		wait(settleTime)
 		r.wantPhases(t, "a Running ready", "b Running ready")
+		if run := r.status(t, "a").Run(time.Now()); !run.Served {
+			t.Errorf("it is ready: %+v", run)
+		}
 		if b := r.status(t, "b"); b.Restarts != 0 || b.LastExit != "" {
 			t.Errorf("got %+v", b)
 		}
