@@ -29,7 +29,7 @@ type Run struct {
 const Patience = time.Minute
 
 // Failing returns a warning about each service that ended, was started again and was
-// not been ready since, or that runs and does not become ready (docs/protocol-nodes.md#services). A service
+// not ready since, or that runs and does not become ready (docs/protocol-nodes.md#services). A service
 // that just started, or that the sidecar stops, is not failing. The messages contain no counts
 // and no elapsed times: each change of a warning is written to etcd.
 func Failing(of []Run) []protocol.Warning {

@@ -203,7 +203,7 @@ func (l Layout) Holder() int {
 	if err != nil {
 		return 0
 	}
-	defer dir.Close()
+	defer func() { _ = dir.Close() }()
 	return lockHolder(dir)
 }
 
