@@ -45,8 +45,7 @@ func TestTurns_killed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	first, second := w.nodes[0], w.nodes[1]
-	j := w.job(first)
-	j.Until = filepath.Join(w.dir, "go")
+	j := w.jobUntil(first, "go")
 	killed := w.work(first, j)
 	child := w.awaitLog(1)[0].PID
 	again := w.work(first, j) // the same command line, at the same time
@@ -78,8 +77,7 @@ func TestTurns_commandKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	first := w.nodes[0]
-	j := w.job(first)
-	j.Until = filepath.Join(w.dir, "never")
+	j := w.jobUntil(first, "never")
 	killed := w.work(first, j)
 	child := w.awaitLog(1)[0].PID
 	if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
@@ -99,8 +97,7 @@ func TestTurns_killedWhenDone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	first, second := w.nodes[0], w.nodes[1]
-	j := w.job(first)
-	j.Until = filepath.Join(w.dir, "go")
+	j := w.jobUntil(first, "go")
 	killed := w.work(first, j)
 	w.awaitLog(1)
 	first.api.setDown(1)

@@ -150,6 +150,13 @@ func (w *world) job(n *node) job {
 	return j
 }
 
+// jobUntil is a job that ends when the world has a file of this name.
+func (w *world) jobUntil(n *node, file string) job {
+	j := w.job(n)
+	j.Until = filepath.Join(w.dir, file)
+	return j
+}
+
 // typed is a command that runs.
 type typed struct {
 	cmd *exec.Cmd

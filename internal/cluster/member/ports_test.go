@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"testing"
 	"time"
@@ -74,15 +73,8 @@ func TestSupervisor_notReady(t *testing.T) {
 	second.spec.InitialCluster, second.spec.Token = n.spec.InitialCluster, n.spec.Token
 	p := n.start(t)
 	p.await(t, "it is started", func(s member.State) bool { return s.MemberID != 0 })
-	config, err := pki.ClientTLS(n.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at, err := url.Parse(n.spec.ClientURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := net.Dial("tcp", at.Host)
+	config, addr := clientPort(t, n)
+	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}

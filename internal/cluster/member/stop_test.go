@@ -116,16 +116,9 @@ func joinSecond(t *testing.T, first, second *node) *clientv3.Client {
 // dialH2 returns a connection of a valid client that chose HTTP/2, after its handshake.
 func dialH2(t *testing.T, n *node) *tls.Conn {
 	t.Helper()
-	config, err := pki.ClientTLS(n.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at, err := url.Parse(n.spec.ClientURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config, addr := clientPort(t, n)
 	config.NextProtos = []string{"h2"}
-	conn, err := tls.Dial("tcp", at.Host, config)
+	conn, err := tls.Dial("tcp", addr, config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,4 +136,18 @@ func readFrame(r io.Reader) (kind byte, err error) {
 	}
 	_, err = io.CopyN(io.Discard, r, int64(header[0])<<16|int64(header[1])<<8|int64(header[2]))
 	return header[3], err
+}
+
+// clientPort returns how a valid client reaches the client port of a node, and its address.
+func clientPort(t *testing.T, n *node) (config *tls.Config, addr string) {
+	t.Helper()
+	config, err := pki.ClientTLS(n.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := url.Parse(n.spec.ClientURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config, at.Host
 }

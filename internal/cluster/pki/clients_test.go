@@ -17,21 +17,7 @@ import (
 func TestClients(t *testing.T) {
 	old, next, foreign := newCA(t), newCA(t), newCA(t)
 	clients := pki.NewClients([]*x509.Certificate{old.Certificate(), next.Certificate()})
-	issued := func(ca *pki.CA) *x509.Certificate {
-		request, err := pki.NewRequest(newKey(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := ca.Issue(request, "a", "10.0.0.1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		cert, err := pki.ParseCertificate(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return cert
-	}
+	issued := func(ca *pki.CA) *x509.Certificate { return issue(t, ca, newKey(t), "a", "10.0.0.1") }
 	const years = 2 * 365 * 24 * time.Hour
 	for name, tc := range map[string]struct {
 		cert  *x509.Certificate
