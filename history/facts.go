@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -79,8 +80,10 @@ func Lasting(f Facts) []Happening {
 	if f.Fleet.Revision == 0 {
 		return out
 	}
+	dead := func(r *protocol.Record) bool { return r.Counts() && !r.Alive }
+	out = slices.Grow(out, howMany(f.Fleet.Records, dead))
 	for _, r := range f.Fleet.Records {
-		if r.Counts() && !r.Alive {
+		if dead(r) {
 			out = append(out, Happening{
 				Kind: Node, Node: r.ID, Reason: protocol.NoPresence, Fleet: true, Mark: max(r.Presence.Revision, r.Revision),
 				Message: "its sidecar does not run, or does not reach etcd",
@@ -102,6 +105,15 @@ func Lasting(f Facts) []Happening {
 		})
 	}
 	return append(out, underWay(f)...)
+}
+
+func howMany(records []*protocol.Record, ok func(*protocol.Record) bool) (n int) {
+	for _, r := range records {
+		if ok(r) {
+			n++
+		}
+	}
+	return n
 }
 
 // turnOf returns the happening of a node that takes a turn. Work that fails is another entry.
@@ -311,11 +323,16 @@ func statusChange(was, now protocol.StatusView) string {
 
 func compareRecords(was, now protocol.Fleet) []Happening {
 	var out []Happening
-	for _, r := range now.Records {
-		before, found := was.Record(r.ID)
+	for before, r := range changedRecords(was, now) {
+		if r == nil {
+			out = append(out, Happening{
+				Kind: Node, Node: before.ID, Reason: Removed, Fleet: true, Mark: before.Revision, Message: "its record was deleted",
+			})
+			continue
+		}
 		h := Happening{Kind: Node, Node: r.ID, Fleet: true, Mark: r.Revision, Reason: Changed}
 		switch {
-		case !found:
+		case before == nil:
 			h.Reason, h.Message = Registered, registeredWith+r.Node.Version.String()
 		case before.Revision == r.Revision:
 			continue
@@ -330,14 +347,27 @@ func compareRecords(was, now protocol.Fleet) []Happening {
 		}
 		out = append(out, h)
 	}
-	for _, r := range was.Records {
-		if _, found := now.Record(r.ID); !found {
-			out = append(out, Happening{
-				Kind: Node, Node: r.ID, Reason: Removed, Fleet: true, Mark: r.Revision, Message: "its record was deleted",
-			})
+	return out
+}
+
+// changedRecords yields the records that are not the same value in both fleets, each as it was and as it is; nil: that fleet has
+// none. Fleets share the values of unchanged records, so thousands of them cost nothing.
+func changedRecords(was, now protocol.Fleet) iter.Seq2[*protocol.Record, *protocol.Record] {
+	return func(yield func(*protocol.Record, *protocol.Record) bool) {
+		old, records := was.Records, now.Records
+		for len(old) > 0 || len(records) > 0 {
+			var before, r *protocol.Record
+			if len(records) == 0 || len(old) > 0 && old[0].ID <= records[0].ID {
+				before, old = old[0], old[1:]
+			}
+			if len(records) > 0 && (before == nil || records[0].ID == before.ID) {
+				r, records = records[0], records[1:]
+			}
+			if before != r && !yield(before, r) {
+				return
+			}
 		}
 	}
-	return out
 }
 
 func compareMembers(was, now Facts) []Happening {

@@ -99,45 +99,14 @@ func (l *Ledger) Observe(at time.Time, now Facts) {
 	if !now.Leading { // a successor ends the open blockers of this leader
 		l.held = slices.DeleteFunc(l.held, func(h *Held) bool { return h.Kind == Blocked && h.Open() })
 	}
-	lasting := Lasting(now)
-	for _, h := range l.held {
-		if h.Open() && l.ended(h, lasting) {
-			l.end(at, h)
-		}
-	}
-	for _, h := range lasting {
-		if open := l.openOf(h); open == nil {
-			l.begin(h.begunAt(before, at), h)
-		}
-	}
+	l.follow(before, at, Lasting(now))
 	l.tally(at, now, begins)
 	l.forget(at)
-}
-
-// ended reports whether the subject of an open entry is over.
-func (l *Ledger) ended(h *Held, lasting []Happening) bool {
-	switch {
-	case h.Kind == Gate || h.Kind == Sidecar:
-		return false // Verdict ends them
-	case h.fleet && l.facts.Fleet.Revision == 0, h.Kind == Blocked && !l.facts.Leading, !h.fleet && h.Node != l.node:
-		return false // not known here
-	case h.Kind == Upgrade && l.facts.applying():
-		return false // after the last node, the leader applies the objects
-	}
-	return !slices.ContainsFunc(lasting, func(o Happening) bool { return o.grows(h) })
 }
 
 // applying reports whether the leader applies the objects of an upgrade: a rollback takes its place at once.
 func (f Facts) applying() bool {
 	return f.Status.Kind == protocol.StatusPresent && f.Status.Status.State == protocol.Working && !f.Fleet.Rollback.On()
-}
-
-// grows reports whether a happening continues an open entry. An upgrade continues, even if other releases join.
-func (h Happening) grows(e *Held) bool {
-	if h.Kind == Upgrade {
-		return e.Kind == Upgrade
-	}
-	return h.about() == e.about()
 }
 
 // begunAt returns when a happening that was first observed at a time began: its Since, but not after that time, nor
@@ -150,10 +119,6 @@ func (h Happening) begunAt(before, at time.Time) time.Time {
 		return before
 	}
 	return h.Since
-}
-
-func (l *Ledger) openOf(h Happening) *Held {
-	return l.last(func(o *Held) bool { return o.Open() && h.grows(o) })
 }
 
 func (l *Ledger) last(ok func(*Held) bool) *Held {
@@ -276,22 +241,4 @@ func (l *Ledger) outcome() string {
 		return fmt.Sprintf("ended with objects of %s, %s", s.Status.ContentRelease, s.Status.State)
 	}
 	return "ended without a status"
-}
-
-// forget drops entries that need no more attention: they are written and cannot grow, or the leader of that time
-// must have written them.
-func (l *Ledger) forget(at time.Time) {
-	l.held = slices.DeleteFunc(l.held, func(h *Held) bool {
-		old := !h.Open() && at.Sub(h.Until) >= MergeWithin
-		return old && !h.dirty || old && h.fleet && !l.leading && at.Sub(h.Until) >= keepUnwritten
-	})
-	for len(l.held) > MaxHeld {
-		drop := 0
-		for i, h := range l.held {
-			if !h.Open() && rank(h.Kind) < rank(l.held[drop].Kind) || l.held[drop].Open() && !h.Open() {
-				drop = i
-			}
-		}
-		l.held = slices.Delete(l.held, drop, drop+1)
-	}
 }

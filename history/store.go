@@ -79,7 +79,7 @@ func (l *Ledger) Adopt(at time.Time, stored []Held) {
 			continue
 		}
 		open := l.last(func(h *Held) bool {
-			return h.Open() && s.Open() && (h.about() == s.about() || h.Kind == Upgrade && s.Kind == Upgrade)
+			return h.Open() && s.Open() && h.about().lasting() == s.about().lasting()
 		})
 		if open == nil {
 			s.sinceSeen(at)
@@ -114,6 +114,9 @@ func OfFleet(e Entry) bool {
 	return false
 }
 
+// ranks is how many ranks there are.
+const ranks = 3
+
 // rank is the importance of an entry: 0 is dropped first.
 func rank(k Kind) int {
 	switch k {
@@ -129,7 +132,7 @@ func rank(k Kind) int {
 // bonus is the time by which Drop counts an important entry as newer than it is.
 func bonus(k Kind) time.Duration {
 	const day = 24 * time.Hour
-	return []time.Duration{0, 30 * day, 365 * day}[rank(k)]
+	return [ranks]time.Duration{0, 30 * day, 365 * day}[rank(k)]
 }
 
 // Drop returns the entries that must be deleted so that at most n are left. First it drops the oldest entries of

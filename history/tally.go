@@ -11,9 +11,10 @@ import (
 // begins returns the nodes whose records have another release than before.
 func (l *Ledger) begins(now Facts) map[protocol.NodeID]bool {
 	out := map[protocol.NodeID]bool{}
-	for _, r := range now.Fleet.Records {
-		before, found := l.facts.Fleet.Record(r.ID)
-		out[r.ID] = found && before.Node.Version.Release != r.Node.Version.Release
+	for before, r := range changedRecords(l.facts.Fleet, now.Fleet) {
+		if before != nil && r != nil && before.Node.Version.Release != r.Node.Version.Release {
+			out[r.ID] = true
+		}
 	}
 	return out
 }
@@ -22,9 +23,11 @@ func (l *Ledger) begins(now Facts) map[protocol.NodeID]bool {
 // A node registers with another release while it is out of service: its outage began before the upgrade that it begins.
 func (l *Ledger) tally(at time.Time, now Facts, begins map[protocol.NodeID]bool) {
 	entry := l.last(func(h *Held) bool { return h.Open() && OfRelease(h.Entry) })
-	out, waits := map[protocol.NodeID]bool{}, map[protocol.NodeID]bool{}
+	out, waits := make(map[protocol.NodeID]bool, len(l.outs)), map[protocol.NodeID]bool{}
 	for _, r := range now.Fleet.Records {
-		out[r.ID] = r.Counts() && !r.Serves()
+		if r.Counts() && !r.Serves() {
+			out[r.ID] = true
+		}
 	}
 	if _, one := now.release(); entry != nil && entry.rolledOut() && !one {
 		l.rollsAgain(entry)
@@ -117,10 +120,14 @@ func (l *Ledger) outSince(id protocol.NodeID, at time.Time) time.Time {
 func count(
 	entry *Held, sums map[protocol.NodeID]time.Duration, since map[protocol.NodeID]time.Time, is map[protocol.NodeID]bool, at time.Time,
 ) map[protocol.NodeID]time.Duration {
-	for _, id := range slices.Sorted(maps.Keys(since)) {
-		if is[id] {
-			continue
+	var left []protocol.NodeID
+	for id := range since {
+		if !is[id] {
+			left = append(left, id)
 		}
+	}
+	slices.Sort(left)
+	for _, id := range left {
 		sums = plus(sums, id, at.Sub(since[id]))
 		delete(since, id)
 		entry.dirty = true

@@ -163,7 +163,7 @@ func TestTheCoreIsPure(t *testing.T) {
 		"protocol/membership": append(slices.Clone(standard), module+"/protocol"), "protocol/nodeservices": append(slices.Clone(standard), module+"/protocol"),
 		"protocol/nodeturns": append(slices.Clone(standard), module+"/protocol"), "protocol/upgrade": append(slices.Clone(standard), module+"/protocol"),
 		"protocol/noderecord": append(slices.Clone(standard), module+"/protocol"),
-		"internal/rollout":    append(slices.Clone(standard), module+"/protocol", module+"/protocol/upgrade"), "history": append(slices.Clone(standard), "maps", module+"/protocol", module+"/report")}
+		"internal/rollout":    append(slices.Clone(standard), module+"/protocol", module+"/protocol/upgrade"), "history": append(slices.Clone(standard), "iter", "maps", module+"/protocol", module+"/report")}
 	for _, s := range sources(t) {
 		allowed, core := pure[s.dir]
 		if !core || s.test {

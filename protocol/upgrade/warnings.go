@@ -43,10 +43,16 @@ func CurrentWarnings(all []protocol.Warning, v protocol.StatusView, f protocol.F
 	if f.Revision == 0 || len(all) == 0 {
 		return all
 	}
-	now := obstacles(v, f)
+	type problem struct {
+		reason  protocol.Reason
+		subject string
+	}
+	now := map[problem]bool{} // of a fleet of which thousands are dead, there are thousands
+	for _, o := range obstacles(v, f) {
+		now[problem{o.Reason, o.Subject}] = true
+	}
 	return slices.DeleteFunc(slices.Clone(all), func(w protocol.Warning) bool {
-		same := func(o protocol.Warning) bool { return o.Reason == w.Reason && o.Subject == w.Subject }
-		return (warnsOfFleet(w.Reason) || warnsOfNode(w.Reason) && w.Subject != "") && !slices.ContainsFunc(now, same)
+		return (warnsOfFleet(w.Reason) || warnsOfNode(w.Reason) && w.Subject != "") && !now[problem{w.Reason, w.Subject}]
 	})
 }
 
