@@ -13,6 +13,10 @@ import (
 type sightings struct {
 	nodes    map[protocol.NodeID]sighting
 	warnings map[httpapi.NodeWarning]seenWarning // of live nodes
+	since    map[protocol.NodeID]httpapi.Sighting
+	records  []*protocol.Record // of the observation; fleets share the values of unchanged records
+	gone     bool               // a node is not alive
+	changes  int                // how often the states changed
 }
 
 // seenWarning is since when a node reports a warning.
@@ -38,21 +42,25 @@ func (s sighting) mayRestart(now time.Time) bool {
 // update returns the sightings after an observation of the fleet. The state of a node that is
 // observed for the first time counts from now.
 func (s sightings) update(f protocol.Fleet, now time.Time) sightings {
-	out := sightings{nodes: make(map[protocol.NodeID]sighting, len(f.Records)), warnings: map[httpapi.NodeWarning]seenWarning{}}
+	if s.agree(f) {
+		s.records = f.Records
+		return s
+	}
+	out := sightings{
+		records: f.Records, nodes: make(map[protocol.NodeID]sighting, len(f.Records)), warnings: map[httpapi.NodeWarning]seenWarning{},
+		since: make(map[protocol.NodeID]httpapi.Sighting, len(f.Records)), changes: s.changes + 1,
+	}
 	for _, r := range f.Records {
 		was, known := s.nodes[r.ID]
-		is := sighting{alive: r.Alive, since: was.since}
-		if r.Alive {
-			is.serves = r.Serves()
-			is.reason, _ = r.WhyServes()
-		}
+		is := stateOf(r)
+		is.since = was.since
 		if !known || was.alive != is.alive {
 			is.since.Alive = now
 		}
 		if !known || was.serves != is.serves || was.reason != is.reason {
 			is.since.Serves = now
 		}
-		out.nodes[r.ID] = is
+		out.nodes[r.ID], out.since[r.ID], out.gone = is, is.since, out.gone || !is.alive
 		for _, w := range r.Presence.Warnings {
 			key := httpapi.NodeWarning{Node: r.ID, Reason: w.Reason, Subject: w.Subject, Message: w.Message}
 			last, seen := s.lastSeen(key, w.Since)
@@ -66,6 +74,36 @@ func (s sightings) update(f protocol.Fleet, now time.Time) sightings {
 		}
 	}
 	return out
+}
+
+// stateOf returns the state of a node, without since when.
+func stateOf(r *protocol.Record) sighting {
+	is := sighting{alive: r.Alive}
+	if r.Alive {
+		is.serves = r.Serves()
+		is.reason, _ = r.WhyServes()
+	}
+	return is
+}
+
+// agree reports whether no node of a fleet has another state than before, and none warns: the case in which a change of one
+// record of thousands has to be cheap.
+func (s sightings) agree(f protocol.Fleet) bool {
+	if len(f.Records) != len(s.records) || len(s.warnings) != 0 {
+		return false
+	}
+	for i, r := range f.Records {
+		if r == s.records[i] {
+			continue
+		}
+		was, known := s.nodes[r.ID]
+		is := stateOf(r)
+		is.since = was.since
+		if !known || is != was || len(r.Presence.Warnings) != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // lastSeen returns the sighting of a warning, or of the one whose message it replaces.
@@ -82,7 +120,7 @@ func (s sightings) lastSeen(key httpapi.NodeWarning, since time.Time) (seenWarni
 }
 
 func (s sightings) equal(o sightings) bool {
-	return maps.Equal(s.nodes, o.nodes) && maps.Equal(s.warnings, o.warnings)
+	return s.changes == o.changes || maps.Equal(s.nodes, o.nodes) && maps.Equal(s.warnings, o.warnings)
 }
 
 // Missing returns since when this sidecar has seen that a node is not alive; zero: it has not.
@@ -115,10 +153,14 @@ func (s sightings) warningsSince() map[httpapi.NodeWarning]time.Time {
 // shown returns the sightings for a fleet that may be newer than they are: a state that changed since then counts
 // from now.
 func (s sightings) shown(f protocol.Fleet, now time.Time) map[protocol.NodeID]httpapi.Sighting {
+	is := s.update(f, now)
+	if !is.gone {
+		return is.since
+	}
 	out := make(map[protocol.NodeID]httpapi.Sighting, len(f.Records))
-	for id, is := range s.update(f, now).nodes {
-		is.since.MayRestart = is.mayRestart(now)
-		out[id] = is.since
+	for id, node := range is.nodes {
+		node.since.MayRestart = node.mayRestart(now)
+		out[id] = node.since
 	}
 	return out
 }

@@ -68,7 +68,7 @@ func (s *Show) KeepSnapshot(ctx context.Context) error {
 		// A new observation of the fleet counts as a change: comparing all records would cost more than
 		// it saves.
 		was, now := s.snapshot.Get(), s.now()
-		if !sameObservation(now.Fleet, was.Fleet) || !reflect.DeepEqual(now, was) {
+		if !sameRecords(now.Fleet.Records, was.Fleet.Records) || !reflect.DeepEqual(now, was) {
 			s.snapshot.Set(now)
 		}
 		s.cfg.Rendered(status.Verdict{Verdict: now.Gate.Verdict, Since: now.Gate.Since})
@@ -78,9 +78,9 @@ func (s *Show) KeepSnapshot(ctx context.Context) error {
 	}
 }
 
-// sameObservation reports whether two fleets come from one observation.
-func sameObservation(a, b protocol.Fleet) bool {
-	return len(a.Records) == len(b.Records) && (len(a.Records) == 0 || &a.Records[0] == &b.Records[0])
+// sameRecords reports whether the records of two fleets come from one observation.
+func sameRecords(a, b []*protocol.Record) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 // now collects the current state of each part.
