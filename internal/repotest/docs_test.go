@@ -240,6 +240,48 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	}
 }
 
+// reasonLink is a link to the explanation of a reason.
+var reasonLink = regexp.MustCompile("\\[`([A-Z][A-Za-z]+)`\\]\\(([a-z.-]*)#([^)]+)\\)")
+
+// TestReasonsAreWhereLinksLead: who follows the link of an alert finds its reason in that section, not in another one.
+func TestReasonsAreWhereLinksLead(t *testing.T) {
+	reasons := constants(parse(t, "protocol/reason.go").file)
+	found := 0
+	for _, page := range pages(t) {
+		for _, m := range reasonLink.FindAllStringSubmatch(read(t, page), -1) {
+			target := page
+			if m[2] != "" {
+				target = path.Join(path.Dir(page), m[2])
+			}
+			if target != "docs/operations.md" || !slices.Contains(reasons, m[1]) {
+				continue
+			}
+			if found++; !strings.Contains(sectionOf(read(t, target), m[3]), "**`"+m[1]+"`**") {
+				t.Errorf("%s: the section #%s of docs/operations.md does not explain %s", page, m[3], m[1])
+			}
+		}
+	}
+	if found < 8 {
+		t.Errorf("got %d links: this test no longer understands the pages", found)
+	}
+}
+
+// sectionOf returns the text of a page from a heading to the next one.
+func sectionOf(text, anchor string) string {
+	text = fence.ReplaceAllString(text, "")
+	headings := mdHeading.FindAllStringSubmatchIndex(text, -1)
+	for i, h := range headings {
+		if anchors(text[h[0]:h[1]])[0] != anchor {
+			continue
+		}
+		if i+1 < len(headings) {
+			return text[h[0]:headings[i+1][0]]
+		}
+		return text[h[0]:]
+	}
+	return ""
+}
+
 // TestEveryRuleIsExplained: so do they with the rules that /status names.
 func TestEveryRuleIsExplained(t *testing.T) {
 	operations := read(t, "docs/operations.md")

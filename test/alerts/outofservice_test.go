@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// times are the values of a series in each of the 120 minutes before it is asked for: the first value, then others from a
+// times are the values of a series in each of the outMinutes before it is asked for: the first value, then others from a
 // minute on.
 type times []struct {
 	from  int
 	value string
 }
 
-const outMinutes = 120
+const outMinutes = 480
 
 // values is in the notation of promtool. Minutes count back from the time of the question.
 func (s times) values() string {
@@ -44,6 +44,7 @@ func scraped() world {
 			set("lockstep_node_info", fmt.Sprintf(`,node="%s",store="%s"`, node, store), "1")
 			set("lockstep_readyz", "", "1")
 			set("lockstep_fleet_controllers", "", "3")
+			set("lockstep_fleet_controllers_cordoned_off", "", "0")
 			for _, reason := range []string{"Ready", "NotController", "Cordoned", "ShuttingDown"} {
 				set("lockstep_status_gate_reason", label("reason", reason), fmt.Sprint(one(reason == "Ready")))
 			}
@@ -57,8 +58,8 @@ func during(store, name, labels string, values times) func(world) {
 	return func(w world) { w[series(store, "cp-2", name, labels)] = values.values() }
 }
 
-// off ends every series of nodes of the first control plane 30 minutes before the question, and for the rest of the time if until is 0.
-func off(until int, of ...string) func(world) {
+// off ends every series of nodes of the first control plane for that time before the question, and for the rest of it if until is 0.
+func off(from, until int, of ...string) func(world) {
 	return func(w world) {
 		for key, values := range w {
 			for _, node := range of {
@@ -67,7 +68,7 @@ func off(until int, of ...string) func(world) {
 				}
 				all := strings.Fields(values)
 				for i := range all {
-					if at := outMinutes - i; at <= 30 && at > until || until == 0 && at <= 0 {
+					if at := outMinutes - i; at <= from && at > until || until == 0 && at <= 0 {
 						all[i] = "stale"
 					}
 				}
@@ -89,11 +90,44 @@ func notReady(store string, begin int) func(world) {
 }
 
 func controllers(now string) func(world) {
+	return ofFleet("lockstep_fleet_controllers", times{{outMinutes, "3"}, {30, now}})
+}
+
+// ofFleet sets a series that every node of the first control plane has.
+func ofFleet(name string, values times) func(world) {
 	return func(w world) {
 		for _, node := range nodes {
-			w[series("aaaa", node, "lockstep_fleet_controllers", "")] = times{{outMinutes, "3"}, {30, now}}.values()
+			w[series("aaaa", node, name, "")] = values.values()
 		}
 	}
+}
+
+// repaired is a machine that was cordoned and is off for seven hours, which the others know.
+func repaired() func(world) {
+	return together(cordoned("aaaa", 430, -5), off(420, 0, "cp-2"), cordonedOff())
+}
+
+func cordonedOff() func(world) {
+	return ofFleet("lockstep_fleet_controllers_cordoned_off", times{{outMinutes, "0"}, {420, "1"}})
+}
+
+// never is a node of the first control plane that was never scraped.
+func never(node string) func(world) {
+	return func(w world) {
+		for key := range w {
+			if strings.Contains(key, `instance="`+node+`-aaaa"`) {
+				delete(w, key)
+			}
+		}
+	}
+}
+
+// stops ends a node of the first control plane in the way of a graceful stop.
+func stops(node string, at int) func(world) {
+	return together(func(w world) {
+		w[series("aaaa", node, "lockstep_readyz", "")] = times{{outMinutes, "1"}, {at + 1, "0"}}.values()
+		w[series("aaaa", node, "lockstep_status_gate_reason", `,reason="ShuttingDown"`)] = times{{outMinutes, "0"}, {at + 1, "1"}}.values()
+	}, off(at, 0, node))
 }
 
 // outages has for each situation the minutes of the last hour that nodes of the first and of the second control plane were out of
@@ -109,18 +143,25 @@ var outages = []struct {
 	{name: "not ready", change: notReady("aaaa", 30), unplanned: 30},
 	{name: "a gate closed by itself", change: together(notReady("aaaa", 30),
 		during("aaaa", "lockstep_status_gate_reason", `,reason="Ready"`, times{{outMinutes, "1"}, {30, "0"}})), unplanned: 30},
-	{name: "off", change: off(0, "cp-2"), unplanned: 30},
-	{name: "all off", change: off(0, nodes...), unplanned: 90},
-	{name: "cordoned, then off", change: together(cordoned("aaaa", 40, -5), off(0, "cp-2")), planned: 40},
+	{name: "off", change: off(30, 0, "cp-2"), unplanned: 30},
+	{name: "all off", change: off(30, 0, nodes...), unplanned: 90},
+	{name: "cordoned, then off", change: together(cordoned("aaaa", 40, -5), off(30, 0, "cp-2")), planned: 40},
 	{name: "stopped, off, and not ready at first", change: together(
 		during("aaaa", "lockstep_status_gate_reason", `,reason="ShuttingDown"`, times{{outMinutes, "0"}, {31, "1"}, {30, "0"}}),
-		during("aaaa", "lockstep_readyz", "", times{{outMinutes, "1"}, {31, "0"}, {21, "1"}}), off(25, "cp-2")), planned: 10},
+		during("aaaa", "lockstep_readyz", "", times{{outMinutes, "1"}, {31, "0"}, {21, "1"}}), off(30, 25, "cp-2")), planned: 10},
 	{name: "killed, off, and not ready at first", change: together(
-		during("aaaa", "lockstep_readyz", "", times{{outMinutes, "1"}, {30, "0"}, {20, "1"}}), off(25, "cp-2")), unplanned: 10},
+		during("aaaa", "lockstep_readyz", "", times{{outMinutes, "1"}, {30, "0"}, {20, "1"}}), off(30, 25, "cp-2")), unplanned: 10},
 	{name: "not ready long after a cordon", change: together(cordoned("aaaa", 55, 45),
 		during("aaaa", "lockstep_readyz", "", times{{outMinutes, "1"}, {55, "0"}, {45, "1"}, {20, "0"}})), planned: 10, unplanned: 20},
-	{name: "off and removed", change: together(off(0, "cp-2"), controllers("2"))},
-	{name: "cordoned, off and removed", change: together(cordoned("aaaa", 50, -5), off(0, "cp-2"), controllers("2")), planned: 20},
+	{name: "cordoned, and off for seven hours", change: repaired(), planned: 60},
+	{name: "cordoned, off for seven hours, and uncordoned", change: together(repaired(),
+		ofFleet("lockstep_fleet_controllers_cordoned_off", times{{outMinutes, "0"}, {420, "1"}, {30, "0"}})), planned: 30, unplanned: 30},
+	{name: "off for seven hours", change: off(420, 0, "cp-2"), unplanned: 60},
+	{name: "cordoned, off for seven hours, and another one stops", change: together(repaired(), stops("cp-3", 20)), planned: 80},
+	{name: "cordoned, off for seven hours, and another one dies", change: together(repaired(), off(20, 0, "cp-3")), planned: 60, unplanned: 20},
+	{name: "cordoned, off and never scraped", change: together(never("cp-2"), cordonedOff()), planned: 60},
+	{name: "off and removed", change: together(off(30, 0, "cp-2"), controllers("2"))},
+	{name: "cordoned, off and removed", change: together(cordoned("aaaa", 50, -5), off(30, 0, "cp-2"), controllers("2")), planned: 20},
 	{name: "another role", change: together(notReady("aaaa", 30), controllers("2"),
 		during("aaaa", "lockstep_status_gate_reason", `,reason="NotController"`, times{{outMinutes, "0"}, {30, "1"}}))},
 	{name: "two control planes", change: together(cordoned("aaaa", 30, -5), notReady("bbbb", 20)), planned: 30, unplanned2: 20},
@@ -140,7 +181,7 @@ func TestOutOfService(t *testing.T) {
 		t.Fatal(found, err)
 	}
 	var tests strings.Builder
-	fmt.Fprintf(&tests, "rule_files: [%s]\nevaluation_interval: 2m\ngroup_eval_order: [lockstep-recording]\ntests:\n", rules)
+	fmt.Fprintf(&tests, "rule_files: [%s]\nevaluation_interval: 4m\ngroup_eval_order: [lockstep-recording]\ntests:\n", rules)
 	for _, o := range outages {
 		w := scraped()
 		o.change(w)

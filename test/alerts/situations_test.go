@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 )
 
@@ -101,7 +102,7 @@ func unplanned(more fires) fires {
 
 // again lets another job scrape each sidecar too, by another address.
 func again(w world) {
-	for key, values := range w {
+	for key, values := range maps.Clone(w) { // a new series is not scraped a third time
 		w[strings.NewReplacer(`job="lockstep"`, `job="static"`, `instance="`, `instance="static-`).Replace(key)] = values
 	}
 }
