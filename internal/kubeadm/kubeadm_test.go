@@ -129,7 +129,8 @@ func TestHostPath(t *testing.T) {
 		"/etc/kubernetes/pki/etcd/ca.crt":         "/etc/kubernetes/pki/etcd/ca.crt",
 		"/etc/kubernetes/pki/etcd/ca.key":         "", // the sidecar has only what it needs
 		"/etc/kubernetes/pki/ca.key":              "",
-		"/var/lib/lockstep":                       "",
+		"/var/lib/lockstep/recording.gz":          "/var/lib/lockstep/recording.gz",
+		"/var/lib/lockstep-other":                 "",
 		"/etc/kubernetes/pki/apiserver-etcd.key2": "",
 	} {
 		if got := pod.HostPath(*pod.Sidecar(), inside); got != want {
