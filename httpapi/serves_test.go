@@ -35,13 +35,18 @@ func TestServes(t *testing.T) {
 }
 
 func TestServes_why(t *testing.T) {
+	turn := time.Date(2026, 1, 1, 14, 2, 0, 0, time.UTC)
 	snap := Snapshot{Gate: Gate{Verdict: protocol.Verdict{Ready: true, Reason: protocol.Ready, Message: "fits"}, Since: epochTime}}
 	for _, tt := range []struct {
 		api             APIServer
 		reason, message string
 	}{
 		{APIServer{}, "Ready", "fits"},
-		{APIServer{Enabled: true}, "APIServerNotReady", "its kube-apiserver is not ready: no request was sent to it yet"},
+		{APIServer{Enabled: true}, "APIServerNotReady", "its kube-apiserver counts as not ready: it was not asked yet since this sidecar started"},
+		{APIServer{Enabled: true, Turn: turn}, "APIServerNotReady", "its kube-apiserver counts as not ready since 2026-01-01T14:02:00Z: this node has a turn, whose work may restart it"},
+		{APIServer{Enabled: true, Turn: turn, Message: "refused"}, "APIServerNotReady", "its kube-apiserver is not ready, in this node's turn, whose work may restart it: refused"},
+		{APIServer{Enabled: true, Turn: turn, TurnOver: true}, "APIServerNotReady", "its kube-apiserver counts as not ready: it was not asked yet since the work of this node's turn was done"},
+		{APIServer{Enabled: true, Turn: turn, TurnOver: true, Message: "refused"}, "APIServerNotReady", "its kube-apiserver is not ready: refused"},
 		{APIServer{Enabled: true, Message: "[-]etcd failed"}, "APIServerNotReady", "its kube-apiserver is not ready: [-]etcd failed"},
 		{APIServer{Enabled: true, Message: "401 Unauthorized", Refused: true}, "APIRefused",
 			"its kube-apiserver answers, and rejects the credentials of the kubeconfig, so whether it is ready is not known: 401 Unauthorized"},

@@ -132,6 +132,10 @@ type APIServer struct {
 	// whether it is ready.
 	Refused bool
 	Since   time.Time // when Ready last changed; zero: it was not asked yet
+	// Turn is since when this node has a turn, whose work may restart the kube-apiserver; zero: it has none, or the
+	// kube-apiserver was asked since. TurnOver: that work is done.
+	Turn     time.Time
+	TurnOver bool
 }
 
 // Problem returns the reason why it is not ready.
@@ -139,8 +143,15 @@ func (a APIServer) Problem() (protocol.Reason, string) {
 	switch {
 	case a.Refused:
 		return protocol.APIRefused, "its kube-apiserver answers, and rejects the credentials of the kubeconfig, so whether it is ready is not known: " + a.Message
+	case a.Message == "" && a.Turn.IsZero():
+		return protocol.APIServerNotReady, "its kube-apiserver counts as not ready: it was not asked yet since this sidecar started"
+	case a.Message == "" && a.TurnOver:
+		return protocol.APIServerNotReady, "its kube-apiserver counts as not ready: it was not asked yet since the work of this node's turn was done"
 	case a.Message == "":
-		return protocol.APIServerNotReady, "its kube-apiserver is not ready: no request was sent to it yet"
+		return protocol.APIServerNotReady, "its kube-apiserver counts as not ready since " + a.Turn.UTC().Format(time.RFC3339) +
+			": this node has a turn, whose work may restart it"
+	case !a.Turn.IsZero() && !a.TurnOver:
+		return protocol.APIServerNotReady, "its kube-apiserver is not ready, in this node's turn, whose work may restart it: " + a.Message
 	}
 	return protocol.APIServerNotReady, "its kube-apiserver is not ready: " + a.Message
 }

@@ -106,7 +106,7 @@ func judgeStatus(f Facts) Verdict {
 		return Verdict{Reason: StatusCorrupt, Message: "the reconciler status cannot be decoded (" + f.Status.Problem + "); the leader rebuilds it"}
 	case StatusUnknown:
 	}
-	return Verdict{Reason: NotRegistered, Message: "this node is registered; the status has not been read since"}
+	return Verdict{Reason: NotRegistered, Message: "this node's record is written; the registration is complete when the status has been read since then"}
 }
 
 // staysReady is the verdict of a gate that fails static.

@@ -9,7 +9,7 @@ import (
 
 // statusNotRead is the verdict between a registration and the next read.
 func statusNotRead(v Verdict) bool {
-	return v.Reason == protocol.NotRegistered && v.Message == "this node is registered; the status has not been read since"
+	return v.Reason == protocol.NotRegistered && v.Message == "this node's record is written; the registration is complete when the status has been read since then"
 }
 
 // A status that was read before the registration does not open the gate, even if it

@@ -25,8 +25,11 @@ func (f *Follower) show(problem string, now time.Time) {
 }
 
 // turnAnswers counts the turns of this node that its presence showed, and the turns after which the
-// sidecar asked its kube-apiserver.
-type turnAnswers struct{ shown, answered int }
+// sidecar asked its kube-apiserver. since is when the newest one was shown.
+type turnAnswers struct {
+	shown, answered int
+	since           time.Time
+}
 
 // old reports whether the last answer of the kube-apiserver came before the end of a turn.
 func (t turnAnswers) old() bool { return t.shown != t.answered }
@@ -41,15 +44,18 @@ func (f *Follower) cordonedForTurn() bool {
 // out of service: the work of the turn begins after that.
 func (f *Follower) NoteTurn(verdict protocol.Verdict) {
 	if f.cfg.Asks && !verdict.Ready && f.cordonedForTurn() && !f.answers.Get().old() {
-		event.Update(f.answers, func(t turnAnswers) turnAnswers { t.shown++; return t })
+		event.Update(f.answers, func(t turnAnswers) turnAnswers {
+			t.shown, t.since = t.shown+1, time.Now()
+			return t
+		})
 	}
 }
 
 // Now returns the current state of the kube-apiserver.
 func (f *Follower) Now() httpapi.APIServer {
 	out := f.state.Get()
-	if out.Ready && f.answers.Get().old() {
-		out.Ready, out.Message = false, "it was asked before the work of this node's turn was done, and is asked again when that is done"
+	if answers := f.answers.Get(); answers.old() {
+		out.Ready, out.Turn, out.TurnOver = false, answers.since, !f.cordonedForTurn()
 	}
 	return out
 }
