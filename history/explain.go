@@ -8,138 +8,111 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Explanation reports why a node was or was not in service at a time, as far as the history shows.
+// Asked is the time that people ask about, such as a minute: from From until before To.
+type Asked struct{ From, To time.Time }
+
+func (a Asked) overlaps(s Span) bool {
+	return s.From.Before(a.To) && (s.open() || !s.Until.Before(a.From))
+}
+
+func (a Asked) has(e Entry) bool {
+	return slices.ContainsFunc(e.stretches(), func(s stretch) bool { return a.overlaps(s.Span) })
+}
+
+// Explanation reports why a node was or was not in service within a time, as far as the history shows.
 type Explanation struct {
-	Verdict string  // whether it served, for people
-	Causes  []Entry // trouble in that minute and before an outage, which closes no gate by itself but may explain the rest
-	Node    []Entry // about the node, around that time, the newest last
-	Fleet   []Entry // about the others
+	Verdict string   // whether it served, for people
+	Outages []string // if one line is not enough: each outage of that time; if there was none: the nearest ones
+	Causes  []Entry  // trouble then and before an outage, which closes no gate by itself but may explain the rest; the likeliest first
+	Node    []Entry  // about the node, around that time, the newest last
+	Fleet   []Entry  // about the others
 }
 
 const (
 	// aroundBefore and aroundAfter bound the time around an incident of which Explain lists all entries.
 	aroundBefore = 5 * time.Minute
 	aroundAfter  = time.Minute
-	// causesBefore is for how long before an outage Explain looks for causes.
-	causesBefore = 30 * time.Second
-	// slowBefore is for how long before etcd failed Explain looks for slow disks.
-	slowBefore = 10 * time.Minute
+	// maxTold bounds the outages that Explain lists.
+	maxTold = 20
 )
 
 // Explain joins what happened on a node and in the fleet around a time.
-func Explain(all []Entry, node protocol.NodeID, at time.Time) Explanation {
+func Explain(all []Entry, node protocol.NodeID, asked Asked) Explanation {
 	var out Explanation
-	closed := outageAt(all, node, at)
-	during := asked{at, at}
-	if closed != nil && closed.From.Add(-causesBefore).Before(at) {
-		during.from = closed.From.Add(-causesBefore)
+	incidents := incidentsOf(all, node)
+	touching := slices.DeleteFunc(slices.Clone(incidents), func(i incident) bool { return !asked.overlaps(i.Span) })
+	out.Causes = causesOf(all, node, asked, touching)
+	from := asked.From
+	if len(touching) > 0 && touching[0].From.Before(from) {
+		from = touching[0].From
 	}
-	out.Causes = slices.DeleteFunc(causesOf(all, node, during), func(e Entry) bool {
-		return closed != nil && e.Kind == Warning && e.Node == node && e.Reason == closed.Reason // the outage itself
-	})
 	for _, e := range all {
 		switch {
-		case e.Time.After(at.Add(aroundAfter)) || !e.Open() && e.Until.Before(at.Add(-aroundBefore)):
+		case e.Time.After(asked.To.Add(aroundAfter)) || !e.Open() && e.Until.Before(from.Add(-aroundBefore)):
 		case e.Concerns(node):
 			out.Node = append(out.Node, e)
 		default:
 			out.Fleet = append(out.Fleet, e)
 		}
 	}
-	switch {
-	case !slices.ContainsFunc(all, func(e Entry) bool { return e.Node == node }):
+	switch began := beginOf(all, node); {
+	case began.IsZero():
 		out.Verdict = "the history has nothing about this node"
-	case closed == nil:
-		out.Verdict = "it was in service, as far as the history shows" + between(all, node, at) + servicesDown(out.Causes)
+		return out
+	case !asked.To.After(began):
+		out.Verdict = "nothing is known of this node before " + stamp(began) + ", where its history begins"
 	default:
-		out.Verdict = closed.verdict(at)
+		out.tell(touching, partlyOut(all, node, asked), asked)
+		if asked.From.Before(began) {
+			out.Verdict += "; nothing is known before " + stamp(began)
+		}
+	}
+	if len(touching) == 0 {
+		out.Outages = append(out.Outages, nearest(incidents, asked)...)
 	}
 	return out
 }
 
-// causesOf returns the trouble of a node within a time. A disk that was slow minutes before etcd failed may be the cause of
-// that, although the warning ended.
-func causesOf(all []Entry, node protocol.NodeID, during asked) (out []Entry) {
-	slow := during
-	for _, e := range all {
-		if e.Node == node && during.has(e) && etcdFails(e) && e.Time.Add(-slowBefore).Before(slow.from) {
-			slow.from = e.Time.Add(-slowBefore)
+// tell writes the verdict, and the outages of that time if one line is not enough. The history does not say when the unknown ones were.
+func (x *Explanation) tell(touching []incident, unknown []string, asked Asked) {
+	switch len(touching) {
+	case 0:
+		x.Verdict = "it was in service, as far as the history shows" + servicesDown(x.Causes, asked)
+		if len(unknown) > 0 {
+			x.Verdict, unknown = unknown[0], unknown[1:]
 		}
+	case 1:
+		x.Verdict, x.Outages = touching[0].verdict(asked), touching[0].parts()
+	default:
+		var total time.Duration
+		for _, i := range touching {
+			total += i.length(asked.To)
+			x.Outages = append(x.Outages, i.verdict(asked))
+		}
+		x.Verdict = fmt.Sprintf("out of service %d times, %s in all", len(touching), short(total))
 	}
+	x.Outages = append(x.Outages, unknown...)
+	if more := len(x.Outages) - maxTold; more > 0 {
+		x.Outages = append(x.Outages[:maxTold:maxTold], fmt.Sprintf("and %d more: ask for a shorter time", more))
+	}
+}
+
+// beginOf returns when the history of a node begins; zero: it has none.
+func beginOf(all []Entry, node protocol.NodeID) (out time.Time) {
 	for _, e := range all {
-		within := during
-		if e.Reason == protocol.DiskSlow {
-			within = slow
-		}
-		if within.has(e) && trouble(e) && (e.Node == node || ofEtcd(e)) {
-			out = append(out, e)
+		if e.Node == node && (out.IsZero() || e.Time.Before(out)) {
+			out = e.Time
 		}
 	}
 	return out
-}
-
-// etcdFails reports whether a node reports that etcd, or its member, does not serve.
-func etcdFails(e Entry) bool {
-	return e.Kind == Etcd || e.Kind == Warning && e.Reason == protocol.MemberDown
 }
 
 // servicesDown adds the trouble of services on a node whose gate was open.
-func servicesDown(found []Entry) (out string) {
+func servicesDown(found []Entry, asked Asked) (out string) {
 	for _, e := range found {
-		if e.Kind == Service && e.Reason != protocol.ServicesRejected { // those that run stay in use
+		if e.Kind == Service && asked.has(e) && e.Reason != protocol.ServicesRejected { // those that run stay in use
 			out += "; meanwhile: " + e.Sentence()
 		}
 	}
 	return out
-}
-
-// asked is the time that people mean: "at 14:02" is all of that minute. It begins earlier for the causes of an outage.
-type asked struct{ from, at time.Time }
-
-func (a asked) overlaps(s Span) bool {
-	return s.From.Before(a.at.Add(time.Minute)) && (s.open() || !s.Until.Before(a.from))
-}
-
-func (a asked) has(e Entry) bool {
-	return slices.ContainsFunc(e.stretches(), func(s stretch) bool { return a.overlaps(s.Span) })
-}
-
-// trouble reports whether clients may notice an entry about a node although its gate stays open, or it is the cause
-// of a closed one.
-func trouble(e Entry) bool {
-	switch e.Kind {
-	case Service, Etcd, Turn:
-		return true
-	case Warning:
-		return e.Subject == "" || e.Subject == string(e.Node) // nodes also warn of others
-	case Gate, APIServer, Sidecar, Node, Object, Bundle, Override, Cordon, Leader, Status, Blocked, Upgrade, Rollback, Member, Store:
-	}
-	return false
-}
-
-// ofEtcd reports whether trouble of one node is that of all: each request of each kube-apiserver may wait for a member of
-// etcd with a slow disk.
-func ofEtcd(e Entry) bool {
-	slow := []protocol.Reason{protocol.DiskSlow, protocol.EtcdLeaderChanges, protocol.EtcdFull}
-	return e.Kind == Warning && slices.Contains(slow, e.Reason)
-}
-
-// Cause describes an entry in the Causes of a node, for people.
-func Cause(e Entry, of protocol.NodeID) string {
-	text := e.Sentence()
-	if e.Node != of {
-		text = string(e.Node) + ": " + text
-	}
-	span := "from " + stamp(e.Time)
-	switch {
-	case e.Open():
-		span += " until now"
-	case e.Until.After(e.Time) && e.Count > 1:
-		span = fmt.Sprintf("between %s and %s", stamp(e.Time), stamp(e.Until))
-	case e.Until.After(e.Time):
-		span += " for " + short(e.Until.Sub(e.Time))
-	default:
-		span = "at " + stamp(e.Time)
-	}
-	return fmt.Sprintf("%s: %s: %s", span, e.Reason, text)
 }

@@ -9,28 +9,41 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
+// minuteOf is the minute that begins then, secondOf the second.
+func minuteOf(at time.Time) Asked { return Asked{at, at.Add(time.Minute)} }
+func secondOf(at time.Time) Asked { return Asked{at, at.Add(time.Second)} }
+
+// lines is the verdict with its lines.
+func (x Explanation) lines() string {
+	return strings.Join(append([]string{x.Verdict}, x.Outages...), "\n")
+}
+
 func TestExplain(t *testing.T) {
 	at := func(second int) time.Time { return t0.Add(time.Duration(second) * time.Second) }
 	all := []Entry{
 		{Kind: Gate, Node: "cp-1", Time: at(-7200), Until: at(-7100), Reason: protocol.Cordoned},
 		{Kind: Warning, Node: "cp-2", Time: at(-30), Until: at(60), Reason: protocol.DiskSlow, Message: "fsync took 2.5s"},
 		{Kind: Node, Node: "cp-2", Time: at(10), Until: at(30), Reason: protocol.NoPresence, Message: "its sidecar does not run"},
-		{Kind: Sidecar, Node: "cp-2", Time: at(25), Until: at(30), Reason: Started},
+		{Kind: Sidecar, Node: "cp-2", Time: at(25), Until: at(30), Reason: Started, Message: "it started"},
 		{Kind: Leader, Node: "cp-1", Time: at(11), Until: at(11), Reason: Elected},
 		{Kind: Gate, Node: "cp-3", Time: at(-20), Reason: protocol.ServicesNotReady, Message: "kube-apiserver"},
 		{Kind: Upgrade, Time: at(-100), Until: at(50), Out: map[protocol.NodeID]time.Duration{"cp-2": 1}},
 	}
 	for node, want := range map[protocol.NodeID]string{
-		"cp-1": "it was in service",
-		"cp-2": "out of service from 2026-01-01T14:02:10Z for 20s (it may have stopped up to one --lease-ttl before): NoPresence: its sidecar does not run",
-		"cp-3": "until now: ServicesNotReady: kube-apiserver",
-		"cp-9": "nothing about this node",
+		"cp-1": "it was in service, as far as the history shows\n" +
+			"before that: out of service from 2026-01-01T12:02:00Z for 1m40s: Cordoned: \n" +
+			"after that: none is known",
+		"cp-2": "out of service from 2026-01-01T14:02:10Z for 20s (it may have stopped up to one --lease-ttl before): NoPresence: its sidecar does not run\n" +
+			"from 2026-01-01T14:02:10Z for 20s: NoPresence: its sidecar does not run\n" +
+			"from 2026-01-01T14:02:25Z for 5s: Started: it started",
+		"cp-3": "out of service from 2026-01-01T14:01:40Z until now: ServicesNotReady: kube-apiserver",
+		"cp-9": "the history has nothing about this node",
 	} {
-		if got := Explain(all, node, t0); !strings.Contains(got.Verdict, want) {
-			t.Errorf("%s: got %q, want %q", node, got.Verdict, want)
+		if got := Explain(all, node, minuteOf(t0)).lines(); got != want {
+			t.Errorf("%s: got  %q\nwant %q", node, got, want)
 		}
 	}
-	got := Explain(all, "cp-2", t0)
+	got := Explain(all, "cp-2", minuteOf(t0))
 	if len(got.Causes) != 1 || Cause(got.Causes[0], "cp-2") != "from 2026-01-01T14:01:30Z for 1m30s: DiskSlow: fsync took 2.5s" {
 		t.Errorf("got the causes %v", got.Causes)
 	}
@@ -42,20 +55,24 @@ func TestExplain(t *testing.T) {
 // TestExplain_inService: a node whose gate stayed open has its trouble of that minute named, and nothing older.
 func TestExplain_inService(t *testing.T) {
 	crash := Entry{Kind: Service, Node: "cp-2", Time: t0.Add(3 * time.Second), Until: t0.Add(3 * time.Second), Reason: Restarted, Message: "signal: killed"}
+	known := Entry{Kind: Sidecar, Node: "cp-2", Time: t0.Add(-time.Hour), Until: t0.Add(-time.Hour), Reason: Started}
 	for _, test := range []struct {
-		at   time.Time
-		want int
-	}{{t0, 1}, {t0.Add(3 * time.Second), 1}, {t0.Add(4 * time.Second), 0}, {t0.Add(-2 * time.Minute), 0}} {
-		got := Explain([]Entry{crash}, "cp-2", test.at)
+		asked Asked
+		want  int
+	}{
+		{minuteOf(t0), 1}, {secondOf(t0.Add(3 * time.Second)), 1}, {secondOf(t0), 1}, // people mean about that second
+		{secondOf(t0.Add(4 * time.Second)), 0}, {minuteOf(t0.Add(-2 * time.Minute)), 0},
+	} {
+		got := Explain([]Entry{known, crash}, "cp-2", test.asked)
 		if !strings.HasPrefix(got.Verdict, "it was in service") || len(got.Causes) != test.want {
-			t.Errorf("at %s: got %q, %v", test.at, got.Verdict, got.Causes)
+			t.Errorf("at %v: got %q, %v", test.asked, got.Verdict, got.Causes)
 		}
 	}
 	crash.Subject = "api"
 	failing := Entry{Kind: Service, Node: "cp-2", Time: t0, Reason: protocol.ServiceFailing, Message: `its service "api" ended`} // as Facts: without a subject
 	rejected := Entry{Kind: Service, Node: "cp-2", Time: t0, Reason: protocol.ServicesRejected, Message: "its services directory was rejected"}
 	want := `it was in service, as far as the history shows; meanwhile: signal: killed; meanwhile: its service "api" ended`
-	if got := Explain([]Entry{crash, failing, rejected}, "cp-2", t0); got.Verdict != want || len(got.Causes) != 3 {
+	if got := Explain([]Entry{known, crash, failing, rejected}, "cp-2", minuteOf(t0)); got.Verdict != want || len(got.Causes) != 3 {
 		t.Errorf("got %q, %v, want %q", got.Verdict, got.Causes, want)
 	}
 	if got, want := Cause(crash, "cp-2"), "at 2026-01-01T14:02:03Z: Restarted: signal: killed"; got != want {
@@ -75,7 +92,7 @@ func TestExplain_before(t *testing.T) {
 		{Kind: Warning, Node: "cp-1", Time: at(-20), Until: at(20), Reason: protocol.DiskSlow, Message: "its disk is slow"},
 		{Kind: Warning, Node: "cp-1", Time: at(-20), Until: at(20), Reason: protocol.BundlesDiffer, Message: "of no concern"},
 	}
-	got := Explain(all, "cp-2", t0)
+	got := Explain(all, "cp-2", minuteOf(t0))
 	var causes []string
 	for _, c := range got.Causes {
 		causes = append(causes, Cause(c, "cp-2"))
@@ -101,12 +118,12 @@ func TestExplain_member(t *testing.T) {
 		{Kind: Warning, Node: "cp-2", Time: at(-10), Until: at(60), Reason: protocol.MemberDown},
 		{Kind: Etcd, Node: "cp-2", Time: at(-10), Until: at(60), Reason: Unreachable},
 	} {
-		got := Explain(append(slices.Clip(slow), fails), "cp-2", t0).Causes
-		if len(got) != 2 || got[0].Message != "its disk is slow" || got[1].Reason != fails.Reason {
+		got := Explain(append(slices.Clip(slow), fails), "cp-2", minuteOf(t0)).Causes
+		if len(got) != 2 || got[0].Reason != fails.Reason || got[1].Message != "its disk is slow" {
 			t.Errorf("got %v", got)
 		}
 	}
-	if got := Explain(slow, "cp-2", t0).Causes; len(got) != 0 {
+	if got := Explain(slow, "cp-2", minuteOf(t0)).Causes; len(got) != 0 {
 		t.Errorf("etcd serves: got %v", got)
 	}
 }
@@ -122,27 +139,36 @@ func TestExplain_joined(t *testing.T) {
 	older.Spans = nil
 	partly.Count, partly.Spans = 3, known.Spans[1:]
 	open.Until, open.Spans = time.Time{}, []Span{known.Spans[0], {From: at(153)}}
-	const times = "out of service 2 times between 2026-01-01T14:02:00Z and 2026-01-01T14:04:40Z, 14s in all"
+	const (
+		times   = "out of service 2 times between 2026-01-01T14:02:00Z and 2026-01-01T14:04:40Z, 14s in all"
+		first   = "out of service from 2026-01-01T14:02:00Z for 7s: ShuttingDown: it stops; " + times
+		second  = "out of service from 2026-01-01T14:04:33Z for 7s: ShuttingDown: it stops; " + times
+		serves  = "it was in service, as far as the history shows"
+		nothing = "none is known"
+	)
+	thrice := func(text string) string { return strings.Replace(text, "2 times", "3 times", 1) }
 	for _, test := range []struct {
 		entry  Entry
 		second int
 		want   string
 	}{
-		{known, 5, "out of service from 2026-01-01T14:02:00Z for 7s: ShuttingDown: it stops; " + times},
-		{known, 46, "it was in service, as far as the history shows; " + times + ": ShuttingDown"},
-		{known, 120, "in service at 2026-01-01T14:04:00Z, then out of service from 2026-01-01T14:04:33Z for 7s: ShuttingDown: it stops; " + times},
-		{known, 161, "it was in service, as far as the history shows"},
-		{older, 46, times + ", and the history does not say when: ShuttingDown: it stops"},
-		{partly, 46, strings.Replace(times, "2 times", "3 times", 1) + ", and the history does not say when: ShuttingDown: it stops"},
-		{partly, 155, "out of service from 2026-01-01T14:04:33Z for 7s: ShuttingDown: it stops; " + strings.Replace(times, "2 times", "3 times", 1)},
+		{known, 5, first},
+		{known, 46, serves + "\nbefore that: " + first + "\nafter that: " + second},
+		{known, 161, serves + "\nbefore that: " + second + "\nafter that: " + nothing},
+		{older, 46, times + ", and the history does not say when: ShuttingDown: it stops\nbefore that: " + nothing + "\nafter that: " + nothing},
+		{partly, 46, thrice(times) + ", and the history does not say when: ShuttingDown: it stops\nbefore that: " + nothing + "\nafter that: " + thrice(second)},
+		{partly, 155, thrice(second)},
 		{open, 170, "out of service from 2026-01-01T14:04:33Z until now: ShuttingDown: it stops; out of service 2 times since 2026-01-01T14:02:00Z, 14s before this one"},
 	} {
-		if got := Explain([]Entry{test.entry}, "cp-2", at(test.second)).Verdict; got != test.want {
+		if got := Explain([]Entry{test.entry}, "cp-2", secondOf(at(test.second))).lines(); got != test.want {
 			t.Errorf("at %d s: got  %q\nwant %q", test.second, got, test.want)
 		}
 	}
+	if got, want := Explain([]Entry{known}, "cp-2", Asked{at(0), at(180)}).lines(), "out of service 2 times, 14s in all\n"+first+"\n"+second; got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
 	cause := Entry{Kind: Etcd, Node: "cp-2", Time: at(0), Until: at(160), Reason: Unreachable, Message: "no answer", Count: 2, Lasted: 14 * time.Second, Spans: known.Spans}
-	if got := Explain([]Entry{cause}, "cp-2", at(46)).Causes; len(got) > 0 {
+	if got := Explain([]Entry{cause}, "cp-2", secondOf(at(70))).Causes; len(got) > 0 {
 		t.Errorf("got the causes %v, between its times", got)
 	}
 	if got, want := Cause(cause, "cp-2"), "between 2026-01-01T14:02:00Z and 2026-01-01T14:04:40Z: Unreachable: no answer (2 times, 14s in all)"; got != want {
@@ -159,7 +185,7 @@ func TestExplain_turn(t *testing.T) {
 	}
 	gate := Entry{Time: t0, Until: t0.Add(time.Minute), Kind: Gate, Node: "a", Reason: protocol.Cordoned, Message: "for its turn", Count: 1}
 	for _, all := range [][]Entry{{apiserver, gate}, {gate, apiserver}} {
-		if got := Explain(all, "a", t0.Add(10*time.Second)).Verdict; !strings.Contains(got, "Cordoned: for its turn") {
+		if got := Explain(all, "a", secondOf(t0.Add(10*time.Second))).Verdict; !strings.Contains(got, "Cordoned: for its turn") {
 			t.Errorf("got %q", got)
 		}
 	}
@@ -174,7 +200,70 @@ func TestExplain_symptom(t *testing.T) {
 		{Kind: Warning, Node: "cp-2", Time: at.From, Until: at.Until, Reason: notReady, Message: "refused", Count: 1},
 		{Kind: Service, Node: "cp-2", Time: at.From, Until: at.From, Reason: Restarted, Message: "killed", Count: 1},
 	}
-	if got := Explain(all, "cp-2", t0).Causes; len(got) != 1 || got[0].Kind != Service {
+	if got := Explain(all, "cp-2", minuteOf(t0)).Causes; len(got) != 1 || got[0].Kind != Service {
 		t.Errorf("got the causes %+v", got)
+	}
+}
+
+// TestExplain_minute: the answer about a minute has every outage that touches it, wherever in it.
+func TestExplain_minute(t *testing.T) {
+	at := func(second int) time.Time { return t0.Add(time.Duration(second) * time.Second) }
+	gate := func(from, until int, reason protocol.Reason) Entry {
+		return Entry{Kind: Gate, Node: "a", Time: at(from), Until: at(until), Reason: reason, Message: "m", Count: 1}
+	}
+	all := []Entry{gate(-300, -280, "R0"), gate(-10, 3, "R1"), gate(20, 25, "R2"), gate(58, 90, "R3"), gate(130, 140, "R4")}
+	const line = "out of service from 2026-01-01T14:"
+	for _, test := range []struct {
+		asked Asked
+		want  string
+	}{
+		{minuteOf(t0), "out of service 3 times, 50s in all\n" + line + "01:50Z for 13s: R1: m\n" + line + "02:20Z for 5s: R2: m\n" + line + "02:58Z for 32s: R3: m"},
+		{minuteOf(at(60)), line + "02:58Z for 32s: R3: m"},
+		{secondOf(at(20)), line + "02:20Z for 5s: R2: m"},
+		{secondOf(at(19)), "it was in service, as far as the history shows\nbefore that: " + line + "01:50Z for 13s: R1: m\nafter that: " + line + "02:20Z for 5s: R2: m"},
+		{minuteOf(at(-300)), "out of service from 2026-01-01T13:57:00Z for 20s: R0: m"},
+		{minuteOf(at(-360)), "nothing is known of this node before 2026-01-01T13:57:00Z, where its history begins\nbefore that: none is known\nafter that: out of service from 2026-01-01T13:57:00Z for 20s: R0: m"},
+		{minuteOf(at(-330)), "out of service from 2026-01-01T13:57:00Z for 20s: R0: m; nothing is known before 2026-01-01T13:57:00Z"},
+	} {
+		if got := Explain(all, "a", test.asked).lines(); got != test.want {
+			t.Errorf("%v: got  %q\nwant %q", test.asked, got, test.want)
+		}
+	}
+	var many []Entry
+	for i := range maxTold + 5 {
+		many = append(many, gate(2*i, 2*i+1, "R"))
+	}
+	if got := Explain(many, "a", minuteOf(t0)).Outages; len(got) != maxTold+1 || got[maxTold] != "and 5 more: ask for a shorter time" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestExplain_likeliest: first what takes a node out of service by its nature and overlaps the outage, then what else its node had,
+// then the rest of the fleet.
+func TestExplain_likeliest(t *testing.T) {
+	at := func(second int) time.Time { return t0.Add(time.Duration(second) * time.Second) }
+	entry := func(kind Kind, node protocol.NodeID, from, until int, reason protocol.Reason) Entry {
+		return Entry{Kind: kind, Node: node, Time: at(from), Until: at(until), Reason: reason, Message: string(reason), Count: 1}
+	}
+	all := []Entry{
+		entry(Warning, "b", -600, 60, protocol.DiskSlow),
+		entry(Warning, "b", -500, 60, protocol.EtcdLeaderChanges),
+		entry(Service, "a", -20, -20, Restarted),
+		entry(Warning, "a", -15, 60, protocol.ClocksDiffer),
+		entry(Warning, "a", -14, 60, protocol.DiskSlow),
+		entry(Service, "a", -3, -3, protocol.ServiceFailing),
+		entry(Gate, "a", 0, 50, protocol.ServicesNotReady),
+		entry(Service, "a", 5, 5, protocol.OptionalServiceFailing),
+		entry(Turn, "a", 10, 40, protocol.TurnUnderWay),
+	}
+	var got []string
+	for _, c := range Explain(all, "a", minuteOf(t0)).Causes {
+		got = append(got, string(c.Node)+" "+string(c.Reason))
+	}
+	want := []string{
+		"a DiskSlow", "a ServiceFailing", "a TurnUnderWay", "a ClocksDiffer", "a OptionalServiceFailing", "a Restarted", "b DiskSlow", "b EtcdLeaderChanges",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }

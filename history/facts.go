@@ -53,7 +53,7 @@ type Happening struct {
 	Message string
 	Count   int // zero: once
 	Objects []string
-	// Fleet: all sidecars notice it, and the leader writes it. Mark is a revision that all of them read, so that
+	// Fleet: all sidecars notice it, and the leader writes it. Mark is a number that all of them read, so that
 	// two leaders give the entry the same ID; 0: there is none.
 	Fleet bool
 	Mark  int64
@@ -97,7 +97,7 @@ func Lasting(f Facts) []Happening {
 		}
 	}
 	for _, t := range f.Fleet.Turns.Held {
-		out = append(out, turnOf(t))
+		out = append(out, turnOf(t)...)
 	}
 	for _, b := range f.Blockers {
 		out = append(out, Happening{
@@ -114,24 +114,6 @@ func howMany(records []*protocol.Record, ok func(*protocol.Record) bool) (n int)
 		}
 	}
 	return n
-}
-
-// turnOf returns the happening of a node that takes a turn. Work that fails is another entry.
-func turnOf(t protocol.Turn) Happening {
-	out := Happening{Kind: Turn, Node: t.Node, Reason: protocol.TurnUnderWay, Message: "planned work", Fleet: true, Mark: t.Revision}
-	if t.Work.HasFailed() {
-		out.Reason, out.Message = protocol.TurnFailed, "planned work, which failed"
-	}
-	if what := t.What(); what != "" { // whole: its end may be the part that failed
-		out.Message += ": " + what
-	}
-	if t.By != "" {
-		out.Message += ", by " + t.By
-	}
-	if t.Work.HasFailed() && t.Problem != "" {
-		out.Message += ": " + t.Problem
-	}
-	return out
 }
 
 // lastingHere returns the conditions that hold on this node.

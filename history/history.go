@@ -80,8 +80,10 @@ type Entry struct {
 	// Subject is the other thing that it is about, such as an object; may be empty.
 	Subject string          `json:"subject,omitempty"`
 	Reason  protocol.Reason `json:"reason"`
-	Message string          `json:"message"`
-	Count   int             `json:"count"`
+	// Message is the first one, and Parts are all of an entry that has others too.
+	Message string `json:"message"`
+	Parts   []Part `json:"parts,omitempty"`
+	Count   int    `json:"count"`
 	// Objects are the first MaxObjects that were repaired or removed, or failed after the nodes of an upgrade, and More is
 	// how many others there were.
 	Objects []string `json:"objects,omitempty"`
@@ -107,7 +109,7 @@ func (e Entry) Concerns(id protocol.NodeID) bool {
 
 // Sentence is the message, with the counts and durations that grew since.
 func (e Entry) Sentence() string {
-	text := e.Message
+	text := e.Message + e.laterParts()
 	if e.Count > 1 {
 		text += fmt.Sprintf(" (%d times%s)", e.Count, e.inAll())
 	}
@@ -190,22 +192,6 @@ func (h Happening) clipped() string {
 	}
 	return clip(h.Message)
 }
-
-// joined is the message of an entry that joins several outages: each different one, the newest last. If it gets too long, it
-// has the newest.
-func joined(before, now string) string {
-	parts := slices.DeleteFunc(strings.Split(before, nextReason), func(part string) bool { return part == now || part == "…" })
-	parts = append(parts, now)
-	for text, i := strings.Join(parts, nextReason), 1; ; i++ {
-		if len(text) <= MaxMessage || i >= len(parts) {
-			return clip(text)
-		}
-		text = "…" + nextReason + strings.Join(parts[i:], nextReason)
-	}
-}
-
-// nextReason is between the messages of outages that one entry joins.
-const nextReason = "; then "
 
 func clipTo(text string, limit int) string {
 	if len(text) <= limit {

@@ -122,15 +122,15 @@ func TestLasting(t *testing.T) {
 		}), "turn b TurnUnderWay"},
 		{"a turn whose work failed", with(func(f *Facts) {
 			f.Fleet.Turns.Held = []protocol.Turn{{Node: "b", Command: "reboot", Work: protocol.TurnWorkFailed, Revision: 50}}
-		}), "turn b TurnFailed"},
+		}), "turn b TurnUnderWay planned work: reboot | turn b TurnFailed planned work, which failed: reboot"},
 		{"a turn whose command was killed", with(func(f *Facts) {
 			f.Fleet.Turns.Held = []protocol.Turn{{
 				Node: "b", Command: "kubeadm upgrade node", By: "root@b", Work: protocol.TurnWorkInterrupted, Problem: "it was killed by signal 9 (killed)", Revision: 50,
 			}}
-		}), "turn b TurnFailed planned work, which failed: kubeadm upgrade node, by root@b: it was killed by signal 9 (killed)"},
+		}), "turn b TurnUnderWay planned work: kubeadm upgrade node, by root@b | turn b TurnFailed planned work, which failed: kubeadm upgrade node, by root@b: it was killed by signal 9 (killed)"},
 		{"a turn whose long command failed", with(func(f *Facts) {
 			f.Fleet.Turns.Held = []protocol.Turn{{Node: "b", Command: strings.Repeat("x", 500), Work: protocol.TurnWorkFailed, Problem: "it ended with exit code 5"}}
-		}), "turn b TurnFailed planned work, which failed: " + strings.Repeat("x", 500) + ": it ended with exit code 5"},
+		}), "turn b TurnUnderWay planned work: " + strings.Repeat("x", 500) + " | turn b TurnFailed planned work, which failed: " + strings.Repeat("x", 500) + ": it ended with exit code 5"},
 		{"a cordon", with(func(f *Facts) { f.Fleet.Records[1].Node.Cordon.Since = t0 }), "cordon b Cordoned"},
 		{"a blocker", with(func(f *Facts) { f.Blockers = []protocol.Blocker{{Node: "b", Reason: protocol.ReleaseTooOld}} }), "blocked b ReleaseTooOld"},
 		{"an upgrade", with(func(f *Facts) { f.Fleet.Records[1] = record("b", r11, 30) }), "upgrade  Begun"},
@@ -140,7 +140,10 @@ func TestLasting(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			got := ""
 			for _, h := range Lasting(tc.now) {
-				got += fmt.Sprintf("%s %s %s %s", h.Kind, h.Node, h.Reason, h.Message)
+				if got != "" {
+					got += " | "
+				}
+				got += strings.TrimSpace(fmt.Sprintf("%s %s %s %s", h.Kind, h.Node, h.Reason, h.Message))
 			}
 			if got != tc.want && !strings.HasPrefix(got, tc.want+" ") { // a message is compared only if the test has one
 				t.Errorf("got %q, want %q", got, tc.want)
@@ -385,7 +388,7 @@ func TestLedger_wholeCommand(t *testing.T) {
 		f.Fleet.Turns.Held = []protocol.Turn{{Node: "b", Command: command, By: "root@b", Work: protocol.TurnWorkFailed, Problem: "exit code 5", Revision: 50}}
 	}))
 	for _, h := range l.held {
-		if h.Kind == Turn {
+		if h.Kind == Turn && h.Reason == protocol.TurnFailed {
 			if !strings.Contains(h.Message, command+", by root@b: exit code 5") || len(h.Note()) != maxNote {
 				t.Errorf("got %q with a note of %d bytes", h.Message, len(h.Note()))
 			}

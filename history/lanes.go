@@ -38,6 +38,7 @@ const (
 	Partly   = '▒' // out of service for some of the time: an entry that joins several outages says no more
 	Leads    = 'L' // it began to lead, or led when the time began
 	Turns    = 'T' // a turn of planned work began
+	Fails    = 'F' // the work of a turn failed
 	Upgrades = '═' // an upgrade or a rollback is under way
 	Objects  = '─' // every node serves with its release, and its objects are not complete
 	Nothing  = '·' // also: the status is DONE
@@ -94,7 +95,7 @@ func (p Picture) nodes(within []Entry) []protocol.NodeID {
 	return slices.Compact(ids)
 }
 
-// marks paints where a node began to lead, and its turns.
+// marks paints where a node began to lead, its turns, and where their work failed.
 func (p painter) marks(cells []rune, id protocol.NodeID, within []Entry) {
 	for _, e := range within {
 		switch {
@@ -103,7 +104,11 @@ func (p painter) marks(cells []rune, id protocol.NodeID, within []Entry) {
 			p.paint(cells, e, Leads)
 		case e.Kind == Turn && !e.Time.Before(p.from):
 			e.Until = e.Time
-			p.paint(cells, e, Turns)
+			mark := Turns
+			if e.Reason == protocol.TurnFailed {
+				mark = Fails
+			}
+			p.paint(cells, e, mark)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package history
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -67,9 +66,8 @@ func (l *Ledger) Verdict(at time.Time, was, now protocol.Verdict) {
 	case was.Admitted():
 		l.opened = time.Time{}
 		l.begin(at, Happening{Kind: Gate, Node: l.node, Reason: now.Reason, Message: now.Message})
-	case open != nil && open.Reason != now.Reason && !strings.Contains(open.Message, string(now.Reason)):
-		open.Message = clip(fmt.Sprintf("%s%s%s: %s", open.Message, nextReason, now.Reason, now.Message))
-		open.dirty = true
+	case open != nil && open.Reason != now.Reason:
+		open.dirty = open.sayReason(at, string(now.Reason), now.Message) || open.dirty
 	}
 }
 
@@ -133,24 +131,28 @@ func (l *Ledger) last(ok func(*Held) bool) *Held {
 // begin opens an entry; if the newest one about the same thing ended less than MergeWithin ago, it opens that one
 // again.
 func (l *Ledger) begin(at time.Time, h Happening) {
-	if again := l.recent(at, h); again != nil && h.Kind != Upgrade && h.Kind != Rollback && h.Kind != Sidecar {
-		before := again.Message
+	if again := l.recent(at, h); again != nil && h.joins() {
 		again.beginAgain(at)
-		again.Message, again.dirty = h.clipped(), true // of a turn, how its work failed this time
-		if OutOfService(again.Entry) {
-			again.Message = joined(before, h.clipped())
-		}
+		again.say(at, h.clipped())
+		again.dirty = true
 		l.report(again, 1)
 		return
 	}
 	l.add(at, h)
 }
 
+// joins reports whether a happening that begins again joins the entry of a moment ago. What people begin, and a start, is an entry
+// of its own, however soon it follows: the next one has another message.
+func (h Happening) joins() bool {
+	return !slices.Contains([]Kind{Upgrade, Rollback, Sidecar, Turn, Cordon, Override}, h.Kind)
+}
+
 // note adds a momentary happening.
 func (l *Ledger) note(at time.Time, h Happening) {
 	if again := l.recent(at, h); again != nil && !h.Fleet {
 		again.Count += max(1, h.Count)
-		again.Until, again.Message, again.dirty = at, h.clipped(), true
+		again.Until, again.dirty = at, true
+		again.say(at, h.clipped())
 		again.name(h)
 		l.report(again, max(1, h.Count))
 		return

@@ -3,36 +3,11 @@ package history
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
 )
-
-// TestLedger_allReasons: an entry that joins several outages has each of their messages once, the newest last, and stays bounded.
-func TestLedger_allReasons(t *testing.T) {
-	l, at := NewLedger("a", t0), t0
-	closes := func(message string) {
-		at = at.Add(time.Second)
-		l.Verdict(at, protocol.Verdict{Ready: true, Reason: protocol.Ready}, protocol.Verdict{Reason: protocol.ServicesNotReady, Message: message})
-		at = at.Add(time.Second)
-		l.Verdict(at, protocol.Verdict{Reason: protocol.ServicesNotReady, Message: message}, protocol.Verdict{Ready: true, Reason: protocol.Ready})
-	}
-	message := func() string { return l.last(func(h *Held) bool { return h.Kind == Gate }).Message }
-	for _, service := range []string{"api", "dns", "api", "dns", "dns"} {
-		closes(service + " is not ready")
-	}
-	if want := "api is not ready; then dns is not ready"; message() != want {
-		t.Errorf("got %q, want %q", message(), want)
-	}
-	for i := range 100 {
-		closes(fmt.Sprintf("service %d is not ready", i))
-	}
-	if got := message(); len(got) > MaxMessage || !strings.HasPrefix(got, "…; then service 8") || !strings.HasSuffix(got, "98 is not ready; then service 99 is not ready") {
-		t.Errorf("got %q", got)
-	}
-}
 
 // TestLedger_news: each happening is counted once, by the sidecar that writes it.
 func TestLedger_news(t *testing.T) {

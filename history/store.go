@@ -38,7 +38,8 @@ func (l *Ledger) Written(was Held, revision int64) {
 }
 
 func same(a, b Entry) bool {
-	return a.Until.Equal(b.Until) && a.Count == b.Count && a.Message == b.Message && a.Sentence() == b.Sentence()
+	return a.Until.Equal(b.Until) && a.Count == b.Count && a.Message == b.Message && a.Sentence() == b.Sentence() &&
+		slices.EqualFunc(a.Parts, b.Parts, func(a, b Part) bool { return slices.Equal(a.At, b.At) })
 }
 
 // Entries returns the entries that the store may not contain yet. Entries about the fleet are among them only on
@@ -100,7 +101,9 @@ func adopt(own *Held, s Held) {
 	if s.Count >= own.Count {
 		own.Count, own.Lasted, own.Spans = s.Count, s.Lasted, s.Spans
 	}
-	own.Time, own.Message = s.Time, s.Message
+	began, message := own.Time, own.Message
+	own.Time, own.Message, own.Parts = s.Time, s.Message, s.Parts
+	own.say(began, message)
 	own.Out, own.Waits = longest(own.Out, s.Out), longest(own.Waits, s.Waits)
 }
 

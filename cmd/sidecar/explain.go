@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep/history"
+	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/journal"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/trace"
@@ -23,11 +23,13 @@ func (p program) explainCommand() *cobra.Command {
 	cmd := withEtcd(&cobra.Command{
 		Use:   "explain --node ID --at TIME",
 		Short: "Explain whether a node served at a time, and why not",
-		Long: `Explain whether a node served at a time, and why not: what the history has of that moment
-and the minutes before it, first of the node, then of the fleet. With --recording, also the
-verdict and its facts from a recording of the node's sidecar.
+		Long: `Explain whether a node served at a time, and why not: all its outages of that time, or the
+nearest ones; possible causes, the likeliest first; and what the history has of the minutes
+around it, first of the node, then of the fleet. With --recording, also the verdicts from a
+recording of the node's sidecar.
 
-TIME is like 2026-11-24T14:02:00Z, or 2026-11-24 14:02 or 14:02 (today), both UTC.`,
+TIME is a minute, like 14:02 (today) or "2026-11-24 14:02", or a second, like 14:02:31 or
+2026-11-24T14:02:31Z. It is UTC, unless it ends in another zone, as in 2026-11-24T15:02+01:00.`,
 		Args: noArgs,
 		PreRunE: func(*cobra.Command, []string) error { // before etcd is asked
 			return f.validate(p.now())
@@ -35,7 +37,7 @@ TIME is like 2026-11-24T14:02:00Z, or 2026-11-24 14:02 or 14:02 (today), both UT
 	}, func(ctx context.Context, client etcdClient, _ []string) error { return p.explain(ctx, client, f) })
 	flags := cmd.Flags()
 	flags.StringVar(&f.node, "node", "", "The `ID` of the node. Required.")
-	flags.StringVar(&f.at, "at", "", "The `time`. Required.")
+	flags.StringVar(&f.at, "at", "", "The `time`: a minute or a second. Required.")
 	flags.StringVar(&f.recording, "recording", "", "A `file` with a recording of the node's sidecar.")
 	return cmd
 }
@@ -47,31 +49,46 @@ func (f explainFlags) validate(now time.Time) error {
 		errs = append(errs, usagef("--node: required: the ID of the node"))
 	}
 	if f.at == "" {
-		errs = append(errs, usagef("--at: required: the time, like 2026-11-24T14:02:00Z, or 14:02, which is today, UTC"))
+		errs = append(errs, usagef("--at: required: the time, like \"2026-11-24 14:02\", or 14:02, which is today, UTC"))
 	} else if _, err := parseAt(f.at, now); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// parseAt parses a time that people typed.
-func parseAt(text string, now time.Time) (time.Time, error) {
-	now = now.UTC()
-	for _, form := range []string{time.RFC3339Nano, "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04"} {
-		if at, err := time.ParseInLocation(form, text, time.UTC); err == nil {
-			return at, nil
+// atForms are the forms of a time that people type, and how much of it they mean.
+var atForms = []struct {
+	form  string
+	means time.Duration
+}{
+	{time.RFC3339Nano, time.Second}, {"2006-01-02 15:04:05", time.Second}, {"2006-01-02T15:04:05", time.Second},
+	{"2006-01-02T15:04Z07:00", time.Minute}, {"2006-01-02 15:04", time.Minute}, {"2006-01-02T15:04", time.Minute},
+}
+
+// parseAt parses a time that people typed: "14:02" is all of that minute.
+func parseAt(text string, now time.Time) (history.Asked, error) {
+	today := now.UTC().Format("2006-01-02T")
+	for _, typed := range []string{text, today + text} {
+		for _, f := range atForms {
+			if at, err := time.ParseInLocation(f.form, typed, time.UTC); err == nil {
+				from := at.UTC().Truncate(f.means)
+				return history.Asked{From: from, To: from.Add(f.means)}, nil
+			}
 		}
 	}
-	for _, form := range []string{"15:04:05", "15:04"} {
-		if at, err := time.ParseInLocation(form, text, time.UTC); err == nil {
-			return time.Date(now.Year(), now.Month(), now.Day(), at.Hour(), at.Minute(), at.Second(), 0, time.UTC), nil
-		}
+	return history.Asked{}, usagef("--at: %q: must be a time like 2026-11-24T14:02:31Z, \"2026-11-24 14:02\", or 14:02, which is today, UTC", text)
+}
+
+// askedText is a time as people may type it.
+func askedText(asked history.Asked) string {
+	if asked.To.Sub(asked.From) == time.Minute {
+		return asked.From.Format("2006-01-02T15:04Z")
 	}
-	return time.Time{}, usagef("--at: %q: must be a time like 2026-11-24T14:02:00Z, or 14:02, which is today, UTC", text)
+	return clock(asked.From)
 }
 
 func (p program) explain(ctx context.Context, client etcdClient, f explainFlags) error {
-	at, err := parseAt(f.at, p.now())
+	asked, err := parseAt(f.at, p.now())
 	if err != nil {
 		return err
 	}
@@ -79,43 +96,68 @@ func (p program) explain(ctx context.Context, client etcdClient, f explainFlags)
 	if err != nil {
 		return err
 	}
-	if err := checkKnown(ctx, client, protocol.NodeID(f.node), all); err != nil {
+	node := protocol.NodeID(f.node)
+	if err := checkKnown(ctx, client, node, all); err != nil {
 		return err
 	}
-	e := history.Explain(all, protocol.NodeID(f.node), at)
-	fmt.Fprintf(p.stdout, "%s at %s: %s\n", f.node, clock(at), clean(e.Verdict))
+	e := history.Explain(all, node, asked)
+	if now := p.now(); asked.From.After(now) {
+		e = history.Explanation{Verdict: "that time has not come: it is " + clock(now) + " now"}
+	}
+	says := func(label, text string) {
+		fmt.Fprintln(p.stdout, clean(label+httpapi.Pasteable(text, client.flags)))
+	}
+	says(f.node+" at "+askedText(asked)+": ", e.Verdict)
+	for _, outage := range e.Outages {
+		says("  ", outage)
+	}
 	for _, cause := range e.Causes {
-		fmt.Fprintf(p.stdout, "  possible cause %s\n", clean(history.Cause(cause, protocol.NodeID(f.node))))
+		says("  possible cause ", history.Cause(cause, node))
 	}
 	if f.recording != "" {
-		if err := p.explainRecording(f.recording, at); err != nil {
+		if err := p.explainRecording(f.recording, asked); err != nil {
 			return err
 		}
 	}
 	t := table{w: p.stdout, now: p.now(), screen: p.screen()}
 	if len(e.Node) > 0 {
-		t.section("What happened on the node, around that time", historyRows(e.Node))
+		t.section("What happened on the node, around that time", historyRows(e.Node, client.flags))
 	}
 	if len(e.Fleet) > 0 {
-		t.section("What happened in the fleet, around that time", historyRows(e.Fleet))
+		t.section("What happened in the fleet, around that time", historyRows(e.Fleet, client.flags))
 	}
 	return nil
 }
 
-// explainRecording prints the newest verdict and decision before a time.
-func (p program) explainRecording(file string, at time.Time) error {
+// maxRecorded bounds the recorded verdicts of a minute.
+const maxRecorded = 10
+
+// explainRecording prints the verdict and the decision at the begin of a time, and the newest ones within it.
+func (p program) explainRecording(file string, asked history.Asked) error {
 	recording, err := readRecording(file)
 	if err != nil {
 		return err
 	}
-	recording = slices.DeleteFunc(recording, func(r trace.Recorded) bool { return r.At.After(at) })
 	for _, kind := range []string{"gate", "round"} {
-		for _, r := range slices.Backward(recording) {
-			if r.Name() == kind {
-				fmt.Fprintf(p.stdout, "recorded at %s: %s: %s\n", stamp(r.At), kind, clean(reasonOf(r.Event)))
-				break
-			}
+		found := recordedIn(recording, kind, asked)
+		for _, r := range found[max(0, len(found)-maxRecorded):] {
+			fmt.Fprintf(p.stdout, "recorded at %s: %s: %s\n", stamp(r.At), kind, clean(reasonOf(r.Event)))
 		}
 	}
 	return nil
+}
+
+// recordedIn returns the newest event of a kind at the begin of a time, and those within it that say something else than the one before.
+func recordedIn(recording []trace.Recorded, kind string, asked history.Asked) (out []trace.Recorded) {
+	for _, r := range recording {
+		last := len(out) - 1
+		switch {
+		case r.Name() != kind || !r.At.Before(asked.To):
+		case last >= 0 && !r.At.After(asked.From):
+			out[last] = r
+		case last < 0 || reasonOf(out[last].Event) != reasonOf(r.Event):
+			out = append(out, r)
+		}
+	}
+	return out
 }

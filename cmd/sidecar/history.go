@@ -40,9 +40,9 @@ Above the list are lanes, whatever --kind lists. fleet: ═ while an upgrade or 
 was under way, with its duration, then ─ while every node served and its objects were
 not complete. status: · DONE and ~ WORKING, with version and minimum where they fit. Then
 one lane for each node: █ in service, ░ out of service, L where it began to lead, T where
-its turn of planned work began, its release after each change, and at the end its release
-now. ▒ is partly out of service: an entry that joins several outages has no more than
-the newest 12 of their times.`,
+its turn of planned work began, F where that work failed, its release after each change,
+and at the end its release now. ▒ is partly out of service: an entry that joins several
+outages has no more than the newest 12 of their times.`,
 		Args:    noArgs,
 		PreRunE: func(*cobra.Command, []string) error { _, err := f.filter(p.now()); return err }, // before etcd is asked
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
@@ -109,7 +109,7 @@ func (p program) printHistory(ctx context.Context, client etcdClient, f historyF
 		return err
 	}
 	picture.Node, picture.From, picture.To = filter.Node, firstOf(entries, filter.Since), now
-	table{w: p.stdout, now: now, screen: p.screen()}.history(picture, historyRows(entries))
+	table{w: p.stdout, now: now, screen: p.screen()}.history(picture, historyRows(entries, client.flags))
 	return nil
 }
 
@@ -179,11 +179,13 @@ func clock(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05Z")
 
 func historyHead() []string { return []string{"TIME", "FOR", "KIND", "NODE", "REASON", "MESSAGE"} }
 
-func historyRows(entries []history.Entry) [][]string {
+// historyRows lists entries. The commands in their messages get the flags for etcd in reach, which begins with a space; empty: none.
+func historyRows(entries []history.Entry, reach string) [][]string {
 	rows := [][]string{historyHead()}
 	for _, e := range entries {
 		rows = append(rows, []string{
-			clock(e.Time), lasted(e), string(e.Kind), cmp.Or(string(e.Node), "-"), cmp.Or(string(e.Reason), "-"), aboutSubject(e),
+			clock(e.Time), lasted(e), string(e.Kind), cmp.Or(string(e.Node), "-"), cmp.Or(string(e.Reason), "-"),
+			httpapi.Pasteable(aboutSubject(e), reach),
 		})
 	}
 	return rows

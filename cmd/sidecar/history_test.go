@@ -51,6 +51,7 @@ func TestHistory(t *testing.T) {
 	c.want(exitOK, `"until": null`, "history", "--kind", "upgrade", "-o", "json")
 	c.want(exitOK, "[]", "history", "--kind", "leader", "-o", "json")
 	c.want(exitOK, "Z: Restarted: the service api was started again: signal: killed\n", "explain", "--node", "cp-2", "--at", at.UTC().Format(time.RFC3339))
+	wantTypable(t, c, raw, at)
 	c.want(exitOK, `"kind": "gate"`, "history", "--kind", "gate", "--kind", "upgrade", "-o", "json")
 	c.want(exitOK, `"kind": "upgrade"`, "history", "--kind", "gate,upgrade", "-o", "json")
 	c.want(exitUsage, "--kind:", "history", "--kind", "gate", "--kind", "gates")
@@ -63,6 +64,28 @@ func TestHistory(t *testing.T) {
 	c.want(exitFailed, unknown, "history", "--node", "zz", "-o", "json")
 	c.want(exitFailed, unknown, "explain", "--node", "zz", "--at", "14:02")
 	c.want(exitOK, `"reason": "Elected"`, "history", "--since", "4d", "--kind", "leader", "-o", "json")
+}
+
+// wantTypable requires that a command in a message has the flags with which this machine reaches etcd, and that a minute has all of it.
+func wantTypable(t *testing.T, c command, raw *clientv3.Client, at time.Time) {
+	t.Helper()
+	minute := at.UTC().Truncate(time.Minute)
+	e := history.Entry{
+		Time: minute.Add(-time.Hour), Until: minute.Add(-time.Hour + time.Second), Kind: history.Gate, Node: "cp-2", Reason: protocol.Cordoned, Count: 1,
+		Message: "for its turn; to give the turn up: sidecar turn end cp-2",
+	}
+	value, err := json.Marshal(e)
+	if err == nil {
+		_, err = raw.Put(t.Context(), "/lockstep/history/turn", string(value))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	typed := "sidecar turn end cp-2 --etcd-servers=" + c.endpoint
+	c.want(exitOK, typed, "history", "--node", "cp-2", "--kind", "gate")
+	c.want(exitOK, "Z for 1s: Cordoned: for its turn; to give the turn up: "+typed, "explain", "--node", "cp-2", "--at", e.Time.Format("2006-01-02 15:04"))
+	c.want(exitOK, "\n  before that: out of service from "+e.Time.Format(time.RFC3339)+" for 1s: Cordoned: ", "explain", "--node", "cp-2", "--at",
+		e.Time.Add(5*time.Minute).Format("2006-01-02T15:04Z"))
 }
 
 // wantLanes requires the release of a node, the status and the duration of an upgrade above the list, in 80 columns.

@@ -51,7 +51,7 @@ func (s supportSources) historyText(ctx context.Context) ([]byte, error) {
 			return nil, err
 		}
 		picture.From, picture.To = firstOf(entries, time.Time{}), s.p.now()
-		table{w: &out, now: s.p.now()}.history(picture, historyRows(entries))
+		table{w: &out, now: s.p.now()}.history(picture, historyRows(entries, ""))
 		return nil, nil
 	})
 	return orRemembered([]byte(out.String()), err, func() ([]byte, error) { return s.rememberedText(ctx, err) })
@@ -107,7 +107,7 @@ func drawnAndListed(entries []report.Entry) (drawn []history.Entry, list [][]str
 			}
 		}
 		drawn = append(drawn, e)
-		cells := historyRows([]history.Entry{e})[1]
+		cells := historyRows([]history.Entry{e}, "")[1]
 		if len(e.Spans) > 0 && len(e.Spans) < e.Count && !e.Open() {
 			cells[1] = "> " + cells[1] // it has the newest times only; the sentence has the sum
 		}

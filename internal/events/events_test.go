@@ -305,6 +305,9 @@ func TestEventOf(t *testing.T) {
 		}
 	}
 	open := eventOf(history.Entry{Kind: history.Gate, Reason: protocol.Cordoned, Time: time.Unix(0, 0), Count: 3}, "cp-1", time.Unix(9, 0))
+	if failed := eventOf(history.Entry{Kind: history.Turn, Node: "a", Reason: protocol.TurnFailed}, "a", time.Time{}); failed.Type != "Warning" {
+		t.Errorf("work that failed is %s", failed.Type)
+	}
 	if open.Type != "Normal" || open.Series.LastObservedTime != "1970-01-01T00:00:09.000000Z" || open.EventTime != "1970-01-01T00:00:00.000000Z" {
 		t.Errorf("got %+v %+v", open, open.Series)
 	}

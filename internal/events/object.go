@@ -95,15 +95,15 @@ func typeOf(e history.Entry) string {
 			return normal // people or the sidecar wanted it
 		}
 		return warning
-	case history.Node:
-		if e.Reason == protocol.NoPresence {
+	case history.Node, history.Turn:
+		if e.Reason == protocol.NoPresence || e.Reason == protocol.TurnFailed {
 			return warning
 		}
 		return normal
 	case history.APIServer, history.Etcd, history.Service, history.Warning, history.Object, history.Override, history.Blocked,
 		history.Store:
 		return warning
-	case history.Sidecar, history.Bundle, history.Cordon, history.Turn, history.Leader, history.Status, history.Upgrade, history.Rollback,
+	case history.Sidecar, history.Bundle, history.Cordon, history.Leader, history.Status, history.Upgrade, history.Rollback,
 		history.Member:
 	}
 	return normal
