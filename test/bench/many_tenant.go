@@ -184,7 +184,7 @@ func (t *tenant) replaceFirst(ctx context.Context) ([]time.Duration, error) {
 // followsRelease reports whether an open gate follows the status of the tenant's
 // release: its message names it.
 func (t *tenant) followsRelease(v view) bool {
-	return v.Ready.Ready && strings.Contains(v.Ready.Message, "reconciler "+t.release())
+	return v.Ready.Ready && strings.Contains(v.Ready.Message, ", release "+t.release()+",")
 }
 
 // written returns when the leader wrote the status: the time just before it sent it.
