@@ -28,20 +28,28 @@ type RollbackRequest struct {
 // (docs/protocol-objects.md#rollback). It returns ErrNotRollable if the facts do not allow that, and
 // otherwise the facts on which it was written. A rollback to the same release that is under way
 // is not written again unless its end changes, and is returned with the facts.
-func BeginRollback(ctx context.Context, client *etcd.Client, r RollbackRequest) (protocol.Fleet, protocol.StatusView, error) {
-	var s snapshot
+func BeginRollback(ctx context.Context, client *etcd.Client, r RollbackRequest) (Begun, error) {
+	var begun Begun
 	err := etcd.UntilUnchanged(ctx, func() (err error) {
-		s, err = beginRollback(ctx, client, r)
+		begun, err = beginRollback(ctx, client, r)
 		return err
 	})
-	return s.fleet, s.status, err
+	return begun, err
+}
+
+// Begun is a rollback that is under way, with the facts on which that was decided.
+type Begun struct {
+	Fleet  protocol.Fleet
+	Status protocol.StatusView
+	Before bool // it was under way before
 }
 
 // beginRollback returns etcd.ErrChanged if something changed after it was read.
-func beginRollback(ctx context.Context, client *etcd.Client, r RollbackRequest) (snapshot, error) {
+func beginRollback(ctx context.Context, client *etcd.Client, r RollbackRequest) (Begun, error) {
 	s, _, err := readSnapshot(ctx, client, &fleet.Decoder{})
+	out := Begun{s.fleet, s.status, s.fleet.Rollback.On()}
 	if err != nil {
-		return s, fmt.Errorf("read status, records and presences: %w", err)
+		return out, fmt.Errorf("read status, records and presences: %w", err)
 	}
 	answer := protocol.JudgeRollback(s.status, s.fleet, r.To)
 	refusal := answer.Refusal
@@ -49,26 +57,26 @@ func beginRollback(ctx context.Context, client *etcd.Client, r RollbackRequest) 
 		refusal = answer.Risk
 	}
 	if refusal != "" {
-		return s, fmt.Errorf("%w: %s", ErrNotRollable, refusal)
+		return out, fmt.Errorf("%w: %s", ErrNotRollable, refusal)
 	}
-	if was := s.fleet.Rollback; was.On() { // to the same release
+	if was := s.fleet.Rollback; out.Before { // to the same release
 		if !r.Extend {
-			return s, nil
+			return out, nil
 		}
 		r.By, r.Since = was.By, was.Since
 	}
 	value, err := fleet.EncodeRollback(r.Rollback)
 	if err != nil {
-		return s, fmt.Errorf("write the rollback: %w", err)
+		return out, fmt.Errorf("write the rollback: %w", err)
 	}
 	keys := keyspace.Under(client.Prefix())
 	conds := append(unchanged(keys, s), clientv3.Compare(clientv3.ModRevision(keys.Rollback()), "<", s.fleet.Revision+1))
 	if _, err = client.Write(ctx, conds, clientv3.OpPut(keys.Rollback(), string(value))); err != nil {
-		return s, fmt.Errorf("write the rollback: %w", err)
+		return out, fmt.Errorf("write the rollback: %w", err)
 	}
 	r.Revision = s.fleet.Revision + 1
-	s.fleet.Rollback = r.Rollback
-	return s, nil
+	out.Fleet.Rollback = r.Rollback
+	return out, nil
 }
 
 // unchanged returns the conditions that status and records are unchanged since a snapshot.

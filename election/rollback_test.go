@@ -14,12 +14,12 @@ func TestElection_rollback(t *testing.T) {
 	w := newWorld(t)
 	client := newClient(t, w.server.Addr())
 	to := protocol.Rollback{To: rel(t, "1.0.0"), Since: time.Now(), Until: time.Now().Add(time.Hour)}
-	if _, _, err := BeginRollback(t.Context(), client, RollbackRequest{Rollback: to}); !errors.Is(err, ErrNotRollable) {
+	if _, err := BeginRollback(t.Context(), client, RollbackRequest{Rollback: to}); !errors.Is(err, ErrNotRollable) {
 		t.Fatalf("without a status: got %v", err)
 	}
 	b := w.start("b", "1.1.0", options{a: "1.1.0"})
 	b.awaitStatus(protocol.Done, "1.1.0")
-	if _, _, err := BeginRollback(t.Context(), client, RollbackRequest{Rollback: to}); err != nil {
+	if _, err := BeginRollback(t.Context(), client, RollbackRequest{Rollback: to}); err != nil {
 		t.Fatal(err)
 	}
 	await(t, b.election.State(), "that the newer node makes way", func(s State) bool {
@@ -39,7 +39,7 @@ func TestElection_rollbackIsOver(t *testing.T) {
 	w.putStatus(doneAt(t, "1.1.0"))
 	w.putRecord("b", "1.1.0")
 	over := protocol.Rollback{To: rel(t, "1.0.0"), Until: time.Now().Add(-time.Second)}
-	if _, _, err := BeginRollback(t.Context(), newClient(t, w.server.Addr()), RollbackRequest{Rollback: over}); err != nil {
+	if _, err := BeginRollback(t.Context(), newClient(t, w.server.Addr()), RollbackRequest{Rollback: over}); err != nil {
 		t.Fatal(err)
 	}
 	w.start("b", "1.1.0", options{}).awaitState(protocol.Leading)

@@ -113,3 +113,25 @@ func (l *turnLock) acquire(ctx context.Context, s *etcd.Session) (bool, error) {
 	}
 	return false, nil
 }
+
+// AwaitCommandGone reports whether the command of a node's turn has ended without a word, and returns when that is known:
+// a command that runs renews the lease of its key, which ends soon after one that was killed.
+func AwaitCommandGone(ctx context.Context, client *etcd.Client, id protocol.NodeID) (bool, error) {
+	key := keyspace.Under(client.Prefix()).TurnRunning(id)
+	for before := commandLease; ; {
+		resp, err := client.Get(ctx, key)
+		if err != nil || len(resp.Kvs) == 0 {
+			return err == nil, err
+		}
+		if resp.Kvs[0].Lease == 0 { // it was written by hand, and stays
+			return false, nil
+		}
+		left, err := client.LeaseLeft(ctx, resp.Kvs[0].Lease)
+		if err != nil || left > before {
+			return false, err
+		}
+		if before = left; !backoff.Sleep(ctx, commandPause/4) {
+			return false, ctx.Err()
+		}
+	}
+}

@@ -132,8 +132,8 @@ type TurnWait struct {
 	Voters func() []protocol.Voter
 	// Out returns how long the node has not served; nil: that is not known.
 	Out func() time.Duration
-	// Told gets each answer, while it waits, with the turns at that moment.
-	Told func(nodeturns.Answer, protocol.Turns)
+	// Told gets each answer, while it waits, with the fleet at that moment.
+	Told func(nodeturns.Answer, protocol.Fleet)
 	// Took gets the turn when it is taken, or may be: etcd did not answer. nil: that is not needed.
 	Took func(protocol.Turn)
 	// Followed is the fleet, from a program that follows it already; nil: AwaitTurn follows it
@@ -184,7 +184,7 @@ func (w TurnWait) try(ctx context.Context, client *etcd.Client) (answer nodeturn
 	case nodeturns.Granted, nodeturns.Held, nodeturns.NotController:
 		return answer, true, nil
 	default:
-		w.Told(answer, f.Turns)
+		w.Told(answer, f)
 		return answer, false, nil
 	}
 }
@@ -217,7 +217,7 @@ func (w TurnWait) wait(ctx context.Context, client *etcd.Client, s *etcd.Session
 			return answer, context.Cause(ctx)
 		}
 		if err != nil {
-			w.Told(nodeturns.Answer{Message: err.Error()}, now.Turns)
+			w.Told(nodeturns.Answer{Message: err.Error()}, now)
 		}
 		limited, cancel := context.WithTimeout(ctx, turnCheck)
 		channels := []<-chan struct{}{changed}

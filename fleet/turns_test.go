@@ -25,9 +25,9 @@ func turnOf(id protocol.NodeID) protocol.Turn {
 
 func noVoters() []protocol.Voter { return nil }
 
-func awaitTurn(ctx context.Context, client *etcd.Client, id protocol.NodeID, told func(nodeturns.Answer, protocol.Turns)) (nodeturns.Answer, error) {
+func awaitTurn(ctx context.Context, client *etcd.Client, id protocol.NodeID, told func(nodeturns.Answer, protocol.Fleet)) (nodeturns.Answer, error) {
 	if told == nil {
-		told = func(nodeturns.Answer, protocol.Turns) {}
+		told = func(nodeturns.Answer, protocol.Fleet) {}
 	}
 	return AwaitTurn(ctx, client, TurnWait{Want: turnOf(id), Voters: noVoters, Told: told})
 }
@@ -241,7 +241,7 @@ func TestAwaitTurn_deadNode(t *testing.T) {
 	why := event.New(nodeturns.Answer{})
 	ended := make(chan nodeturns.Answer, 1) // the one answer
 	go func() {
-		answer, err := awaitTurn(t.Context(), client, "a", func(a nodeturns.Answer, _ protocol.Turns) { why.Set(a) })
+		answer, err := awaitTurn(t.Context(), client, "a", func(a nodeturns.Answer, _ protocol.Fleet) { why.Set(a) })
 		if err != nil {
 			t.Error(err)
 		}
@@ -268,7 +268,7 @@ func TestAwaitTurn_givenUp(t *testing.T) {
 	putServing(t, raw, "a")
 	ctx, cancel := context.WithCancel(t.Context())
 	answers := 0
-	_, err := awaitTurn(ctx, client, "a", func(a nodeturns.Answer, _ protocol.Turns) {
+	_, err := awaitTurn(ctx, client, "a", func(a nodeturns.Answer, _ protocol.Fleet) {
 		if answers++; answers == 2 {
 			cancel()
 		}
@@ -303,7 +303,7 @@ func TestAwaitTurn_unanswered(t *testing.T) {
 			}()
 			var took []protocol.Turn
 			_, err := AwaitTurn(ctx, client, TurnWait{
-				Want: turnOf("a"), Voters: noVoters, Told: func(nodeturns.Answer, protocol.Turns) {},
+				Want: turnOf("a"), Voters: noVoters, Told: func(nodeturns.Answer, protocol.Fleet) {},
 				Took: func(t protocol.Turn) { took = append(took, t) },
 			})
 			giveUp()

@@ -52,6 +52,9 @@ type Config struct {
 	Recording func(io.Writer) (int64, error)
 	// FleetLock answers /v1/pre-reboot and /v1/steady-state; nil: the paths are not found.
 	FleetLock FleetLock
+	// CommandFollows is called when a stream of /status?watch&turn begins, which sidecar turn follows while it runs, and
+	// what it returns when that ends; nil: neither.
+	CommandFollows func() (ended func())
 	// LocalOnly: clients on other machines may read only the health endpoints, unless TLS names a client CA.
 	LocalOnly bool
 	// Reviews decides about access beyond the health endpoints, in place of LocalOnly and of a client CA alone;

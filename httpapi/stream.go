@@ -118,6 +118,9 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
+	if s.cfg.CommandFollows != nil && asked(r, "turn") {
+		defer s.cfg.CommandFollows()()
+	}
 	s.follow(&sender{w: w, ctl: http.NewResponseController(w), within: s.timeouts.streamWrite}, r)
 }
 

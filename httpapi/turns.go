@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -14,7 +15,8 @@ func NewTurns(f protocol.Fleet, voters []protocol.Voter, overdue func(protocol.T
 	for _, t := range f.Turns.Held {
 		out.Held = append(out.Held, report.Turn{
 			Node: string(t.Node), Kind: string(t.Kind), Since: report.At(t.Since), Until: report.At(t.Until), Overdue: overdue(t),
-			Command: t.Command, Message: t.Message, By: t.By, Work: t.Work.String(), Problem: f.TurnProblem(t), Remedy: f.TurnRemedy(t),
+			Command: t.Command, Message: t.Message, By: t.By, Work: t.Work.String(),
+			Problem: cmp.Or(f.TurnProblem(t), f.TurnWait(t)), Remedy: f.TurnRemedy(t),
 		})
 	}
 	facts := nodeturns.FactsOf(f, voters)

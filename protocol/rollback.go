@@ -168,6 +168,22 @@ func forcedRollback(f Fleet, to Release) string {
 		"from the stop of the last one until then no node serves; do not use sidecar turn: the first node would keep its turn until then", ids, to)
 }
 
+// TurnRisk says why a node may not serve after the work of a turn, as far as that is known before: the turn would not end,
+// and no other node would get one. Empty: nothing is known.
+func TurnRisk(v StatusView, f Fleet, id NodeID) string {
+	own, _ := f.Record(id)
+	r := f.Rollback
+	others := slices.DeleteFunc(rollbackBlockers(f, r.To), func(n *Record) bool { return n.ID == id })
+	switch {
+	case r.On() && r.To.Less(own.Node.Version.Release) && len(others) > 0 && shutsOut(v, r.To):
+		return fmt.Sprintf("%s is under way: restarted with %s, node %q serves only when %s went back, too, and no other node gets a turn until it serves; "+
+			"restart them without sidecar turn", r, r.To, id, RecordNames(others))
+	case own.Presence.Reason == ReleaseTooOld || own.Presence.Reason == ReconcilerTooOld:
+		return fmt.Sprintf("node %q does not serve now (%s): unless the work brings another release, it keeps its turn, and no other node gets one", id, own.Presence.Reason)
+	}
+	return ""
+}
+
 func releasesNeeded(records []*Record) string {
 	var out []string
 	for _, r := range records {

@@ -167,3 +167,22 @@ func TestRollbackNotes(t *testing.T) {
 		}
 	}
 }
+
+// A node that goes back in a turn may wait for nodes that get no turn until it serves.
+func TestTurnRisk(t *testing.T) {
+	in := rolledBack()
+	shut := in.Status
+	shut.Status.MinCompatible = rel("1.1.0")
+	n, o := in.Fleet.Records[1], in.Fleet.Records[2]
+	wantText(t, TurnRisk(shut, in.Fleet, n.ID), "")
+	o.Node.MinReconciler = rel("1.1.0")
+	wantText(t, TurnRisk(shut, in.Fleet, n.ID), `node "n" serves only when o went back, too`)
+	wantText(t, TurnRisk(shut, in.Fleet, o.ID), "") // it leads once it has gone back
+	wantText(t, TurnRisk(in.Status, in.Fleet, n.ID), "")
+	wantText(t, TurnRisk(shut, in.Fleet, in.Fleet.Records[0].ID), "")
+	wantText(t, TurnRisk(shut, in.Fleet, "nowhere"), "")
+	in.Fleet.Rollback = Rollback{}
+	wantText(t, TurnRisk(shut, in.Fleet, n.ID), "")
+	n.Presence.Reason = ReleaseTooOld
+	wantText(t, TurnRisk(shut, in.Fleet, n.ID), `node "n" does not serve now (ReleaseTooOld)`)
+}

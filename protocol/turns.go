@@ -87,7 +87,7 @@ func (t Turn) SameOwner(o Turn) bool { return t.Node == o.Node && t.Kind == o.Ki
 // Remedy says how to end a turn.
 func (t Turn) Remedy() string {
 	if t.Work == TurnWorkDone {
-		return fmt.Sprintf("its work is done, and it ends when its node serves; if that never happens: sidecar turn end %s --force", t.Node)
+		return fmt.Sprintf("it ends when its node serves; if that never happens: sidecar turn end %s --force", t.Node)
 	}
 	switch t.Kind {
 	case TurnOfCommand, TurnOfReboot:
@@ -130,8 +130,11 @@ func (t Turn) String() string {
 	if what := t.What(); what != "" {
 		text += ": " + what
 	}
-	if t.Work.HasFailed() {
+	switch {
+	case t.Work.HasFailed():
 		text += "; its work has failed"
+	case t.Work == TurnWorkDone:
+		text += "; its work is done"
 	}
 	return text
 }
@@ -154,10 +157,37 @@ func (f Fleet) TurnProblem(t Turn) string {
 	return ""
 }
 
-// TurnText is Turn.String, and why its work failed.
+// TurnWait says why a turn whose work is done has not ended: the reason for which its node does not serve, according to
+// the store. Empty: its work is not done, or the node serves.
+func (f Fleet) TurnWait(t Turn) string {
+	own, found := f.Record(t.Node)
+	reason, _ := own.WhyServes()
+	switch {
+	case t.Work != TurnWorkDone:
+		return ""
+	case !found:
+		return "it has no record"
+	case own.Problem != "":
+		return "its record is corrupt"
+	case !own.Alive:
+		return "it is dead"
+	case reason == Overridden:
+		return "it serves by an override alone, which ends; repair its gate, and " + EndsOverride(own.Presence.Warnings)
+	case own.Serves():
+		return ""
+	case reason == "":
+		return "its sidecar reports nothing"
+	}
+	return string(reason)
+}
+
+// TurnText is Turn.String, and why its work failed, or its node does not serve afterwards.
 func (f Fleet) TurnText(t Turn) string {
 	if why := f.TurnProblem(t); why != "" {
 		return fmt.Sprintf("%s: %s", t, why)
+	}
+	if why := f.TurnWait(t); why != "" {
+		return fmt.Sprintf("%s, and node %q does not serve yet: %s", t, t.Node, why)
 	}
 	return t.String()
 }

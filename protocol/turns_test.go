@@ -96,3 +96,29 @@ func TestTurn_Overdue(t *testing.T) {
 		}
 	}
 }
+
+// A turn whose work is done names the reason for which its node does not serve yet.
+func TestTurnWait(t *testing.T) {
+	turn := Turn{Node: "a", Since: time.Unix(1000, 0), Kind: TurnOfCommand, Command: "reboot", Message: "kernel", Work: TurnWorkDone}
+	down := controller("a", "1.0.0").ready()
+	down.Presence.APIServerDown = true
+	for want, records := range map[string][]*Record{
+		"":                               {controller("a", "1.0.0").ready()},
+		"it has no record":               nil,
+		"its record is corrupt":          {controller("a", "1.0.0").corrupt("x")},
+		"it is dead":                     {controller("a", "1.0.0").ready().dead()},
+		"it serves by an override alone": {controller("a", "1.0.0").overridden()},
+		"its sidecar reports nothing":    {controller("a", "1.0.0").closed("")},
+		string(APIServerNotReady):        {down},
+		string(ReleaseTooOld):            {controller("a", "1.0.0").closed(ReleaseTooOld)},
+	} {
+		f := turnFleet(records...)
+		wantText(t, f.TurnWait(turn), want)
+		text := f.TurnText(turn)
+		if !strings.Contains(text, "reboot (kernel); its work is done") || want != "" && !strings.Contains(text, `, and node "a" does not serve yet: `+want) {
+			t.Errorf("got %q, want %q", text, want)
+		}
+	}
+	turn.Work = TurnWorkUnderWay
+	wantText(t, turnFleet().TurnWait(turn), "")
+}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
+	"github.com/lockstep-dev/lockstep/internal/shell"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -34,6 +35,21 @@ func (f *serverFlags) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&f.caFile, "certificate-authority", f.caFile, "PEM `file` with the authorities of the sidecar's certificate. If empty, those of the system.")
 	flags.StringVar(&f.certFile, "client-certificate", f.certFile, "PEM `file` with the client certificate.")
 	flags.StringVar(&f.keyFile, "client-key", f.keyFile, "PEM `file` with the key of --client-certificate.")
+}
+
+// serverOptions are the options by which commands reach the sidecar of this machine, as its environment has them. They
+// begin with a space; empty: the defaults suffice.
+func (p program) serverOptions() string {
+	var f serverFlags
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.bind(flags)
+	var out strings.Builder
+	flags.VisitAll(func(flag *pflag.Flag) {
+		if value, _ := p.lookupEnv(envName(flag.Name)); value != "" && value != flag.DefValue {
+			out.WriteString(" --" + flag.Name + "=" + shell.Quote(value))
+		}
+	})
+	return out.String()
 }
 
 // statusClient sends requests to one sidecar.
@@ -183,6 +199,7 @@ func (c *statusClient) status(ctx context.Context) (answer, error) {
 
 // follower receives the answers in the stream of a sidecar.
 type follower struct {
+	turn bool // sidecar turn follows while it runs
 	// each gets every answer, and reports whether that was enough.
 	each func(answer) (enough bool, err error)
 	// lost gets the reason each time the stream breaks.
@@ -229,7 +246,11 @@ func (c *statusClient) poll(ctx context.Context, f follower, last *[]byte) (enou
 func (c *statusClient) stream(ctx context.Context, f follower) (enough bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	resp, err := c.get(ctx, "/status?watch", "text/event-stream")
+	path := "/status?watch"
+	if f.turn {
+		path += "&turn"
+	}
+	resp, err := c.get(ctx, path, "text/event-stream")
 	if err != nil {
 		return false, err
 	}

@@ -116,7 +116,7 @@ func newFakeSidecar() *fakeSidecar {
 	}
 	var once sync.Once
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Has("watch") {
+		if q := r.URL.Query(); q.Has("watch") && !q.Has("turn") {
 			once.Do(func() { close(f.followed) })
 		}
 		api.Handler().ServeHTTP(w, r)

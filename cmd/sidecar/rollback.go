@@ -90,14 +90,21 @@ func (p program) beginRollback(ctx context.Context, client etcdClient, f rollbac
 	now := p.now().UTC().Truncate(time.Second)
 	r := protocol.Rollback{To: to, By: whoTypes(), Since: now, Until: now.Add(f.duration)}
 	request := election.RollbackRequest{Rollback: r, Force: f.force, Extend: f.extend}
-	fleet, status, err := election.BeginRollback(ctx, client.Client, request)
+	begun, err := election.BeginRollback(ctx, client.Client, request)
 	if err != nil {
 		return err
 	}
-	if stops := protocol.JudgeRollback(status, fleet, to).Stops; stops != "" && output.value == "text" {
+	if was := begun.Fleet.Rollback; output.value == "text" && begun.Before {
+		changed := "nothing has changed"
+		if f.extend {
+			changed = "only its end has changed"
+		}
+		fmt.Fprintf(p.stdout, "it is under way already, since %s%s; %s\n", was.Since.UTC().Format(time.RFC3339), byWhom(was.By), changed)
+	}
+	if stops := protocol.JudgeRollback(begun.Status, begun.Fleet, to).Stops; stops != "" && output.value == "text" {
 		fmt.Fprintln(p.stdout, stops)
 	}
-	return p.printRollback(client, status, fleet, output)
+	return p.printRollback(client, begun.Status, begun.Fleet, output)
 }
 
 func (p program) rollbackEndCommand() *cobra.Command {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/status"
@@ -50,6 +51,14 @@ func TestRollback(t *testing.T) {
 	c.want(exitOK, "from the stop of the last one until then no node serves; do not use sidecar turn", "rollback", "begin", "--to", "1.0.0", "--force")
 	const stops = "until a node of release 1.0.0 starts, no node leads and nothing is repaired\na rollback to 1.0.0 by "
 	c.want(exitOK, stops, "rollback", "begin", "--to", "1.0.0", "--force") // again
+	c.want(exitOK, "; nothing has changed\nuntil a node of", "rollback", "begin", "--to", "1.0.0", "--force")
+	if code, out, _ := c.run("rollback", "begin", "--to", "1.0.0", "--force"); code != exitOK || !strings.HasPrefix(out, "it is under way already, since 2") {
+		t.Errorf("got exit code %d, %s", code, out)
+	}
+	sidecar := newFakeSidecar()
+	defer sidecar.Close()
+	sidecar.snapshot.Set(httpapi.Snapshot{Local: protocol.Local{ID: "cp-1"}})
+	c.want(exitNoTurn, "restarted with 1.0.0, node \"cp-1\" serves only when cp-2 went back, too", "turn", "--server", sidecar.URL, "--wait", "1s", "--", "true")
 	if _, out, _ := c.run("rollback", "begin", "--to", "1.0.0", "--force", "-o", "json"); !strings.HasPrefix(out, "{") {
 		t.Errorf("with -o json: got %s", out)
 	}
@@ -72,7 +81,7 @@ func TestRollback(t *testing.T) {
 	if got := read(); got != begun {
 		t.Errorf("got %+v when it was begun again, want %+v", got, begun)
 	}
-	c.want(exitOK, "a rollback to 1.0.0 by", "rollback", "begin", "--to", "1.0.0", "--for", "48h")
+	c.want(exitOK, "; only its end has changed\n", "rollback", "begin", "--to", "1.0.0", "--for", "48h")
 	if got := read(); !got.Until.After(begun.Until) || got.Since != begun.Since || got.By != begun.By {
 		t.Errorf("got %+v when it was begun again for longer, want another end than that of %+v", got, begun)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
@@ -13,7 +12,8 @@ import (
 func (t table) turns(r report.Turns) []string {
 	var out []string
 	for _, h := range r.Held {
-		line := h.Node + " has the turn" + t.since(h.Since) + byWhom(h.By) + inBrackets(h.Command, h.Message)
+		what := protocol.Turn{Command: h.Command, Message: h.Message}.What()
+		line := h.Node + " has the turn" + t.since(h.Since) + byWhom(h.By) + prefixed(": ", what)
 		switch {
 		case h.Work == "Failed":
 			line += "; ITS WORK HAS FAILED: "
@@ -24,23 +24,15 @@ func (t table) turns(r report.Turns) []string {
 		case h.Overdue:
 			line += "; IT IS OVER ITS LIMIT: " + h.Remedy
 		case h.Work == "Done":
-			line += "; its work is done, and it has to serve again"
+			line += "; its work is done, and it has to serve again" + prefixed(": ", h.Problem)
 		}
 		out = append(out, line)
 	}
 	for _, w := range r.Waiting {
-		line := w.Node + " waits for a turn" + t.since(w.Since) + byWhom(w.By) + inBrackets(w.Message)
-		out = append(out, line+": "+cmp.Or(w.Reason, "it is about to get it"))
+		line := w.Node + " waits for a turn" + t.since(w.Since) + byWhom(w.By) + prefixed(": ", w.Message)
+		out = append(out, line+"; "+cmp.Or(w.Reason, "it is about to get it"))
 	}
 	return out
-}
-
-func inBrackets(parts ...string) string {
-	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
-	if len(parts) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(parts, ": ") + ")"
 }
 
 func byWhom(who string) string { return prefixed(", by ", who) }

@@ -78,8 +78,9 @@ func (p program) turnCommand() *cobra.Command {
 		Long: `Run a command on this node in its turn: one node after another. The command waits until
 all other nodes serve and none of them has a turn. Then this node leaves the service, and
 after --drain COMMAND runs. When it has succeeded and the node serves again, the next node
-gets its turn. If it fails, the node keeps the turn, and the others go on serving. The only
-node gets no turn.
+gets its turn. If it fails, the node keeps the turn, and the others go on serving. If another
+node stops serving before COMMAND runs, this one gives its turn back, and waits again. The
+only node gets no turn.
 
 Started again with the same command line, it continues its turn: after it was killed, or
 the machine was rebooted. A turn of reboot, shutdown or systemctl reboot ends by itself
@@ -200,7 +201,7 @@ func (p program) endTurn(ctx context.Context, client etcdClient, f turnEnd, args
 	if err != nil {
 		return err
 	}
-	w := &turnWork{program: p, client: client, server: server}
+	w := &turnWork{program: p, client: client, server: server, causes: waitCauses{out: p.stderr}}
 	if len(args) == 1 {
 		w.want.Node = protocol.NodeID(args[0])
 	} else if w.want.Node, err = w.node(ctx); err != nil {
@@ -213,6 +214,9 @@ func (p program) endTurn(ctx context.Context, client etcdClient, f turnEnd, args
 	}
 	switch {
 	case errors.Is(err, fleet.ErrNoTurn):
+		if err := w.withoutTurn(ctx); err != nil {
+			return err
+		}
 		fmt.Fprintf(p.stdout, "node %s has no turn\n", w.want.Node)
 		return nil
 	case err != nil:

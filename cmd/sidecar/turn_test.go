@@ -138,6 +138,17 @@ func TestTurn(t *testing.T) {
 	w.want(exitOK, `"work": "Failed"`, "turn", "status", "-o", "json")
 	w.want(exitOK, "node cp-1 serves, and its turn has ended", "turn", "end", "--server", w.server.URL)
 	w.want(exitOK, "node cp-1 has no turn", "turn", "end", "cp-1")
+	for _, args := range [][]string{{"cp-11"}, {"cp-11", "--force"}} {
+		w.want(exitFailed, `node "cp-11" is not registered, and has no turn; did you mean cp-1? registered: cp-1, cp-2`, append([]string{"turn", "end"}, args...)...)
+	}
+
+	// A node that serves no more says why to the nodes that wait.
+	w.put("turns/held/cp-2", mustMarshal(t, &lockstepv1.Turn{Node: "cp-2", Kind: "command", Command: "x", Message: "y", Work: "done"}))
+	w.setBroken("cp-2", true)
+	w.turn(exitNoTurn, `x (y); its work is done, and node "cp-2" does not serve yet: Cordoned`, "--wait", "1s", "--", "true")
+	w.want(exitOK, "cp-2 has the turn: x (y); its work is done, and it has to serve again: Cordoned", "turn", "status")
+	w.setBroken("cp-2", false)
+	w.want(exitOK, "has ended", "turn", "end", "cp-2")
 
 	// Killed when the work was done: it is not done again.
 	w.put("turns/held/cp-1", mustMarshal(t, &lockstepv1.Turn{Node: "cp-1", Kind: "command", Command: "false", Work: "done"}))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
@@ -131,7 +132,7 @@ func TestTurn_endedMeanwhile(t *testing.T) {
 				services := protocol.Turn{Node: "cp-1", Kind: protocol.TurnOfServices, Since: time.Now().UTC()}
 				// It may wait until cp-1 serves again.
 				if _, err := fleet.AwaitTurn(t.Context(), client, fleet.TurnWait{
-					Want: services, Voters: func() []protocol.Voter { return nil }, Told: func(nodeturns.Answer, protocol.Turns) {},
+					Want: services, Voters: func() []protocol.Voter { return nil }, Told: func(nodeturns.Answer, protocol.Fleet) {},
 				}); err != nil {
 					t.Error(err)
 				}
@@ -232,4 +233,38 @@ func TestTurn_anotherCommand(t *testing.T) {
 	w.put("turns/running/cp-1", mustMarshal(t, &lockstepv1.TurnRequest{Node: "cp-1", Message: "false"}))
 	w.turn(exitFailed, "give the turn up: sidecar turn end cp-1", "--wait", "1s", "--", "true")
 	w.turn(exitNoTurn, "sidecar turn -- false runs on this node", "--wait", "1s", "--", "false")
+}
+
+// Another node stops serving in the drain: the command does not run, and its node returns to service. When that node serves
+// again, it gets another turn.
+func TestTurn_othersOutInDrain(t *testing.T) {
+	w := newTurnWorld(t, "cp-1", "cp-2", "cp-3")
+	client := w.client()
+	go func() {
+		<-w.server.followed // at the begin of the drain
+		w.setBroken("cp-3", true)
+	}()
+	w.turnWhen(exitOK, "half", map[string]func(){
+		`waiting: node "cp-3" is not ready (Cordoned); node cp-1 has given its turn back, and nothing has run`: func() {
+			f, err := fleet.ReadTurns(t.Context(), client)
+			if own, _ := f.Record("cp-1"); err != nil || len(f.Turns.Held) > 0 || own.Node.Cordon.On() {
+				t.Errorf("got %+v, and the cordon %+v, %v", f.Turns.Held, own.Node.Cordon, err)
+			}
+			w.setBroken("cp-3", false)
+		},
+	}, "--drain", "2s", "--", "echo", "half")
+}
+
+// The program that runs the command is killed, and its key ends with its lease: people need no --force.
+func TestTurnEnd_killed(t *testing.T) {
+	w := newTurnWorld(t, "cp-1", "cp-2")
+	w.put("turns/held/cp-1", mustMarshal(t, &lockstepv1.Turn{Node: "cp-1", Kind: "command", Command: "x", Work: "under way"}))
+	lease, err := w.raw.Grant(t.Context(), 2)
+	if err == nil {
+		_, err = w.raw.Put(t.Context(), "/lockstep/turns/running/cp-1", "", clientv3.WithLease(lease.ID))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.want(exitOK, "node cp-1 serves, and its turn has ended", "turn", "end", "cp-1")
 }

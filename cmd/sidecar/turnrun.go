@@ -7,9 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/election"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
@@ -49,7 +51,32 @@ func (w *turnWork) run(ctx context.Context, command []string) error {
 	return err
 }
 
+// warn says before the work if it is known that the node may not serve after it.
+func (w *turnWork) warn(ctx context.Context) error {
+	f, status, _, err := election.ReadSnapshot(ctx, w.client.Client)
+	if err != nil {
+		return err
+	}
+	if risk := protocol.TurnRisk(status, f, w.want.Node); risk != "" {
+		fmt.Fprintf(w.program.stderr, "warning: %s\n", risk)
+	}
+	return nil
+}
+
+// showRuns lets the node's sidecar see that this program runs, until stop is called: its stream ends with the program,
+// also if that is killed.
+func (w *turnWork) showRuns(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	following.Go(func() {
+		f := follower{turn: true, each: func(answer) (bool, error) { return false, nil }, lost: func(error) {}}
+		_ = w.server.follow(ctx, f) // without it, the key in etcd shows the end, later
+	})
+	return func() { cancel(); following.Wait() }
+}
+
 func (w *turnWork) runAlone(ctx context.Context, command []string) error {
+	defer w.showRuns(ctx)()
 	waiting, stop := untilSignal(ctx)
 	resumed, err := w.take(waiting)
 	if err == nil && waiting.Err() != nil {

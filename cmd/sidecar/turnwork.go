@@ -30,6 +30,7 @@ type turnWork struct {
 	want    protocol.Turn   // without a node until take knows it; afterwards the turn that the node has
 	took    []protocol.Turn // by this command, which did not resume it; each that etcd did not answer may be taken, or never be
 	ran     bool            // the command of the turn has begun
+	wasOut  time.Duration   // how long the node had not served when it asked for the turn last
 
 	causes waitCauses
 	shown  report.Status // the sidecar's last report
@@ -115,15 +116,35 @@ func (w *turnWork) votes(ctx context.Context) bool {
 // errNoTurnInTime is the end of a wait for a turn.
 var errNoTurnInTime = errors.New("no turn in time")
 
+// othersOutError is why no work begins in a turn that was taken: another node has stopped serving since.
+type othersOutError struct{ why string }
+
+func (e othersOutError) Error() string { return e.why }
+
 // take waits for the turn, and returns when the node is out of service and drained. resumed: the node held this
-// turn already.
+// turn already. If another node stops serving meanwhile, it gives the turn back, and waits again.
 func (w *turnWork) take(ctx context.Context) (resumed bool, err error) {
 	limited, cancel := w.limited(ctx)
 	defer cancel()
 	if w.want.Node, err = w.awaitNode(limited); err == nil {
-		resumed, err = w.await(limited)
+		err = w.warn(limited)
 	}
 	if err != nil {
+		return false, w.inTime(limited, err)
+	}
+	for {
+		resumed, err = w.takeOnce(ctx, limited)
+		left, is := errors.AsType[othersOutError](err)
+		if !is || len(w.took) > 0 {
+			return resumed, err
+		}
+		w.causes.print(fmt.Sprintf("%s; node %s has given its turn back, and nothing has run", left.why, w.want.Node))
+	}
+}
+
+// takeOnce waits for the turn until limited ends.
+func (w *turnWork) takeOnce(ctx, limited context.Context) (resumed bool, err error) {
+	if resumed, err = w.await(limited); err != nil {
 		return false, errors.Join(w.inTime(limited, err), w.giveBack(ctx))
 	}
 	if resumed && w.isDone() {
@@ -177,8 +198,9 @@ func (w *turnWork) awaitNode(ctx context.Context) (protocol.NodeID, error) {
 func (w *turnWork) await(ctx context.Context) (resumed bool, err error) {
 	for {
 		verdict, err := fleet.AwaitTurn(ctx, w.client.Client, fleet.TurnWait{
-			Want: w.want, Voters: func() []protocol.Voter { return w.voters(ctx) }, Out: w.out,
-			Told: func(a nodeturns.Answer, turns protocol.Turns) { w.causes.print(w.cause(a, turns)) },
+			Want: w.want, Voters: func() []protocol.Voter { return w.voters(ctx) },
+			Out:  func() time.Duration { w.wasOut = w.out(); return w.wasOut },
+			Told: func(a nodeturns.Answer, f protocol.Fleet) { w.causes.print(w.cause(a, f)) },
 			Took: func(t protocol.Turn) { w.want, w.took = t, append(w.took, t) },
 		})
 		switch {
@@ -234,9 +256,9 @@ func (w *turnWork) notAfterFailure(ctx context.Context) error {
 }
 
 // cause explains why the node waits, and names the obstacle.
-func (w *turnWork) cause(a nodeturns.Answer, turns protocol.Turns) string {
-	if held, found := turns.Of(a.For); found {
-		return httpapi.Pasteable(held.String(), w.client.flags)
+func (w *turnWork) cause(a nodeturns.Answer, f protocol.Fleet) string {
+	if held, found := f.Turns.Of(a.For); found {
+		return httpapi.Pasteable(f.TurnText(held), w.client.flags)
 	}
 	return a.Message
 }
@@ -284,14 +306,25 @@ func (w *turnWork) drain(ctx context.Context) error {
 	}
 }
 
+// judge decides whether the work of this command may begin.
+func (w *turnWork) judge(ctx context.Context, f protocol.Fleet) nodeturns.WorkAnswer {
+	facts := nodeturns.WorkFacts{Fleet: f, Mine: w.want.Same, Begun: len(w.took) == 0, Out: w.wasOut}
+	if len(w.shown.Cluster.Members) > 0 { // else the sidecars run no etcd
+		facts.Voters = w.voters(ctx)
+	}
+	return nodeturns.JudgeWork(facts, w.want.Node)
+}
+
 // stillHas returns an error unless this command may work in its turn. It waits while etcd does not answer.
 func (w *turnWork) stillHas(ctx context.Context) error {
 	for {
 		f, err := fleet.ReadTurns(ctx, w.client.Client)
 		if err == nil {
-			switch verdict, _ := nodeturns.JudgeWork(f, w.want.Node, w.want.Same); verdict {
+			switch judged := w.judge(ctx, f); judged.Verdict {
 			case nodeturns.MayWork:
 				return nil
+			case nodeturns.OthersOut:
+				return othersOutError{judged.Message}
 			case nodeturns.CordonEnded:
 				again := "type this command again"
 				if len(w.took) == 0 { // its node keeps the turn, and what was done in it before
@@ -325,70 +358,3 @@ func (w *turnWork) leaveEndpoints(ctx context.Context) {
 		lost: func(error) { cancel() },
 	})
 }
-
-// endHeld says that the work of the turn that the node has now is done, and returns when that turn has ended.
-func (w *turnWork) endHeld(ctx context.Context, limit time.Duration) error {
-	f, err := fleet.ReadTurns(ctx, w.client.Client)
-	if err != nil {
-		return err
-	}
-	has, found := f.Turns.Of(w.want.Node)
-	if !found {
-		return fleet.ErrNoTurn
-	}
-	if _, registered := f.Record(has.Node); !registered {
-		problem := fmt.Sprintf("%s; %s", has, f.TurnRemedy(has))
-		return exitError{code: exitNoService, err: errors.New(httpapi.Pasteable(problem, w.client.flags))}
-	}
-	w.want = has
-	err = fleet.DeclareTurnDone(ctx, w.client.Client, has)
-	if works, is := errors.AsType[fleet.WorksError](err); is {
-		return fmt.Errorf("%w; %s", works, httpapi.Pasteable(works.Turn.WorksRemedy(), w.client.flags))
-	}
-	if err != nil {
-		return err
-	}
-	return w.awaitEnd(ctx, limit)
-}
-
-// awaitEnd returns when the node serves and its turn, whose work is done, has ended. A limit of 0 is none.
-func (w *turnWork) awaitEnd(ctx context.Context, limit time.Duration) error {
-	limited, cancel := context.WithCancel(ctx)
-	if limit > 0 {
-		limited, cancel = context.WithTimeout(ctx, limit)
-	}
-	defer cancel()
-	nodes, end := fleet.Follow(limited, w.client.Client)
-	defer end()
-	for {
-		now, changed := nodes.Load()
-		action, err := fleet.AdvanceTurn(limited, w.client.Client, w.want, w.votes(limited))
-		switch {
-		case err == nil && action == nodeturns.End:
-			return nil
-		case err == nil && action == nodeturns.ReturnToService:
-			continue
-		case errors.Is(err, fleet.ErrNoTurn):
-			return nil // people ended it, or this node's sidecar
-		}
-		pause, stop := context.WithTimeout(limited, turnCheck)
-		event.Wait(pause, changed)
-		stop()
-		if limited.Err() != nil && ctx.Err() == nil {
-			r, _ := now.Record(w.want.Node)
-			reason, _ := r.WhyServes()
-			if reason == protocol.Overridden {
-				reason = protocol.Reason("it serves by an override alone, which ends; repair its gate, and " + protocol.EndsOverride(r.Presence.Warnings))
-			}
-			return exitError{code: exitNoService, err: fmt.Errorf("the work is done, and node %s does not serve: %s; it keeps the turn until it serves, and no other node gets one; if it never will: %s", w.want.Node,
-				cmp.Or(string(reason), "its sidecar reports nothing"),
-				httpapi.Pasteable("sidecar turn end "+string(w.want.Node)+" --force", w.client.flags))}
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-}
-
-// turnCheck is how often a turn that does not end is checked without a change.
-const turnCheck = 5 * time.Second

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
@@ -63,6 +64,8 @@ const (
 	givenBack
 	// The turn of a node that has lost the controller role is finished.
 	roleFinishes
+	// A node asks again whether the others serve before it stops its service.
+	othersAsked
 )
 
 // The contents of the file of a service.
@@ -99,6 +102,7 @@ type changingNode struct {
 	stopped    bool // it stopped in its turn, and was not ready since
 	gate, seen uint8
 	granted    bool // it read that it may take the turn, and did not write that yet
+	patient    bool // it had been out of service for long then
 	stale      bool // the store changed since that read
 }
 
@@ -197,12 +201,34 @@ func (n *changingNode) pending(cfg *ServiceTurnsConfig) bool {
 	return n.up && !n.roleless && n.file != n.runs && n.restart(cfg) != nodeservices.RestartNow
 }
 
+// othersLeft reports whether another node has stopped serving since node i took its turn, in which nothing was stopped yet.
+func (s *changingState) othersLeft(cfg *ServiceTurnsConfig, i int) bool {
+	n := &s.nodes[i]
+	if !n.held || n.seen != turnSeen && n.seen != turnOut || cfg.Off&othersAsked != 0 {
+		return false
+	}
+	var f protocol.Fleet
+	for j := range cfg.Nodes {
+		f.Records = append(f.Records, s.record(j))
+		if s.nodes[j].held {
+			f.Turns.Held = append(f.Turns.Held, protocol.Turn{Node: nodeID(j)})
+		}
+	}
+	out := time.Duration(0)
+	if n.patient {
+		out = nodeturns.Patience
+	}
+	return nodeturns.OthersLeft(f, nil, nodeID(i), out) != ""
+}
+
 // action is the next action of a node about its turn.
-func (n *changingNode) action(cfg *ServiceTurnsConfig) nodeservices.TurnAction {
+func (s *changingState) action(cfg *ServiceTurnsConfig, i int) nodeservices.TurnAction {
+	n := &s.nodes[i]
 	ready := n.file == n.runs && n.ready && !n.roleless
 	return nodeservices.NextTurnAction(nodeservices.TurnFacts{
 		Held: n.held, Work: n.work, Cordoned: n.cordon != turnCordonNone || cfg.Off&givenBack != 0, Pending: n.pending(cfg),
-		Ready: ready || cfg.Off&readinessAwaited != 0 && n.file == n.runs, Failing: !n.ready && n.never(cfg) && !n.roleless,
+		OthersOut: s.othersLeft(cfg, i),
+		Ready:     ready || cfg.Off&readinessAwaited != 0 && n.file == n.runs, Failing: !n.ready && n.never(cfg) && !n.roleless,
 		NoRole: n.roleless && cfg.Off&roleFinishes == 0,
 	})
 }

@@ -54,6 +54,10 @@ func TestTurnsOfServicesMutations(t *testing.T) {
 			"LeavesOne", ServiceTurnsConfig{Nodes: 2, Breaks: 1, Off: othersWaitedFor},
 		},
 		{
+			"others-asked", "A node would stop its service after another node has stopped serving since the turn was taken.",
+			"OthersServe", ServiceTurnsConfig{Nodes: 2, Breaks: 1, Off: othersAsked},
+		},
+		{
 			"readiness-awaited", "A change that never becomes ready would reach the next node.",
 			"ServesAgain", ServiceTurnsConfig{Nodes: 2, Bad: true, Off: readinessAwaited},
 		},

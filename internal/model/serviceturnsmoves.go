@@ -103,7 +103,7 @@ func (s *changingState) turn(cfg *ServiceTurnsConfig, m restartMove, i int) stri
 	patient := m == restartDecidePatiently
 	switch m {
 	case restartAsk:
-		wants := n.action(cfg) == nodeservices.AskTurn
+		wants := s.action(cfg, i) == nodeservices.AskTurn
 		switch {
 		case wants && n.place == 0:
 			for _, other := range s.nodes {
@@ -119,8 +119,10 @@ func (s *changingState) turn(cfg *ServiceTurnsConfig, m restartMove, i int) stri
 		if patient && cfg.Off&patienceEnds != 0 {
 			return ""
 		}
-		if n.place > 0 && !n.granted && nodeturns.Judge(s.facts(cfg, i, patient), nodeID(i)).Verdict == nodeturns.Granted {
-			n.granted, n.stale = true, false
+		f := s.facts(cfg, i, patient)
+		if n.place > 0 && !n.granted && nodeturns.Judge(f, nodeID(i)).Verdict == nodeturns.Granted {
+			own, _ := f.Fleet.Record(nodeID(i))
+			n.granted, n.stale, n.patient = true, false, patient && !own.Serves()
 			return "may have the turn"
 		}
 	case restartWrite:
@@ -161,9 +163,12 @@ func (s *changingState) write(i int) string {
 // act takes the next action of a node about its turn.
 func (s *changingState) act(cfg *ServiceTurnsConfig, i int) string {
 	n := &s.nodes[i]
-	switch n.action(cfg) {
+	switch s.action(cfg, i) {
 	case nodeservices.GiveBackTurn:
-		n.held, n.work = false, 0
+		if n.held, n.work = false, 0; n.cordon == turnCordonTurn {
+			n.cordon = turnCordonNone
+		}
+		n.seen = min(n.seen, turnSeen) // it drains until its gate has opened
 		return "gives its turn back"
 	case nodeservices.FailTurn:
 		n.work = protocol.TurnWorkFailed
@@ -215,7 +220,7 @@ func (s *changingState) notice(cfg *ServiceTurnsConfig, m restartMove, i int) st
 	case m == restartDrain && n.gate == gateClosing:
 		n.gate = gateDrained
 		return "is left by clients"
-	case m == restartDrain && n.gate == gateDrained && n.seen == turnOut:
+	case m == restartDrain && n.gate == gateDrained && n.seen == turnOut && (!s.othersLeft(cfg, i) || !n.pending(cfg)):
 		n.seen = turnDrained
 		return "is drained in its turn"
 	case m == restartReport && s.report(i):

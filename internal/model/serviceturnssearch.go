@@ -34,6 +34,8 @@ func (s *changingState) broken(cfg *ServiceTurnsConfig, before *changingState, m
 		return "FewTurns", "two nodes have a turn"
 	case now.held && !was.held && before.record(i).Serves() && before.othersServing(cfg, i) == 0:
 		return "LeavesOne", fmt.Sprintf("the turn of %s takes the last node in service", id)
+	case m == restartDrain && was.seen < now.seen && was.pending(cfg) && !was.patient && before.othersOut(cfg, i):
+		return "OthersServe", fmt.Sprintf("%s is about to stop its service, and another node has stopped serving", id)
 	case m == restartGate && now.gate == gateOpen && now.changing:
 		return "OpenServes", fmt.Sprintf("the gate of %s opens, and its service is not ready since the change", id)
 	case m == restartAct && was.held && !now.held && now.file == now.runs && !s.record(i).Serves() && !now.roleless:
@@ -50,6 +52,16 @@ func (s *changingState) othersServing(cfg *ServiceTurnsConfig, i int) (n int) {
 		}
 	}
 	return n
+}
+
+// othersOut reports whether another controller without a turn does not serve, or is cordoned, according to the store.
+func (s *changingState) othersOut(cfg *ServiceTurnsConfig, i int) bool {
+	for j := range cfg.Nodes {
+		if n := &s.nodes[j]; j != i && !n.held && !n.roleless && (n.cordon != turnCordonNone || !s.record(j).Serves()) {
+			return true
+		}
+	}
+	return false
 }
 
 // afterFaults are the moves that go on when faults stop.

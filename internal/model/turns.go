@@ -145,14 +145,22 @@ func (s *turnsState) facts(cfg *TurnsConfig, reader int, patient bool) nodeturns
 		if n.place > 0 && (cfg.Off&queueOrdered == 0 || i == reader) {
 			f.Waiting = append(f.Waiting, protocol.TurnRequest{Node: nodeID(i), Created: int64(n.place)})
 		}
-		if cfg.Members {
-			f.Voters = append(f.Voters, protocol.Voter{Name: string(nodeID(i)), Healthy: n.member && n.up || cfg.Off&majorityLeft != 0})
-		}
 	}
+	f.Voters = s.voters(cfg)
 	if cfg.Off&deadKeeps != 0 {
 		f.Fleet.Records = alive(f.Fleet.Records)
 	}
 	return f
+}
+
+// voters are the voters of etcd.
+func (s *turnsState) voters(cfg *TurnsConfig) (out []protocol.Voter) {
+	for i := range cfg.Nodes {
+		if n := &s.nodes[i]; cfg.Members {
+			out = append(out, protocol.Voter{Name: string(nodeID(i)), Healthy: n.member && n.up || cfg.Off&majorityLeft != 0})
+		}
+	}
+	return out
 }
 
 // initialRecord is the record of a node that serves.
@@ -247,7 +255,8 @@ func (s *turnsState) turn(cfg *TurnsConfig, m turnMove, i int) string {
 		n.place++
 		return "waits for a turn"
 	case (m == turnDecide || m == turnDecidePatiently) && n.place > 0 && !n.granted && s.grants(cfg, m, i):
-		n.granted, n.stale = true, false
+		own := s.record(i)
+		n.granted, n.stale, n.patient = true, false, m == turnDecidePatiently && !own.Serves()
 		return "may have the turn"
 	case m == turnWrite && n.granted:
 		return s.write(cfg, i)
@@ -280,8 +289,8 @@ func (s *turnsState) grants(cfg *TurnsConfig, m turnMove, i int) bool {
 // write takes the turn, if the store did not change since the node read it.
 func (s *turnsState) write(cfg *TurnsConfig, i int) string {
 	n := &s.nodes[i]
-	stale := n.stale
-	n.granted, n.stale = false, false
+	stale, patient := n.stale, n.patient
+	n.granted, n.stale, n.patient = false, false, false
 	if stale && cfg.Off&turnGuarded == 0 {
 		return "cannot take the turn: the store has changed"
 	}
@@ -290,7 +299,7 @@ func (s *turnsState) write(cfg *TurnsConfig, i int) string {
 			s.nodes[j].place--
 		}
 	}
-	n.place, n.held, n.turningCommand = 0, true, turningCommand{work: protocol.TurnWorkUnderWay, runs: true}
+	n.place, n.held, n.turningCommand = 0, true, turningCommand{work: protocol.TurnWorkUnderWay, runs: true, patient: patient}
 	if n.cordon == turnCordonNone {
 		n.cordon = turnCordonTurn
 	}

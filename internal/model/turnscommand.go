@@ -13,6 +13,7 @@ type turningCommand struct {
 	work    protocol.TurnWork // as in the turn
 	runs    bool              // sidecar turn runs, and its key exists
 	resumed bool              // it was typed again in the turn
+	patient bool              // its node had been out of service for long when it took the turn
 }
 
 // of is the turn of node i.
@@ -20,12 +21,26 @@ func (c turningCommand) of(i int) protocol.Turn {
 	return protocol.Turn{Node: nodeID(i), Kind: protocol.TurnOfCommand, Work: c.work, BootID: "one"}
 }
 
+// judgeWork is the decision of the command of node i, which is about to begin.
+func (s *turnsState) judgeWork(cfg *TurnsConfig, i int) nodeturns.WorkAnswer {
+	n := &s.nodes[i]
+	f := nodeturns.WorkFacts{
+		Fleet: s.fleet(cfg), Voters: s.voters(cfg), Mine: func(protocol.Turn) bool { return true },
+		Begun: n.resumed || cfg.Off&othersAskedAgain != 0,
+	}
+	if n.patient {
+		f.Out = nodeturns.Patience
+	}
+	for j := range cfg.Nodes {
+		f.Fleet.Turns.Held = append(f.Fleet.Turns.Held, s.nodes[j].turns(j).Held...)
+	}
+	return nodeturns.JudgeWork(f, nodeID(i))
+}
+
 // work begins the command, if it may, and ends it.
 func (s *turnsState) work(cfg *TurnsConfig, i int) string {
 	n := &s.nodes[i]
-	f := s.fleet(cfg)
-	f.Turns = n.turns(i)
-	verdict, _ := nodeturns.JudgeWork(f, nodeID(i), func(protocol.Turn) bool { return true })
+	verdict := s.judgeWork(cfg, i).Verdict
 	switch {
 	case verdict == nodeturns.TurnOver && cfg.Off&turnReread == 0:
 		n.runs, n.resumed = false, false
@@ -37,6 +52,12 @@ func (s *turnsState) work(cfg *TurnsConfig, i int) string {
 		}
 		n.held, n.turningCommand = false, turningCommand{}
 		return "finds that its cordon has ended, and gives the turn back"
+	case verdict == nodeturns.OthersOut:
+		n.held, n.turningCommand = false, turningCommand{}
+		if n.cordon == turnCordonTurn {
+			n.cordon = turnCordonNone
+		}
+		return "finds that another node has stopped serving, and gives the turn back"
 	}
 	n.broken = false
 	if n.held {

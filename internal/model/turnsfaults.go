@@ -42,6 +42,8 @@ const (
 	silenceNoticed
 	// People do not end the turn of a command that runs, except by force.
 	runningKept
+	// A command asks again whether the others serve before it runs.
+	othersAskedAgain
 	// A cordon that is over stays while the work of a turn is under way.
 	cordonStays
 )

@@ -49,6 +49,8 @@ func (s *turnsState) brokenBy(cfg *TurnsConfig, before *turnsState, m turnMove, 
 		return "OutAtWork", fmt.Sprintf("%s works, and its turn has ended", nodeID(i))
 	case m == turnWork && now.runs && !was.roleless && was.cordon == turnCordonNone:
 		return "OutAtWork", fmt.Sprintf("%s works, and its cordon has ended", nodeID(i))
+	case m == turnWork && now.runs && !was.resumed && !was.patient && before.othersOut(cfg, i):
+		return "OthersServe", fmt.Sprintf("%s works, and another node has stopped serving", nodeID(i))
 	case m == turnEnd && was.runs:
 		return "OutAtWork", fmt.Sprintf("%s returns to service while its command runs", nodeID(i))
 	case m == turnCordonOver && was.held && was.work != protocol.TurnWorkDone:
@@ -68,6 +70,18 @@ func (s *turnsState) othersServing(cfg *TurnsConfig, i int) (n int) {
 		}
 	}
 	return n
+}
+
+// othersOut reports whether another controller without a turn does not serve, according to the store.
+func (s *turnsState) othersOut(cfg *TurnsConfig, i int) bool {
+	for j := range cfg.Nodes {
+		n := &s.nodes[j]
+		serves := n.cordon == turnCordonNone && (s.servesByItself(j) || n.forced)
+		if j != i && !n.held && !n.unregistered() && !n.roleless && !serves {
+			return true
+		}
+	}
+	return false
 }
 
 // servesByItself reports whether a node serves, according to the store, and not by an override alone.

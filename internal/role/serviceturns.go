@@ -8,6 +8,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/role/service"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
+	"github.com/lockstep-dev/lockstep/protocol/nodeturns"
 )
 
 // keepTurns takes a turn when services that take turns have changed, and ends it when they are ready,
@@ -15,6 +16,7 @@ import (
 func (s *Server) keepTurns(ctx context.Context) error {
 	turns, node := s.cfg.Services.Turns, s.cfg.Registrar.Local.Get().ID
 	var out, noService outOfService // for its turn, and at all
+	var wasOut time.Duration        // at all, when the turn was asked for last
 	observe := func(f protocol.Fleet) protocol.Record {
 		own, found := f.Record(node)
 		noService.observe(found && !own.Serves())
@@ -28,18 +30,25 @@ func (s *Server) keepTurns(ctx context.Context) error {
 		t, found := now.Turns.Of(node)
 		holds := found && t.Kind == protocol.TurnOfServices
 		out.observe(holds && isOut)
-		event.SetIfNew(s.turn, turn{draining: holds && nodeservices.Draining(out.duration()), alone: turns.Alone(now)})
 		own := observe(now)
+		drains := s.turn.Get().draining
+		othersOut := holds && drains && nodeturns.OthersLeft(now, nil, node, wasOut) != ""
+		// A turn that was given back drains until the gate has opened: a closed one lets services restart.
+		returns := drains && !holds && !own.Presence.Ready && !own.Node.Cordon.On()
+		leaves := holds && (othersOut || nodeservices.Draining(out.duration()))
+		event.SetIfNew(s.turn, turn{draining: returns || leaves, alone: turns.Alone(now)})
 		action := nodeservices.NextTurnAction(nodeservices.TurnFacts{
 			Held: holds, Other: found && !holds, Work: t.Work, Cordoned: own.Node.Cordon.On(),
-			NoRole: own.ID != "" && !own.Counts(), Pending: pending != "", Alone: turns.Alone(now), Stops: s.stopping.Get(),
+			OthersOut: othersOut, NoRole: own.ID != "" && !own.Counts(),
+			Pending: pending != "", Alone: turns.Alone(now), Stops: s.stopping.Get(),
 			Ready: s.changed(), Failing: servicesFail(s.supervised.State().Get(), time.Now()),
 		})
 		if action == nodeservices.AskTurn {
 			limited, cancel := s.whilePending(ctx)
 			turns.TakeForServices(limited, s.pending.Get(), func() time.Duration {
 				observe(s.cfg.Registrar.Fleet.Get())
-				return noService.duration()
+				wasOut = noService.duration()
+				return wasOut
 			})
 			cancel()
 		} else {

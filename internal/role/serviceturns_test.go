@@ -82,3 +82,71 @@ func TestServer_keepTurns_stops(t *testing.T) {
 		r.want()
 	})
 }
+
+// givenTurns hold the turn of node a until it is given back.
+type givenTurns struct {
+	waitingTurns
+	fleet *event.Value[protocol.Fleet]
+}
+
+func (g *givenTurns) Out(f protocol.Fleet) (bool, <-chan struct{}) { return len(f.Turns.Held) > 0, nil }
+
+func (g *givenTurns) StepOfServices(_ context.Context, action nodeservices.TurnAction, _ protocol.Turn) {
+	if action == nodeservices.GiveBackTurn {
+		g.set(false, false)
+	}
+}
+
+// set shows a fleet of two controllers: a has its turn, b serves.
+//
+//revive:disable-next-line:flag-parameter they are facts
+func (g *givenTurns) set(inTurn, serves bool) {
+	node := func(id protocol.NodeID, ready bool) *protocol.Record {
+		r := &protocol.Record{ID: id, Alive: true, Node: protocol.Node{ID: id, Roles: protocol.Roles{Controller: true}, Serves: true}}
+		if r.Presence.Ready = ready; ready {
+			r.Presence.Reason = protocol.Ready
+		}
+		return r
+	}
+	f := protocol.Fleet{Revision: 1, Records: []*protocol.Record{node("a", false), node("b", serves)}}
+	if inTurn {
+		f.Turns.Held = []protocol.Turn{{Node: "a", Kind: protocol.TurnOfServices, Work: protocol.TurnWorkUnderWay}}
+		f.Records[0].Node.Cordon = f.Turns.Held[0].Cordon()
+	}
+	g.fleet.Set(f)
+}
+
+// Another node stops serving in the drain: the turn is given back, and no service stops, also while the gate is still closed.
+func TestServer_keepTurns_othersOut(t *testing.T) {
+	for _, stays := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r, turns := newChangeRig(t), &givenTurns{fleet: event.New(protocol.Fleet{})}
+			turns.set(true, true)
+			r.server.cfg.Services.Turns = turns
+			r.server.cfg.Registrar = fleet.RegistrarConfig{Local: event.New(protocol.Local{ID: "a"}), Fleet: turns.fleet}
+			ctx, cancel := context.WithCancel(t.Context())
+			var run sync.WaitGroup
+			r.change("/2")
+			r.gate(false)
+			run.Go(func() { _ = r.server.keepTurns(ctx) })
+			t.Cleanup(func() { cancel(); run.Wait() })
+			<-time.After(nodeservices.TurnDrain - time.Millisecond)
+			if !stays {
+				turns.set(true, false)
+			}
+			<-time.After(2 * time.Second)
+			if kept := len(turns.fleet.Get().Turns.Held) > 0; kept != stays {
+				t.Errorf("the other node serves: %t; it has its turn: %t", stays, kept)
+			}
+			if stays {
+				<-time.After(time.Second)
+				r.want("stop api /1", "start api /2")
+				return
+			}
+			r.want()
+			r.gate(true)
+			<-time.After(time.Hour)
+			r.want()
+		})
+	}
+}

@@ -39,7 +39,7 @@ func (n *Node) PreReboot(ctx context.Context, agent string) error {
 		Want: want, Followed: n.cfg.Fleet,
 		Voters:  func() []protocol.Voter { voters, _ := n.cfg.Voters(); return voters },
 		Changed: func() <-chan struct{} { _, changed := n.cfg.Voters(); return changed },
-		Told:    func(a nodeturns.Answer, _ protocol.Turns) { why = a.Message },
+		Told:    func(a nodeturns.Answer, _ protocol.Fleet) { why = a.Message },
 	})
 	switch {
 	case err != nil && why != "" && ctx.Err() == nil:
@@ -58,21 +58,30 @@ func (n *Node) mayWork(ctx context.Context, want protocol.Turn) error {
 	if err != nil {
 		return err
 	}
-	switch verdict, has := nodeturns.JudgeWork(f, want.Node, want.SameOwner); {
-	case verdict == nodeturns.TurnOver && has.Node == "":
+	voters, _ := n.cfg.Voters()
+	answer := nodeturns.JudgeWork(nodeturns.WorkFacts{Fleet: f, Voters: voters, Mine: want.SameOwner}, want.Node)
+	switch has := answer.Turn; {
+	case answer.Verdict == nodeturns.TurnOver && has.Node == "":
 		return &Refused{Reason: "the turn of this node has just ended; ask again"}
-	case verdict == nodeturns.TurnOver:
+	case answer.Verdict == nodeturns.TurnOver:
 		return &Refused{Reason: has.String()}
-	case verdict == nodeturns.WorkOver:
+	case answer.Verdict == nodeturns.WorkOver:
 		return &Refused{Reason: fmt.Sprintf("node %q has to serve again first, after its turn of before", want.Node)}
-	case verdict == nodeturns.CordonEnded:
+	case answer.Verdict == nodeturns.CordonEnded:
 		// It serves, and would wait for ever: a turn that goes on gets no other cordon.
-		if err := fleet.GiveTurnBack(ctx, n.cfg.Client, has); err != nil && !errors.Is(err, fleet.ErrNoTurn) {
-			return err
-		}
-		return &Refused{Reason: fmt.Sprintf("people have ended the cordon of node %q, so it has given its turn back; ask again", want.Node)}
+		return n.refuseAndGiveBack(ctx, has, fmt.Sprintf("people have ended the cordon of node %q", want.Node))
+	case answer.Verdict == nodeturns.OthersOut:
+		return n.refuseAndGiveBack(ctx, has, answer.Message)
 	}
 	return nil
+}
+
+// refuseAndGiveBack gives a turn back in which the machine was not rebooted.
+func (n *Node) refuseAndGiveBack(ctx context.Context, t protocol.Turn, why string) error {
+	if err := fleet.GiveTurnBack(ctx, n.cfg.Client, t); err != nil && !errors.Is(err, fleet.ErrNoTurn) {
+		return err
+	}
+	return &Refused{Reason: why + ", so this node has given its turn back; ask again"}
 }
 
 // awaitOut returns when this node has been out of service for nodeservices.TurnDrain, or the error of may, which it asks

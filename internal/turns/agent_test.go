@@ -28,3 +28,22 @@ func TestNode_PreReboot_uncordoned(t *testing.T) {
 		t.Errorf("got %s, want no turn", turn)
 	}
 }
+
+// Another node stops serving in the drain of an agent: the machine may not reboot, and its node returns to service.
+func TestNode_PreReboot_othersOut(t *testing.T) {
+	r := newRig(t)
+	r.take("a", protocol.TurnOfAgent, "agent zincati", "now")
+	r.present("a", false)
+	r.node.cfg.Published = func() (bool, <-chan struct{}) { // it is asked in the drain
+		r.present("b", false)
+		return true, nil
+	}
+	err := r.node.PreReboot(t.Context(), "zincati")
+	if _, refused := errors.AsType[*Refused](err); !refused || !strings.Contains(err.Error(), `node "b" is not ready`) {
+		t.Errorf("got %v, want that it is refused", err)
+	}
+	turn, found := r.observe()
+	if own, _ := r.fleet.Get().Record("a"); found || own.Node.Cordon.On() {
+		t.Errorf("got %s, and the cordon %+v, want none", turn, own.Node.Cordon)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/etcd"
@@ -35,10 +36,27 @@ type Config struct {
 }
 
 // Node takes and ends the turns of this node.
-type Node struct{ cfg Config }
+type Node struct {
+	cfg     Config
+	follows *event.Value[int] // how many commands follow the status of this sidecar
+
+	mu sync.Mutex // mu guards changes of follows
+}
 
 // New returns a Node that takes no turn by itself.
-func New(cfg Config) *Node { return &Node{cfg: cfg} }
+func New(cfg Config) *Node { return &Node{cfg: cfg, follows: event.New(0)} }
+
+// CommandFollows records that sidecar turn follows the status of this sidecar while it runs. It returns a function that
+// records the end, which the kernel reports when the program is killed.
+func (n *Node) CommandFollows() (ended func()) {
+	count := func(more int) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.follows.Set(n.follows.Get() + more)
+	}
+	count(1)
+	return func() { count(-1) }
+}
 
 // retry is the pause before a turn that does not end is checked again without a change.
 const retry = 5 * time.Second
@@ -47,53 +65,67 @@ const retry = 5 * time.Second
 // it may be killed, or end with the machine, and an agent that rebooted that only reports it. It also
 // marks the turn of a command that ended without a word.
 func (n *Node) KeepCommands(ctx context.Context) error {
-	var quiet silence
+	var seen sight
 	for {
 		now, fleetChanged := n.cfg.Fleet.Load()
+		follows, followsChanged := n.follows.Load()
 		_, votersChanged := n.cfg.Voters()
 		var again time.Duration
 		t, found := now.Turns.Of(n.cfg.Node)
-		silent := quiet.observe(now.Turns, n.cfg.Node)
+		facts := seen.observe(t, slices.Contains(now.Turns.Running, n.cfg.Node), follows > 0)
+		facts.BootID = n.cfg.BootID
 		switch {
 		case !found:
 		case nodeturns.Finishes(t, n.cfg.BootID):
 			n.report(ctx, n.advance(ctx, t), string(t.Kind))
 			again = retry
-		case n.judgeCommand(ctx, t, now.Turns, silent):
+		case n.judgeCommand(ctx, facts):
 			again = retry
 		}
-		if !event.WaitFor(ctx, again, fleetChanged, votersChanged) {
+		if !event.WaitFor(ctx, again, fleetChanged, votersChanged, followsChanged) {
 			return ctx.Err()
 		}
 	}
 }
 
-// silence is how long there is no sign of the command of this node's turn.
-type silence struct{ since time.Time } // zero: it runs, or there is none
+// sight is what the sidecar saw of the command of this node's turn.
+type sight struct {
+	turn    protocol.Turn
+	since   time.Time // since when its key is missing; zero: it runs, or there is none
+	follows bool      // it followed the status in this turn
+}
 
-func (s *silence) observe(turns protocol.Turns, node protocol.NodeID) time.Duration {
-	t, found := turns.Of(node)
+// observe returns the facts about the command of a turn.
+//
+//revive:disable-next-line:flag-parameter they are facts
+func (s *sight) observe(t protocol.Turn, runs, follows bool) nodeturns.CommandFacts {
+	if !t.Same(s.turn) {
+		*s = sight{turn: t}
+	}
+	s.follows = s.follows || follows
+	out := nodeturns.CommandFacts{Turn: t, Runs: runs, Left: s.follows && !follows}
 	switch {
-	case !found || !t.OfCommand() || slices.Contains(turns.Running, node):
+	case !t.OfCommand() || runs:
 		s.since = time.Time{}
-		return 0
+		return out
 	case s.since.IsZero():
 		s.since = time.Now()
 	}
-	return time.Since(s.since)
+	out.Silent = time.Since(s.since)
+	return out
 }
 
 // judgeCommand marks the turn of a command that ended without a word, or that runs again. It reports
 // whether the turn has to be checked again without a change.
-func (n *Node) judgeCommand(ctx context.Context, t protocol.Turn, turns protocol.Turns, silent time.Duration) (again bool) {
-	runs := slices.Contains(turns.Running, n.cfg.Node)
-	work := nodeturns.JudgeCommand(nodeturns.CommandFacts{Turn: t, Runs: runs, Silent: silent, BootID: n.cfg.BootID})
+func (n *Node) judgeCommand(ctx context.Context, facts nodeturns.CommandFacts) (again bool) {
+	t := facts.Turn
+	work := nodeturns.JudgeCommand(facts)
 	if work == t.Work {
-		return work == protocol.TurnWorkUnderWay && silent > 0
+		return work == protocol.TurnWorkUnderWay && facts.Silent > 0
 	}
 	t.Work, t.Problem = work, ""
 	if work == protocol.TurnWorkInterrupted {
-		t.Problem = nodeturns.Interrupted(t, n.cfg.BootID, time.Now().Add(-silent))
+		t.Problem = nodeturns.Interrupted(facts, time.Now())
 	}
 	err := fleet.SetCommandWork(ctx, n.cfg.Client, t)
 	if err == nil && work == protocol.TurnWorkInterrupted {
@@ -108,7 +140,7 @@ func (n *Node) StepOfServices(ctx context.Context, action nodeservices.TurnActio
 	var err error
 	switch action {
 	case nodeservices.GiveBackTurn:
-		n.cfg.Log.Info("the turn of the services is given back: people have ended its cordon")
+		n.cfg.Log.Info("the turn of the services is given back: people have ended its cordon, or another node has stopped serving")
 		err = fleet.GiveTurnBack(ctx, n.cfg.Client, t)
 	case nodeservices.FailTurn:
 		n.cfg.Log.Error("services do not become ready after their change: this node keeps its turn, and no other node gets one", "services", t.Message)
@@ -186,7 +218,7 @@ func (n *Node) TakeForServices(ctx context.Context, pending string, out func() t
 		Want: n.want(protocol.TurnOfServices, "the sidecar", pending),
 		// Etcd keeps running while services restart, so its members do not matter.
 		Voters: func() []protocol.Voter { return nil }, Followed: n.cfg.Fleet, Out: out,
-		Told: func(answer nodeturns.Answer, _ protocol.Turns) {
+		Told: func(answer nodeturns.Answer, _ protocol.Fleet) {
 			if last != answer.Message {
 				n.cfg.Log.Info("services that have changed wait for a turn of this node", "services", pending, "reason", answer.Message)
 				last = answer.Message

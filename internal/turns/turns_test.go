@@ -1,7 +1,6 @@
 package turns
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -174,70 +173,6 @@ func TestNode_StepOfServices_lags(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The turn of a reboot ends once the machine has another boot, and not before.
-func TestNode_KeepCommands(t *testing.T) {
-	for boot, ends := range map[string]bool{"before": true, "now": false, "": false} {
-		t.Run("taken in the boot "+boot, func(t *testing.T) {
-			r := newRig(t)
-			r.take("a", protocol.TurnOfReboot, "root@a", boot)
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error, 1)
-			go func() { ended <- r.node.KeepCommands(ctx) }()
-			found := true
-			// Each observation wakes it. A turn that stays is observed often enough for one that ends.
-			for i := 0; found && (ends && i < 10_000 || i < 100); i++ {
-				_, found = r.observe()
-			}
-			cancel()
-			if err := <-ended; !errors.Is(err, context.Canceled) {
-				t.Errorf("got %v", err)
-			}
-			if found == ends {
-				t.Errorf("the turn is there: %v", found)
-			}
-		})
-	}
-}
-
-// The program that took the turn was killed after it wrote that the work is done: the node's sidecar ends the turn.
-func TestNode_KeepCommands_done(t *testing.T) {
-	for _, kind := range []protocol.TurnKind{protocol.TurnOfCommand, protocol.TurnOfReboot, protocol.TurnOfPeople, protocol.TurnOfAgent} {
-		t.Run(string(kind), func(t *testing.T) {
-			r := newRig(t)
-			turn := r.take("a", kind, "root@a", "now")
-			if err := fleet.SetTurnWork(t.Context(), r.client, turn, protocol.TurnWorkDone); err != nil {
-				t.Fatal(err)
-			}
-			r.present("a", false)
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error, 1)
-			go func() { ended <- r.node.KeepCommands(ctx) }()
-			r.await("its cordon has ended", func() bool {
-				own, _ := r.fleet.Get().Record("a")
-				_, found := r.observe()
-				return found && !own.Node.Cordon.On()
-			})
-			r.present("a", true)
-			r.await("its turn has ended", func() bool { _, found := r.observe(); return !found })
-			cancel()
-			if err := <-ended; !errors.Is(err, context.Canceled) {
-				t.Errorf("got %v", err)
-			}
-		})
-	}
-}
-
-// await observes until done. Each observation wakes the node.
-func (r *rig) await(what string, done func() bool) {
-	r.Helper()
-	for range 10_000 {
-		if done() {
-			return
-		}
-	}
-	r.Errorf("not yet: %s", what)
 }
 
 func TestNode_PreReboot(t *testing.T) {

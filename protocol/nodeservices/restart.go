@@ -104,6 +104,8 @@ type TurnFacts struct {
 	Stops bool
 	// Ready: no service waits, and all run as in their files and are ready.
 	Ready bool
+	// OthersOut: another node stopped serving since the turn was taken, and no service stopped in it yet.
+	OthersOut bool
 	// NoRole: people have taken the controller role from the node.
 	NoRole bool
 	// Failing: a service that must be ready keeps ending, or does not become ready in time
@@ -145,6 +147,9 @@ func NextTurnAction(f TurnFacts) TurnAction {
 	case f.Failing && !f.Pending && f.Work != protocol.TurnWorkFailed:
 		// Before work that is done: the file may have changed again since.
 		return FailTurn
+	case f.Pending && f.OthersOut:
+		// Two would be out.
+		return GiveBackTurn
 	case f.Pending && !f.Cordoned:
 		// People ended the cordon before the services stopped, or the file changed again at the end
 		// of the turn. The node takes another turn, with another cordon. Before work that is done: a

@@ -89,6 +89,8 @@ func TestNextTurnAction(t *testing.T) {
 		"the sidecar stops":             {TurnFacts{Pending: true, Stops: true}, RestTurn},
 		"people have a turn":            {TurnFacts{Pending: true, Other: true}, RestTurn},
 		"it is drained":                 {with(func(f *TurnFacts) { f.Pending = true }), RestTurn},
+		"another node is out":           {with(func(f *TurnFacts) { f.Pending, f.OthersOut = true, true }), GiveBackTurn},
+		"another one, and it has begun": {with(func(f *TurnFacts) { f.OthersOut = true }), RestTurn},
 		"people ended the cordon":       {with(func(f *TurnFacts) { f.Pending, f.Cordoned = true, false }), GiveBackTurn},
 		"it starts":                     {held, RestTurn},
 		"it starts, without a cordon":   {with(func(f *TurnFacts) { f.Cordoned = false }), RestTurn},

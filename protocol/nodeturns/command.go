@@ -8,7 +8,7 @@ import (
 )
 
 // Silence is how long there is no sign of the command of a turn until it counts as ended: its
-// work may restart the etcd that it uses.
+// work may restart the etcd that it uses. The end of the stream that it follows at its node's sidecar shows more.
 const Silence = 30 * time.Second
 
 // CommandFacts are the input of decisions about the command of a turn.
@@ -16,6 +16,7 @@ type CommandFacts struct {
 	Turn   protocol.Turn
 	Runs   bool          // its key is in the store
 	Silent time.Duration // for how long its sidecar did not see that key
+	Left   bool          // its stream of the sidecar's status ended
 	BootID string        // of the machine now; empty: not known
 }
 
@@ -29,6 +30,8 @@ func JudgeCommand(f CommandFacts) protocol.TurnWork {
 	case t.Work != protocol.TurnWorkUnderWay || !t.OfCommand() || f.Runs || Rebooted(t, f.BootID):
 		return t.Work
 	case f.Silent >= Silence || restarted(t, f.BootID):
+		return protocol.TurnWorkInterrupted
+	case f.Left && t.Kind != protocol.TurnOfReboot: // the machine ends that one when it stops
 		return protocol.TurnWorkInterrupted
 	default:
 		return t.Work
@@ -52,11 +55,15 @@ func restarted(t protocol.Turn, bootID string) bool {
 	return t.BootID != "" && bootID != "" && t.BootID != bootID
 }
 
-// Interrupted says why the command of a turn ended without a word, for people. since is when it
-// last showed itself.
-func Interrupted(t protocol.Turn, bootID string, since time.Time) string {
-	if restarted(t, bootID) {
+// Interrupted says why the command of a turn ended without a word, for people.
+func Interrupted(f CommandFacts, now time.Time) string {
+	since := now.Add(-f.Silent).UTC().Format(time.RFC3339)
+	switch {
+	case restarted(f.Turn, f.BootID):
 		return "the machine stopped in the middle of it, and runs again"
+	case f.Left:
+		return fmt.Sprintf("sidecar turn, which ran it, was killed shortly before %s; what it had started may still run", since)
+	default:
+		return fmt.Sprintf("sidecar turn, which ran it, was killed, or does not reach etcd: there is no sign of it since %s", since)
 	}
-	return fmt.Sprintf("sidecar turn, which ran it, was killed, or does not reach etcd: there is no sign of it since %s", since.UTC().Format(time.RFC3339))
 }

@@ -22,21 +22,25 @@ func TestJudgeCommand(t *testing.T) {
 		facts CommandFacts
 		want  protocol.TurnWork
 	}{
-		{"it runs", CommandFacts{command, true, 0, "one"}, protocol.TurnWorkUnderWay},
-		{"there is no sign of it for a while", CommandFacts{command, false, Silence - 1, "one"}, protocol.TurnWorkUnderWay},
-		{"there is no sign of it for long", CommandFacts{command, false, Silence, "one"}, protocol.TurnWorkInterrupted},
-		{"the machine has restarted", CommandFacts{command, false, 0, "two"}, protocol.TurnWorkInterrupted},
-		{"the machine has restarted, and it was typed again", CommandFacts{command, true, 0, "two"}, protocol.TurnWorkUnderWay},
-		{"the boot ID is not known", CommandFacts{command, false, 0, ""}, protocol.TurnWorkUnderWay},
-		{"it shows itself again", CommandFacts{of(protocol.TurnOfCommand, protocol.TurnWorkInterrupted), true, 0, "one"}, protocol.TurnWorkUnderWay},
-		{"there is no sign of it still", CommandFacts{of(protocol.TurnOfCommand, protocol.TurnWorkInterrupted), false, Silence, "one"}, protocol.TurnWorkInterrupted},
-		{"it has failed", CommandFacts{of(protocol.TurnOfCommand, protocol.TurnWorkFailed), false, Silence, "one"}, protocol.TurnWorkFailed},
-		{"it has failed, and is typed again", CommandFacts{of(protocol.TurnOfCommand, protocol.TurnWorkFailed), true, 0, "one"}, protocol.TurnWorkFailed},
-		{"it is done", CommandFacts{of(protocol.TurnOfCommand, protocol.TurnWorkDone), false, Silence, "one"}, protocol.TurnWorkDone},
-		{"a reboot", CommandFacts{of(protocol.TurnOfReboot, protocol.TurnWorkUnderWay), false, Silence, "two"}, protocol.TurnWorkUnderWay},
-		{"a reboot that does not happen", CommandFacts{of(protocol.TurnOfReboot, protocol.TurnWorkUnderWay), false, Silence, "one"}, protocol.TurnWorkInterrupted},
-		{"people", CommandFacts{of(protocol.TurnOfPeople, protocol.TurnWorkUnderWay), false, Silence, "two"}, protocol.TurnWorkUnderWay},
-		{"services", CommandFacts{of(protocol.TurnOfServices, protocol.TurnWorkUnderWay), false, Silence, "two"}, protocol.TurnWorkUnderWay},
+		{"it runs", CommandFacts{command, true, 0, false, "one"}, protocol.TurnWorkUnderWay},
+		{"there is no sign of it for a while", CommandFacts{command, false, Silence - 1, false, "one"}, protocol.TurnWorkUnderWay},
+		{"its stream has ended, and its key is there", CommandFacts{command, true, 0, true, "one"}, protocol.TurnWorkUnderWay},
+		{"its stream and its key have ended", CommandFacts{command, false, 0, true, "one"}, protocol.TurnWorkInterrupted},
+		{"there is no sign of it for long", CommandFacts{command, false, Silence, false, "one"}, protocol.TurnWorkInterrupted},
+		{"the machine has restarted", CommandFacts{command, false, 0, false, "two"}, protocol.TurnWorkInterrupted},
+		{"the machine has restarted, and it was typed again", CommandFacts{command, true, 0, false, "two"}, protocol.TurnWorkUnderWay},
+		{"the boot ID is not known", CommandFacts{command, false, 0, false, ""}, protocol.TurnWorkUnderWay},
+		{"it shows itself again", CommandFacts{of(protocol.TurnOfCommand, protocol.TurnWorkInterrupted), true, 0, false, "one"}, protocol.TurnWorkUnderWay},
+		{"there is no sign of it still", CommandFacts{of(protocol.TurnOfCommand, protocol.TurnWorkInterrupted), false, Silence, false, "one"}, protocol.TurnWorkInterrupted},
+		{"it has failed", CommandFacts{of(protocol.TurnOfCommand, protocol.TurnWorkFailed), false, Silence, false, "one"}, protocol.TurnWorkFailed},
+		{"it has failed, and is typed again", CommandFacts{of(protocol.TurnOfCommand, protocol.TurnWorkFailed), true, 0, false, "one"}, protocol.TurnWorkFailed},
+		{"it is done, and its stream has ended", CommandFacts{of(protocol.TurnOfCommand, protocol.TurnWorkDone), false, 0, true, "one"}, protocol.TurnWorkDone},
+		{"a reboot, and its stream has ended", CommandFacts{of(protocol.TurnOfReboot, protocol.TurnWorkUnderWay), false, 0, true, "one"}, protocol.TurnWorkUnderWay},
+		{"it is done", CommandFacts{of(protocol.TurnOfCommand, protocol.TurnWorkDone), false, Silence, false, "one"}, protocol.TurnWorkDone},
+		{"a reboot", CommandFacts{of(protocol.TurnOfReboot, protocol.TurnWorkUnderWay), false, Silence, false, "two"}, protocol.TurnWorkUnderWay},
+		{"a reboot that does not happen", CommandFacts{of(protocol.TurnOfReboot, protocol.TurnWorkUnderWay), false, Silence, false, "one"}, protocol.TurnWorkInterrupted},
+		{"people", CommandFacts{of(protocol.TurnOfPeople, protocol.TurnWorkUnderWay), false, Silence, false, "two"}, protocol.TurnWorkUnderWay},
+		{"services", CommandFacts{of(protocol.TurnOfServices, protocol.TurnWorkUnderWay), false, Silence, false, "two"}, protocol.TurnWorkUnderWay},
 	} {
 		if got := JudgeCommand(tc.facts); got != tc.want {
 			t.Errorf("%s: got %s (%d), want %d", tc.name, got, got, tc.want)
@@ -74,9 +78,13 @@ func TestFinishes(t *testing.T) {
 
 func TestInterrupted(t *testing.T) {
 	turn := protocol.Turn{Node: "a", Kind: protocol.TurnOfCommand, BootID: "one"}
-	for bootID, want := range map[string]string{"one": "there is no sign of it since 1970-01-01T00:16:40Z", "two": "the machine stopped"} {
-		if got := Interrupted(turn, bootID, time.Unix(1000, 0)); !strings.Contains(got, want) {
-			t.Errorf("with the boot ID %s: got %q, want %q", bootID, got, want)
+	for want, facts := range map[string]CommandFacts{
+		"there is no sign of it since 1970-01-01T00:16:40Z":                             {Turn: turn, BootID: "one", Silent: time.Minute},
+		"was killed shortly before 1970-01-01T00:16:40Z; what it had started may still": {Turn: turn, BootID: "one", Silent: time.Minute, Left: true},
+		"the machine stopped": {Turn: turn, BootID: "two", Silent: time.Minute, Left: true},
+	} {
+		if got := Interrupted(facts, time.Unix(1060, 0)); !strings.Contains(got, want) {
+			t.Errorf("%+v: got %q, want %q", facts, got, want)
 		}
 	}
 }

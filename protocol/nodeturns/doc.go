@@ -9,5 +9,6 @@
 //	       JudgeCommand command.go did the command of a turn end without a word
 //	       Finishes     command.go does the node's sidecar end a turn by itself
 //	       JudgeWork    work.go    may the work of a turn begin
+//	       OthersLeft   work.go    do the other nodes still serve before it begins
 //	       MayEnd       work.go    may people say that it is done
 package nodeturns

@@ -132,7 +132,7 @@ func (f Facts) judge(id protocol.NodeID, out time.Duration) Answer {
 		return Answer{WaitsForNode, id, fmt.Sprintf("node %q serves by an override; type there: sidecar override end", id)}
 	case len(f.Held) >= max(f.Limit, 1):
 		// Before the state of that node: it is out because of its turn.
-		return Answer{Taken, f.Held[0], fmt.Sprintf("node %q has the turn", f.Held[0])}
+		return Answer{Taken, f.Held[0], f.heldBy(f.Held[0])}
 	}
 	if answer := f.waitsFor(id); answer.Verdict != 0 && !staysOut {
 		return answer
@@ -148,6 +148,20 @@ func (f Facts) judge(id protocol.NodeID, out time.Duration) Answer {
 		return Answer{WaitsForMajority, "", without}
 	}
 	return Answer{Verdict: Granted}
+}
+
+// heldBy names the node with the turn, and the obstacle to its end.
+func (f Facts) heldBy(id protocol.NodeID) string {
+	text := fmt.Sprintf("node %q has the turn", id)
+	t, found := f.Fleet.Turns.Of(id)
+	why := f.Fleet.TurnWait(t)
+	switch {
+	case found && t.Work.HasFailed():
+		text += "; its work has failed"
+	case found && why != "":
+		text += "; its work is done, and it does not serve yet: " + why
+	}
+	return text
 }
 
 // waitsFor returns the first other node that is out without a turn. The zero answer: none is.

@@ -89,6 +89,23 @@ func TestExplainWait(t *testing.T) {
 	}
 }
 
+// A node that waits reads why the turn of another one does not end.
+func TestJudge_heldBy(t *testing.T) {
+	b := controller("b")
+	b.Presence.Reason = protocol.ReleaseTooOld
+	f := fleetOf(controller("a").ready(), b)
+	for work, want := range map[protocol.TurnWork]string{
+		protocol.TurnWorkUnderWay:    `node "b" has the turn`,
+		protocol.TurnWorkInterrupted: `node "b" has the turn; its work has failed`,
+		protocol.TurnWorkDone:        `node "b" has the turn; its work is done, and it does not serve yet: ReleaseTooOld`,
+	} {
+		f.Turns.Held = []protocol.Turn{{Node: "b", Work: work}}
+		if got := Judge(FactsOf(f, nil), "a"); got.Message != want {
+			t.Errorf("%s: got %q, want %q", work, got.Message, want)
+		}
+	}
+}
+
 // The only node would wait for its turn without end, so the answer says that.
 func TestJudge_only(t *testing.T) {
 	a, b := controller("a").ready(), controller("b").ready()

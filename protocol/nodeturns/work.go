@@ -1,6 +1,10 @@
 package nodeturns
 
-import "github.com/lockstep-dev/lockstep/protocol"
+import (
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
 
 // WorkVerdict says whether the work of a turn may begin.
 type WorkVerdict int
@@ -14,6 +18,8 @@ const (
 	WorkOver
 	// CordonEnded: people ended the node's cordon, so that it serves.
 	CordonEnded
+	// OthersOut: another node stopped serving since the turn was taken, so the turn is given back.
+	OthersOut
 	// MayWork: the work may begin.
 	MayWork
 )
@@ -34,19 +40,49 @@ func MayEnd(t protocol.Turn, runs bool) bool {
 	}
 }
 
-// JudgeWork decides whether the work of a node's turn may begin, when the node is out of service and drained
-// (docs/protocol-nodes.md#turns). mine reports whether a turn is that work's. It returns the turn that the node has.
-func JudgeWork(f protocol.Fleet, id protocol.NodeID, mine func(protocol.Turn) bool) (WorkVerdict, protocol.Turn) {
-	has, found := f.Turns.Of(id)
-	own, _ := f.Record(id)
+// WorkFacts are the facts about the work of a node's turn, when the node is out of service and drained.
+type WorkFacts struct {
+	Fleet  protocol.Fleet
+	Voters []protocol.Voter         // as for Facts
+	Mine   func(protocol.Turn) bool // reports whether a turn is that work's
+	Begun  bool                     // the work may be half done: it goes on
+	// Out is how long the node was out of service when it took the turn, as in Facts.
+	Out time.Duration
+}
+
+// WorkAnswer says whether the work of a turn may begin.
+type WorkAnswer struct {
+	Verdict WorkVerdict
+	Turn    protocol.Turn // of the node
+	Message string        // of OthersOut, for people
+}
+
+// JudgeWork decides whether the work of a node's turn may begin (docs/protocol-nodes.md#turns).
+func JudgeWork(f WorkFacts, id protocol.NodeID) WorkAnswer {
+	has, found := f.Fleet.Turns.Of(id)
+	own, _ := f.Fleet.Record(id)
 	switch {
-	case !found || !mine(has):
-		return TurnOver, has
+	case !found || !f.Mine(has):
+		return WorkAnswer{Verdict: TurnOver, Turn: has}
 	case has.Work == protocol.TurnWorkDone:
-		return WorkOver, has
+		return WorkAnswer{Verdict: WorkOver, Turn: has}
 	case own.Node.Roles.Controller && !own.Node.Cordon.On():
-		return CordonEnded, has
-	default:
-		return MayWork, has
+		return WorkAnswer{Verdict: CordonEnded, Turn: has}
+	case f.Begun:
+		return WorkAnswer{Verdict: MayWork, Turn: has}
 	}
+	if why := OthersLeft(f.Fleet, f.Voters, id, f.Out); why != "" {
+		return WorkAnswer{OthersOut, has, why}
+	}
+	return WorkAnswer{Verdict: MayWork, Turn: has}
+}
+
+// OthersLeft says which other node stopped serving since a node took its turn, or that etcd would lose its majority now.
+// Empty: the work may begin. out is how long the node was out of service when it took the turn.
+func OthersLeft(fleet protocol.Fleet, voters []protocol.Voter, id protocol.NodeID, out time.Duration) string {
+	f := FactsOf(fleet, voters)
+	if answer := f.waitsFor(id); answer.Verdict != 0 && out < Patience {
+		return answer.Message
+	}
+	return f.withoutMajority(id)
 }

@@ -1,6 +1,7 @@
 package nodeturns
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -61,9 +62,45 @@ func TestJudgeWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := protocol.Fleet{Records: tc.records, Turns: protocol.Turns{Held: tc.held}}
-			got, has := JudgeWork(f, "a", turn.Same)
-			if got != tc.want || has.Kind == "" && len(tc.held) > 0 {
-				t.Errorf("got %d with %v, want %d", got, has, tc.want)
+			got := JudgeWork(WorkFacts{Fleet: f, Mine: turn.Same}, "a")
+			if got.Verdict != tc.want || got.Turn.Kind == "" && len(tc.held) > 0 {
+				t.Errorf("got %+v, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+// Another node may stop serving after the turn was taken, and before its work begins.
+func TestJudgeWork_othersOut(t *testing.T) {
+	turn := protocol.Turn{Node: "a", Kind: protocol.TurnOfCommand}
+	own, b, c := controller("a").cordoned(), controller("b").ready(), controller("c").ready()
+	voters := []protocol.Voter{{Name: "a", Healthy: true}, {Name: "b", Healthy: true}, {Name: "c"}}
+	second := protocol.Turn{Node: "c", Kind: protocol.TurnOfPeople}
+	for name, tc := range map[string]struct {
+		fleet  protocol.Fleet
+		others []protocol.Turn
+		facts  WorkFacts
+		want   WorkVerdict
+		says   string
+	}{
+		"all others serve":               {fleetOf(own, b, c), nil, WorkFacts{}, MayWork, ""},
+		"another one is dead":            {fleetOf(own, b, c.dead()), nil, WorkFacts{}, OthersOut, `node "c" is dead`},
+		"another one is cordoned":        {fleetOf(own, b, c.cordoned()), nil, WorkFacts{}, OthersOut, `node "c" is cordoned`},
+		"the gate of another one closed": {fleetOf(own, b, controller("c")), nil, WorkFacts{}, OthersOut, `node "c" is not ready`},
+		"another one has a turn":         {fleetOf(own, b, c.cordoned()), []protocol.Turn{second}, WorkFacts{}, MayWork, ""},
+		"a voter is down":                {fleetOf(own, b, c), nil, WorkFacts{Voters: voters}, OthersOut, "etcd would lose its majority"},
+		"the work goes on":               {fleetOf(own, b, c.dead()), nil, WorkFacts{Voters: voters, Begun: true}, MayWork, ""},
+		"it was out for long":            {fleetOf(own, b, c.dead()), nil, WorkFacts{Out: Patience}, MayWork, ""},
+		"it was out for a while":         {fleetOf(own, b, c.dead()), nil, WorkFacts{Out: Patience - 1}, OthersOut, `node "c" is dead`},
+		"for long, and a voter is down":  {fleetOf(own, b, c), nil, WorkFacts{Out: Patience, Voters: voters}, OthersOut, "etcd would lose its majority"},
+		"uncordoned meanwhile":           {fleetOf(controller("a").ready(), b, c.dead()), nil, WorkFacts{}, CordonEnded, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := tc.facts
+			f.Fleet, f.Mine = tc.fleet, turn.Same
+			f.Fleet.Turns.Held = append([]protocol.Turn{turn}, tc.others...)
+			if got := JudgeWork(f, "a"); got.Verdict != tc.want || !strings.Contains(got.Message, tc.says) || (got.Message == "") != (tc.says == "") {
+				t.Errorf("got %+v, want %d with %q", got, tc.want, tc.says)
 			}
 		})
 	}

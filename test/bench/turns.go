@@ -106,7 +106,7 @@ func takeTurn(ctx context.Context, client *etcd.Client, n *node) (granted, left 
 	begin := time.Now()
 	answer, err := fleet.AwaitTurn(ctx, client, fleet.TurnWait{
 		Want:   protocol.Turn{Node: id, Since: begin, Until: begin.Add(time.Hour), By: "bench", Kind: protocol.TurnOfPeople},
-		Voters: func() []protocol.Voter { return nil }, Told: func(nodeturns.Answer, protocol.Turns) {},
+		Voters: func() []protocol.Voter { return nil }, Told: func(nodeturns.Answer, protocol.Fleet) {},
 	})
 	if err != nil {
 		return 0, 0, err

@@ -1,6 +1,7 @@
 package turns_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -89,6 +90,51 @@ func TestTurns_commandKilled(t *testing.T) {
 	w.awaitPrinted([]string{"history", "--kind=turn", "--node=cp-1"}, "TurnFailed", workWord, how)
 	w.awaitPrinted([]string{"explain", "--node=cp-1", "--at=" + time.Now().UTC().Format(time.RFC3339)}, "TurnFailed", workWord, how)
 	w.want(w.turn(first, "end"), 0, "serves, and its turn has ended")
+}
+
+// sidecar turn and its program are killed: every node says so within seconds, and people need no --force.
+func TestTurns_gone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	first, second := w.nodes[0], w.nodes[1]
+	kill := func(lines int) {
+		t.Helper()
+		killed := w.work(first, w.jobUntil(first, "never"))
+		child := w.awaitLog(lines)[lines-1].PID
+		if err := errors.Join(killed.cmd.Process.Kill(), syscall.Kill(child, syscall.SIGKILL)); err != nil {
+			t.Fatal(err)
+		}
+		killed.end()
+	}
+	kill(1)
+	w.want(w.turn(second, "end", "cp-1"), 0, "serves, and its turn has ended") // at once
+	kill(2)
+	w.awaitPrinted([]string{"turn", "status"}, "cp-1 has the turn", "ITS WORK HAS FAILED", "was killed shortly before")
+	w.want(w.turn(second, "end", "cp-1"), 0, "serves, and its turn has ended")
+}
+
+// Another node dies in the drain: the command does not run, and its node returns to service.
+func TestTurns_othersOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	first, third := w.nodes[0], w.nodes[2]
+	waits := w.work(first, w.job(first), "--drain=1h")
+	w.awaitPrinted([]string{"turn", "status"}, "cp-1 has the turn")
+	if err := third.sidecar.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	w.awaitPrinted([]string{"turn", "status"}, "cp-1 waits for a turn", `node "cp-3" is dead`)
+	cluster.Await(t, "cp-1 to serve", first.sidecar.Readyz)
+	w.start(third)
+	w.awaitPrinted([]string{"turn", "status"}, "cp-1 has the turn") // another one
+	if err := waits.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	w.want(waits, 1, `waiting: node "cp-3" is dead; node cp-1 has given its turn back, and nothing has run`)
+	if log := w.log(); len(log) > 0 {
+		t.Errorf("got %v, want no work", log)
+	}
+	w.awaitPrinted([]string{"turn", "status"}, "no node has a turn")
 }
 
 // sidecar turn is killed when its command has succeeded, and the node does not serve yet: the node's sidecar ends the turn,
