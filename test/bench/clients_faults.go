@@ -51,10 +51,11 @@ func (r *clientRig) faults() []clientFault {
 	case onlyGates:
 		return out
 	case onlyRestarts:
-		return r.restarts()
+		return r.restarts(restartSleep)
 	case onlyBack:
 		return []clientFault{{name: "upgrade of three nodes", upgrade: true, run: r.upgradeAll}, back}
 	}
+	out = append(out, r.restarts(shortSleep)...) // before the upgrades: it starts the first release
 	out = append(
 		out,
 		clientFault{name: "upgrade of two nodes, then back", upgrade: true, run: r.upgradeAndBack},

@@ -31,6 +31,7 @@ func (b *bench) reportClients(with, without *clientRig) {
 		b.report.fact("answers through "+name+" of a kube-apiserver that does not fit the objects",
 			compared(got.Misfits, got, other.Misfits, other), "0", got.Misfits == 0)
 	}
+	b.reportRestarts(with, without)
 	for _, part := range []struct {
 		name          string
 		with, without time.Duration

@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -16,8 +16,16 @@ import (
 	"github.com/lockstep-dev/lockstep/test/balancers"
 )
 
-// restartSleep is the sleep of people who restart one node after another and do not look.
-const restartSleep = 15 * time.Second
+// The sleep of people who restart one node after another and do not look, and the shorter one of a run of all cases.
+const (
+	restartSleep = 15 * time.Second
+	shortSleep   = 5 * time.Second
+)
+
+// restartName begins the names of all restarts.
+const restartName = "restart of three kube-apiservers, "
+
+func isRestart(f clientFault) bool { return strings.HasPrefix(f.name, restartName) }
 
 // benchRestarts restarts the kube-apiservers of three nodes with clients: in turns, and as it is
 // done without Lockstep.
@@ -29,22 +37,26 @@ func benchRestarts(ctx context.Context, b *bench) error {
 			return err
 		}
 	}
-	for way, name := range balancers.Ways {
-		got, other := rigs[0].sum(way, isAny), rigs[1].sum(way, isAny)
-		b.report.fact("failed requests through "+name+", while three kube-apiservers are restarted",
-			compared(got.Failed, got, other.Failed, other), "0", got.Failed == 0)
-	}
+	b.reportRestarts(rigs[0], rigs[1])
 	b.prints = append(b.prints, func(w io.Writer) { printClients(w, rigs[0], rigs[1]) })
 	return nil
 }
 
-func (r *clientRig) restarts() []clientFault {
+func (b *bench) reportRestarts(with, without *clientRig) {
+	for way, name := range balancers.Ways {
+		got, other := with.sum(way, isRestart), without.sum(way, isRestart)
+		b.report.fact("failed requests through "+name+", while three kube-apiservers are restarted",
+			compared(got.Failed, got, other.Failed, other), "0", got.Failed == 0)
+	}
+}
+
+func (r *clientRig) restarts(sleep time.Duration) []clientFault {
 	if !r.without {
-		return []clientFault{{name: "restart of three kube-apiservers, sidecar turn typed at once", upgrade: true, run: r.restartInTurns}}
+		return []clientFault{{name: restartName + "sidecar turn typed at once", upgrade: true, run: r.restartInTurns}}
 	}
 	return []clientFault{
-		{name: "restart of three kube-apiservers, all at once", run: r.restartAtOnce},
-		{name: fmt.Sprintf("restart of three kube-apiservers, one by one, sleep %s", restartSleep), run: r.restartWithSleeps},
+		{name: restartName + "all at once", run: r.restartAtOnce},
+		{name: restartName + "one by one, sleep " + sleep.String(), run: func(ctx context.Context) error { return r.restartWithSleeps(ctx, sleep) }},
 	}
 }
 
@@ -98,12 +110,12 @@ func (r *clientRig) restartAtOnce(context.Context) error {
 	return group.Wait()
 }
 
-func (r *clientRig) restartWithSleeps(ctx context.Context) error {
+func (r *clientRig) restartWithSleeps(ctx context.Context, sleep time.Duration) error {
 	for _, n := range r.fleet.Nodes {
 		if err := restartAPI(n); err != nil {
 			return err
 		}
-		if !backoff.Sleep(ctx, restartSleep) {
+		if !backoff.Sleep(ctx, sleep) {
 			return ctx.Err()
 		}
 	}
