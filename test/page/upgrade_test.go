@@ -164,6 +164,7 @@ func TestUpgrade(t *testing.T) {
 		}
 		return nil
 	})
+	showsTurns(f, b)
 	for _, node := range nodes {
 		f.replayed(node)
 	}
