@@ -138,7 +138,9 @@ MODEL_TEST := $(STATIC) GOGC=200 $(COMPUTES) go test -trimpath -vet=off ./intern
 # GOGC: tests, and the programs that they start, collect their garbage less often. A kube-apiserver that starts
 # computes a third less. What measures a program sets the usual value for it.
 TESTED = GOGC=400 LOCKSTEP_E2E_ASSETS=$(BIN) go test $(1) -trimpath -vet=off -timeout=40m $(if $(SHARES),-exec=$(CURDIR)/test/share.sh)
-RACED := CGO_ENABLED=1 $(call TESTED,-race)
+# go test links without debug information; reports of races name functions and lines all the same. A tenth less to compile.
+RACE_BUILD := -race -gcflags=all=-dwarf=false
+RACED := CGO_ENABLED=1 $(call TESTED,$(RACE_BUILD))
 # Of PROCESSES only the tests themselves run in the process that the race detector would see; the programs
 # that they start are built without it. So only `make test` has it there: it would compute as much as these programs.
 SEEN := $(if $(RACE),$(RACED),$(STATIC) $(call TESTED))
@@ -154,7 +156,7 @@ SKIP_LATER := $(if $(RACE),,-skip='^($(LATER))$$')
 test-raced: export ROOT := $(CURDIR)
 test-raced: programs
 	@rm -f $(SHARES)
-	CGO_ENABLED=1 GOGC=400 go list -race -trimpath -export -deps -test $(if $(RACE),./...,$(OTHERS)) >/dev/null
+	CGO_ENABLED=1 GOGC=400 go list $(RACE_BUILD) -trimpath -export -deps -test $(if $(RACE),./...,$(OTHERS)) >/dev/null
 	@$(call side_by_side,test-processes,test-rest)
 	$(if $(SHARES),@test/share.sh --print)
 
