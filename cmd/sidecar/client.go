@@ -59,6 +59,10 @@ type statusClient struct {
 	ended func() string // how the sidecar ended that refused a request; empty: not known
 }
 
+// endUnknown is for a sidecar that left nothing that this machine can read.
+const endUnknown = "its log has the reason of its last exit; if it has none, the sidecar was killed: " +
+	`to see whether memory ran out: journalctl -k | grep -i "killed process"`
+
 const (
 	requestTimeout = 10 * time.Second
 	// streamIdle is three intervals of the server's keep-alive comments.
@@ -140,7 +144,7 @@ func (c *statusClient) request(ctx context.Context, path, accept string) (*http.
 	resp, err := c.http.Do(req)
 	if err != nil {
 		if errors.Is(err, syscall.ECONNREFUSED) {
-			return nil, fmt.Errorf("request to the sidecar: %w; is the sidecar running? %s", err, cmp.Or(c.ended(), "its log has the reason of its last exit"))
+			return nil, fmt.Errorf("request to the sidecar: %w; is the sidecar running? %s", err, cmp.Or(c.ended(), endUnknown))
 		}
 		return nil, fmt.Errorf("request to the sidecar: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/netip"
 	"net/url"
@@ -24,11 +25,13 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/durable"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
+	"github.com/lockstep-dev/lockstep/internal/machine"
 	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 )
 
 // A sidecar that has ended answers no request. So it leaves the reason in its data directory, if that exists, for the
-// commands that ask it on the same machine. In a static pod, the kubelet keeps its log.
+// commands that ask it on the same machine. While it runs, it keeps a mark there: one that is killed leaves it. In a static
+// pod, the kubelet keeps its log.
 
 // lastRun is how a sidecar ended.
 type lastRun struct {
@@ -43,6 +46,45 @@ func (e lastRun) String() string {
 		return "it was stopped at " + at
 	}
 	return "it ended at " + at + ": " + e.Error
+}
+
+// beginRun marks the data directory as used by this process, and deletes the reason of the last exit. A directory that another
+// sidecar uses stays as it is. It warns of a sidecar before this one that left no reason.
+func (p program) beginRun(opts lockstep.Options, log *slog.Logger) {
+	dir := datadir.Layout(opts.DataDir)
+	if _, embedded := opts.Etcd.(lockstep.Embedded); embedded || opts.Services != "" {
+		_ = dir.Make() // the sidecar makes it anyway, and then reports the error
+	}
+	if !dir.IsOurs() {
+		return
+	}
+	claim, before, err := dir.Claim(datadir.Run{Since: p.now().UTC().Truncate(time.Second), Listen: opts.Listen, Boot: machine.BootID()})
+	if _, inUse := errors.AsType[*datadir.LockedError](err); inUse {
+		return
+	}
+	if err != nil {
+		fmt.Fprintf(p.stderr, "warning: if this sidecar is killed, sidecar status does not say so: %v\n", err)
+	}
+	p.forgetReason(dir)
+	p.running.claim = claim
+	if before != nil {
+		log.Warn("the sidecar before this one ended without a reason: it was killed, it crashed, or the machine stopped",
+			"started", before.Since, "machineRestarted", before.Boot != machine.BootID())
+	}
+}
+
+// runMark is the mark of this process in its data directory. A nil claim: there is none.
+type runMark struct{ claim *datadir.Claim }
+
+// endRun leaves the reason of the exit, and removes the mark.
+func (p program) endRun(cmd *cobra.Command, err error) {
+	p.leaveReason(cmd, err)
+	if p.running.claim == nil {
+		return
+	}
+	if err := p.running.claim.End(); err != nil {
+		fmt.Fprintf(p.stderr, "warning: the mark of this sidecar is not deleted: %v\n", err)
+	}
 }
 
 // leaveReason writes how sidecar run ended. A data directory that is missing stays so, one with files of
@@ -67,8 +109,8 @@ func (p program) leaveReason(cmd *cobra.Command, err error) {
 }
 
 // forgetReason deletes the reason of the last exit: a sidecar starts.
-func (p program) forgetReason(dir string) {
-	if err := os.Remove(datadir.Layout(dir).Ended()); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+func (p program) forgetReason(dir datadir.Layout) {
+	if err := os.Remove(dir.Ended()); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 		fmt.Fprintf(p.stderr, "warning: the reason of the last exit is not deleted: %v\n", err)
 	}
 }
@@ -83,13 +125,39 @@ func (p program) lastExit(base string) string {
 	if u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback()) {
 		return ""
 	}
-	return clean(cmp.Or(p.leftReason(u.Port()), p.loggedReason(u.Port())))
+	return clean(cmp.Or(p.leftReason(u.Port()), p.silentEnd(u.Port()), p.loggedReason(u.Port())))
 }
+
+// dataDir is the data directory of this machine's sidecar, as far as the environment says.
+func (p program) dataDir() datadir.Layout {
+	dir, _ := p.lookupEnv(envName("data-dir"))
+	return datadir.Layout(cmp.Or(dir, lockstep.Defaults().DataDir))
+}
+
+// silentEnd reports that the sidecar at a port ended and left no reason, or that it runs.
+func (p program) silentEnd(port string) string {
+	run, pid, found := p.dataDir().LastRun()
+	if _, own, err := net.SplitHostPort(run.Listen); !found || err != nil || own != port {
+		return ""
+	}
+	since := run.Since.UTC()
+	switch {
+	case pid != 0:
+		return fmt.Sprintf("its process %d runs since %s, and does not answer there: its log says what it does", pid, since.Format(time.RFC3339))
+	case run.Boot != "" && run.Boot != machine.BootID():
+		return fmt.Sprintf("it started at %s and ended without a reason, as in a loss of power: the machine has started again since, and the sidecar has not",
+			since.Format(time.RFC3339))
+	}
+	return fmt.Sprintf("it started at %s and ended without a reason: it was killed (kill -9, out of memory), or it crashed, which its log shows; "+
+		"to see whether memory ran out: "+kernelLog, since.Format(time.RFC3339), since.Format("2006-01-02 15:04:05 UTC"))
+}
+
+// kernelLog is the command that lists the processes which the kernel has killed since a time.
+const kernelLog = `journalctl -k --since "%s" | grep -i "killed process"`
 
 // leftReason returns what the sidecar at a port left in its data directory.
 func (p program) leftReason(port string) string {
-	dir, _ := p.lookupEnv(envName("data-dir"))
-	text, err := os.ReadFile(datadir.Layout(cmp.Or(dir, lockstep.Defaults().DataDir)).Ended())
+	text, err := os.ReadFile(p.dataDir().Ended())
 	var e lastRun
 	if err != nil || json.Unmarshal(text, &e) != nil {
 		return ""
@@ -131,7 +199,8 @@ func (p program) loggedReason(port string) string {
 		reasons = append([]string{m[1]}, reasons...)
 	}
 	if len(reasons) == 0 {
-		return ""
+		return fmt.Sprintf("its log ends without a reason (%s), so it starts, was stopped, or was killed (kill -9, out of memory): to see how its container ended: crictl ps -a --name %s",
+			newest, kubeadm.Container)
 	}
 	return fmt.Sprintf("its container ended at %s, and the kubelet starts it again after at most five minutes: %s (%s)",
 		at.UTC().Format(time.RFC3339), strings.Join(reasons, "; "), newest)

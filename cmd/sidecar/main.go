@@ -47,12 +47,14 @@ type program struct {
 	environ        func() []string // NAME=value each; nil: only variables that lookupEnv finds count
 	now            func() time.Time
 	podLogs        string // a pattern; empty: no logs
+	running        *runMark
 	// run runs a sidecar.
 	run func(ctx context.Context, opts lockstep.Options, log *slog.Logger) error
 }
 
 // main runs the command that args name and returns the exit code.
 func (p program) main(ctx context.Context, args []string) int {
+	p.running = new(runMark)
 	root := p.root()
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		plainUsage(root)
@@ -60,7 +62,7 @@ func (p program) main(ctx context.Context, args []string) int {
 	root.SetArgs(append([]string{}, args...)) // nil would mean the arguments of the process
 	cmd, err := root.ExecuteContextC(ctx)
 	if help := cmd.Flags().Lookup("help"); cmd.CommandPath() == "sidecar run" && (help == nil || !help.Changed) {
-		p.leaveReason(cmd, err)
+		p.endRun(cmd, err)
 	}
 	return printError(p.stderr, err)
 }

@@ -61,11 +61,11 @@ the node's record. A second signal ends the process immediately.`,
 				return err
 			}
 			opts := set.options()
-			p.forgetReason(opts.DataDir)
 			log, err := logging.logger(p.stderr)
 			if err != nil {
 				return err
 			}
+			p.beginRun(opts, log)
 			period, err := p.gracePeriod()
 			if err != nil {
 				return err

@@ -29,6 +29,9 @@ func (l Layout) Recording() string { return filepath.Join(string(l), recordingFi
 // Ended returns the path of the reason for which the last sidecar ended.
 func (l Layout) Ended() string { return filepath.Join(string(l), endedFile) }
 
+// Running returns the path of the file of the sidecar that runs.
+func (l Layout) Running() string { return filepath.Join(string(l), runningFile) }
+
 // PKI returns the directory of the certificates and keys.
 func (l Layout) PKI() string { return filepath.Join(string(l), "pki") }
 
@@ -72,6 +75,7 @@ func (l Layout) db() string  { return filepath.Join(l.Etcd(), "member", "snap", 
 const (
 	recordingFile = "recording.gz"
 	endedFile     = "ended.json"
+	runningFile   = "running.json"
 
 	markerFile  = "cluster.json"
 	membersFile = "members.json"

@@ -59,7 +59,7 @@ func Lock(path string) (*Dir, error) {
 		return nil, fmt.Errorf("data directory %q: %w", path, err)
 	}
 	layout := Layout(path)
-	if err := layout.make(); err != nil {
+	if err := layout.Make(); err != nil {
 		return nil, err
 	}
 	if found := trusted.Find(path); found != nil {
@@ -86,8 +86,8 @@ func (d *Dir) Lock() *os.File { return d.file }
 // Close unlocks the directory, unless a child that inherited the lock still runs.
 func (d *Dir) Close() error { return d.file.Close() }
 
-// make makes the directory if it is missing.
-func (l Layout) make() error {
+// Make makes the directory if it is missing.
+func (l Layout) Make() error {
 	info, err := os.Stat(string(l))
 	switch {
 	case err == nil && !info.IsDir():
@@ -117,6 +117,9 @@ func (d *Dir) lock() error {
 	return nil
 }
 
+// locksFile lists the locks of all processes; only Linux has it.
+const locksFile = "/proc/locks"
+
 // lockHolder returns the process that locked a file; 0 if the kernel does not say.
 func lockHolder(f *os.File) int {
 	info, err := f.Stat()
@@ -127,7 +130,7 @@ func lockHolder(f *os.File) int {
 	if !ok {
 		return 0
 	}
-	locks, err := os.ReadFile("/proc/locks") // Linux only
+	locks, err := os.ReadFile(locksFile)
 	if err != nil {
 		return 0
 	}
@@ -173,7 +176,7 @@ func (d *Dir) checkFirst() error {
 }
 
 // names lists the directory without lost+found and files of an interrupted write. It also leaves out the
-// roles, the unpacked program, a recording and the reason of an exit, which a sidecar without a member may keep too, and the
+// roles, the unpacked program, a recording, a run and the reason of its end, which a sidecar without a member may keep too, and the
 // snapshots, which a node keeps when it loses its member.
 func (d *Dir) names() ([]string, error) {
 	entries, err := os.ReadDir(d.Path())
@@ -197,21 +200,25 @@ func (l Layout) IsOurs() bool {
 	})
 }
 
-// Holder returns the process that has locked the directory; 0: none, or it is unknown.
+// Holder returns the process of the sidecar that uses the directory, with a member or without one; 0: none, or it is unknown.
 func (l Layout) Holder() int {
 	dir, err := os.Open(string(l))
 	if err != nil {
 		return 0
 	}
 	defer func() { _ = dir.Close() }()
-	return lockHolder(dir)
+	if pid := lockHolder(dir); pid != 0 {
+		return pid
+	}
+	_, pid, _ := l.LastRun()
+	return pid
 }
 
 // isIncidental reports whether a directory may have this file although it has no member.
 func isIncidental(name string) bool {
 	return slices.Contains([]string{
 		markerFile + durable.TempSuffix, rolesFile, rolesFile + durable.TempSuffix, programDir, recordingFile, snapshotsDir,
-		endedFile, endedFile + durable.TempSuffix,
+		endedFile, endedFile + durable.TempSuffix, runningFile,
 		"lost+found",
 	}, name)
 }
