@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -169,7 +170,7 @@ func underWay(f Facts) []Happening {
 	objects := f.Status.Status.ContentRelease
 	low, high := objects, objects
 	for _, r := range f.Fleet.Records {
-		if r.Problem != "" || !r.Node.Roles.Controller {
+		if r.Problem != "" || !r.Node.Roles.Controller || protocol.ForeignBundle(f.Status, r.Node.Bundle) != "" { // it brings no objects here
 			continue
 		}
 		if r.Node.Version.Release.Less(low) {
@@ -323,7 +324,7 @@ func compareRecords(was, now protocol.Fleet) []Happening {
 		case before.Node.Version != r.Node.Version:
 			h.Message = fmt.Sprintf(registeredWith+"%s (before: %s)", r.Node.Version, before.Node.Version)
 		case before.Node.Roles != r.Node.Roles:
-			h.Message = fmt.Sprintf("its roles are %v (before: %v)", r.Node.Roles.Names(), before.Node.Roles.Names())
+			h.Message = fmt.Sprintf("its roles are %s (before: %s)", rolesText(r.Node.Roles), rolesText(before.Node.Roles))
 		default:
 			continue
 		}
@@ -351,6 +352,8 @@ func changedRecords(was, now protocol.Fleet) iter.Seq2[*protocol.Record, *protoc
 		}
 	}
 }
+
+func rolesText(r protocol.Roles) string { return cmp.Or(strings.Join(r.Names(), ", "), "none") }
 
 func compareMembers(was, now Facts) []Happening {
 	if len(was.Members) == 0 || len(now.Members) == 0 {

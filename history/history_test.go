@@ -73,7 +73,7 @@ func TestCompare(t *testing.T) {
 		{"a removed node", with(func(f *Facts) { f.Fleet.Records = f.Fleet.Records[:1] }), []string{"node b Removed 1: its record was deleted"}},
 		{"an upgraded node", with(func(f *Facts) { f.Fleet.Records[1] = record("b", r11, 30) }), []string{"node b Changed 1: registered with release 1.1.0 (before: 1.0.0)"}},
 		{"a corrupt record", with(func(f *Facts) { f.Fleet.Records[1].Revision, f.Fleet.Records[1].Problem = 30, "garbage" }), []string{"node b RecordCorrupt 1: garbage"}},
-		{"other roles", with(func(f *Facts) { f.Fleet.Records[1].Revision, f.Fleet.Records[1].Node.Roles.Worker = 30, true }), []string{"node b Changed 1: its roles are [kubernetes_controller kubernetes_worker] (before: [kubernetes_controller])"}},
+		{"other roles", with(func(f *Facts) { f.Fleet.Records[1].Revision, f.Fleet.Records[1].Node.Roles.Worker = 30, true }), []string{"node b Changed 1: its roles are kubernetes_controller, kubernetes_worker (before: kubernetes_controller)"}},
 		{"a restore", with(func(f *Facts) { f.Fleet.Rewinds++; f.Fleet.Records = nil }), []string{"store  WentBack 1: etcd went back to an older state, as after a restore from a backup, or is another one"}},
 		{"another bundle", with(func(f *Facts) { f.Digest = "e" }), []string{"bundle a Changed 1: it runs another bundle, of version 0.0.0"}},
 		{"a crashed service", with(func(f *Facts) {
@@ -134,6 +134,10 @@ func TestLasting(t *testing.T) {
 		{"a cordon", with(func(f *Facts) { f.Fleet.Records[1].Node.Cordon.Since = t0 }), "cordon b Cordoned"},
 		{"a blocker", with(func(f *Facts) { f.Blockers = []protocol.Blocker{{Node: "b", Reason: protocol.ReleaseTooOld}} }), "blocked b ReleaseTooOld"},
 		{"an upgrade", with(func(f *Facts) { f.Fleet.Records[1] = record("b", r11, 30) }), "upgrade  Begun"},
+		{"a newer node of another bundle", with(func(f *Facts) {
+			f.Status.Status.Bundle, f.Fleet.Records[1] = "acme", record("b", r11, 30)
+			f.Fleet.Records[0].Node.Bundle, f.Fleet.Records[1].Node.Bundle = "acme", "base"
+		}), ""},
 		{"objects ahead of the nodes", with(func(f *Facts) { f.Status = status(protocol.Done, r11, 30) }), "upgrade  Begun"},
 		{"a rollback", with(func(f *Facts) { f.Fleet.Rollback = protocol.Rollback{To: r1, Revision: 40} }), "rollback  Begun"},
 	} {

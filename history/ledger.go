@@ -56,7 +56,9 @@ func NewLedger(node protocol.NodeID, at time.Time) *Ledger {
 
 // Verdict learns of a verdict of this node's gate.
 func (l *Ledger) Verdict(at time.Time, was, now protocol.Verdict) {
-	open := l.last(func(h *Held) bool { return h.Kind == Gate && h.Node == l.node && h.Open() })
+	open := l.last(func(h *Held) bool {
+		return h.Node == l.node && h.Open() && (h.Kind == Gate || h.Kind == Sidecar && now.Reason == protocol.ShuttingDown)
+	})
 	switch {
 	case now.Admitted():
 		if !was.Admitted() {

@@ -143,7 +143,7 @@ func (r *Record) Missing() bool {
 // MissingRemedy is the remedy for a missing node. Until RemoveAfter it may be restarting, so no removal is proposed.
 func (r *Record) MissingRemedy() string {
 	if r.MayRestart {
-		return "it is not alive; start it again, unless it is restarting; if it has ended, its log has the reason, and on that node sidecar status"
+		return fmt.Sprintf("it is not alive; start it again, unless it is restarting; whether it was stopped or killed, there: sidecar status, or here: sidecar history --node %s", r.ID)
 	}
 	return "it is not alive; start it again, or if it has stopped for good: " + r.DepartureCommands()
 }

@@ -287,6 +287,7 @@ func List(ctx context.Context, client *etcd.Client) ([]history.Entry, error) {
 func readable(entries []history.Entry) []history.Entry {
 	entries = slices.DeleteFunc(entries, func(e history.Entry) bool { return e.Time.IsZero() })
 	history.Sort(entries)
+	history.NameSilent(entries)
 	return entries
 }
 

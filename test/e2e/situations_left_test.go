@@ -97,12 +97,14 @@ func otherBundle(b *broken) {
 	b.write(filepath.Join(other, "bundle.yaml"), "apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: base}\n"+one+"\n")
 	b.start("cp-2", other)
 	replace := "sidecar bundle replace --from platform --to base --etcd-servers=" + strings.Join(b.c.Endpoints(), ",")
-	why := "cp-2|runs the bundle base, and the objects are of the bundle platform|start it with the bundle platform again (--bundle), or if base is meant to replace platform: " + replace
+	why := "cp-2|runs the bundle base, and the objects are of the bundle platform|start it with the bundle platform (--bundle), or if base is meant to replace platform: " + replace
 	const held = "UPGRADE|do not start the next upgrade: cp-2: it runs another bundle than that of the objects"
 	b.says("cp-1", "GATE|ready", held, why)
 	b.says("cp-2", "PROBLEM|OTHER BUNDLE: "+why, held)
 	b.must(b.sidecars["cp-1"].Stop())
-	b.says("cp-2", "STEP|"+string(protocol.HoldForBundle)+"|"+replace, "UPGRADE|do not start")
+	b.explains("cp-1", "ShuttingDown: the sidecar is shutting down")
+	b.says("cp-2", "PROBLEM|OTHER BUNDLE: the objects are of the bundle platform, and this leader runs base|"+replace,
+		"STEP|"+string(protocol.HoldForBundle)+": it applies and repairs nothing (see PROBLEM)", "UPGRADE|do not start")
 	b.types("cp-2", "sidecar bundle replace")
 	b.ready("cp-2")
 }

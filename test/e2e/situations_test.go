@@ -78,9 +78,24 @@ func userWithoutRights(b *broken) {
 }
 
 func nodeGone(b *broken) {
-	b.start("cp-9", b.bundle("old", one))
+	data := filepath.Join(b.dir, "data-9")
+	b.must(os.Mkdir(data, 0o700))
+	b.start("cp-9", b.bundle("old", one), func(c *cluster.SidecarConfig) { c.Args = append(c.Args, "--data-dir="+data) })
 	b.ready("cp-9")
+	inData := func(args ...string) string {
+		cmd := exec.CommandContext(b.Context(), filepath.Join(cluster.Assets(b.T, "sidecar"), "sidecar"), args...)
+		cmd.Env = append(os.Environ(), "LOCKSTEP_DATA_DIR="+data)
+		out, err := cmd.CombinedOutput()
+		if err == nil {
+			b.Errorf("%q: no error: %s", args, out)
+		}
+		return string(out)
+	}
+	inData("run", "--bundel=x", "--listen="+strings.TrimPrefix(b.sidecars["cp-9"].URL(), "http://")) // a typo beside it says nothing about it
 	b.must(b.sidecars["cp-9"].Kill())
+	if out := inData("status", "--server="+b.sidecars["cp-9"].URL()); !strings.Contains(out, " and ended without a reason: it was killed (kill -9, out of memory), or it crashed") {
+		b.Errorf("of the killed sidecar: %s", out)
+	}
 	dir := b.bundle("new", "release: 2.0.0\nminApiserverRelease: 2.0.0")
 	b.start("cp-1", dir)
 	b.says("cp-1", "this node: leading")
@@ -96,6 +111,7 @@ func nodeGone(b *broken) {
 			b.Errorf("%s proposes a removal after seconds (%v):\n%s", node, err, table)
 		}
 	}
+	b.explains("cp-9", "NoPresence: it went silent without a goodbye: its sidecar was killed, or its machine or network failed")
 	b.shell("cp-2", b.removal("cp-9")) // shown when a restart would be over
 	cluster.Await(b.T, "the upgrade", statusHas(b.sidecars["cp-2"], `"minimumCompatibleRelease": "2.0.0"`))
 }

@@ -32,6 +32,22 @@ func (b *broken) toldLater(node string, causes ...string) {
 	})
 }
 
+// explains waits until `sidecar explain` of a node says why it does not serve now.
+func (b *broken) explains(node, why string) {
+	b.Helper()
+	cluster.Await(b.T, "the explanation of "+node, func(ctx context.Context) error {
+		out, err := exec.CommandContext(ctx, filepath.Join(cluster.Assets(b.T, "sidecar"), "sidecar"), "explain", "--node="+node,
+			"--at="+time.Now().UTC().Format(time.RFC3339), "--etcd-servers="+b.c.Endpoints()[0]).CombinedOutput()
+		if verdict, _, _ := strings.Cut(string(out), "\n"); err == nil && !strings.Contains(verdict, why) {
+			err = fmt.Errorf("it does not say %q", why)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+}
+
 // types finds a command in the table of a node, by its beginning, and gives it to a shell,
 // as a person does who pastes it.
 func (b *broken) types(node, begin string) {
