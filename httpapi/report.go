@@ -1,6 +1,9 @@
 package httpapi
 
 import (
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
 )
@@ -29,17 +32,28 @@ func NewStatus(s Snapshot) report.Status {
 
 		UpgradeObstacles: UpgradeObstacles(upgrade, s.EtcdFlags),
 		UpgradeNotes:     UpgradeNotes(upgrade, s.EtcdFlags),
-		Warnings:         s.warningReports(s.Warnings),
+		Warnings:         s.warningReports(bySeverity(s.Warnings)),
 	}
 }
 
+// warningReports renders warnings in their order.
 func (s Snapshot) warningReports(from []protocol.Warning) []report.Warning {
 	out := make([]report.Warning, 0, len(from))
 	for _, w := range from {
 		out = append(out, report.Warning{
 			Reason: string(w.Reason), Subject: w.Subject, Message: s.pasteable(w.Message), Since: report.At(w.Since),
+			Severity: string(w.Severity()),
 		})
 	}
+	return out
+}
+
+// bySeverity orders warnings: what is down now comes first. Warnings of one severity keep their order.
+func bySeverity(from []protocol.Warning) []protocol.Warning {
+	out := slices.Clone(from)
+	sorting.By(out, func(a, b protocol.Warning) int {
+		return protocol.CompareSeverity(a.Severity(), b.Severity())
+	})
 	return out
 }
 

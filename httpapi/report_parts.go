@@ -51,8 +51,9 @@ func fleetReport(s Snapshot) report.Fleet {
 // nodeWarnings returns the warnings that a node reports. Their Since is by this sidecar's clock if it saw them
 // begin: the clock of that node may differ.
 func (s Snapshot) nodeWarnings(r *protocol.Record) []report.Warning {
-	out := s.warningReports(r.Presence.Warnings)
-	for i, w := range r.Presence.Warnings {
+	sorted := bySeverity(r.Presence.Warnings)
+	out := s.warningReports(sorted)
+	for i, w := range sorted {
 		if at, found := s.WarningsSince[NodeWarning{r.ID, w.Reason, w.Subject, w.Message}]; found {
 			out[i].Since = report.At(at)
 		}

@@ -106,8 +106,8 @@ func TestNewStatus(t *testing.T) {
 				"etcd, and each kube-apiserver that uses it, stop during the upgrade; add two voters: sidecar cluster token create --node ID --etcd-servers=http://10.0.0.1:2379",
 			},
 			Warnings: []report.Warning{
-				{Reason: "RemovalsHeld", Message: "the bundle is empty", Since: report.At(when)},
-				{Reason: "NodeDead", Subject: "cp-2", Message: "sidecar node remove cp-2 --confirm-stopped --etcd-servers=http://10.0.0.1:2379"},
+				{Reason: "NodeDead", Subject: "cp-2", Message: "sidecar node remove cp-2 --confirm-stopped --etcd-servers=http://10.0.0.1:2379", Severity: "down"},
+				{Reason: "RemovalsHeld", Message: "the bundle is empty", Since: report.At(when), Severity: "risk"},
 			},
 		}
 		if diff := cmp.Diff(want, decoded(t, byName["ready"]), cmpopts.EquateEmpty()); diff != "" {
@@ -268,7 +268,7 @@ func wantFleet(when, later time.Time) report.Fleet {
 				ID: "cp-1", Release: "1.1.0", Version: "1.1.0", Roles: []string{"kubernetes_controller"}, Ready: true, Reason: "Ready", Alive: true,
 				Election: "leading", Address: "http://10.0.0.1:8086", BundleDigest: "sha256:6c70f1",
 				Standing: report.Standing{Serves: true, ServesReason: "Ready"},
-			}, Host: "one", Warnings: []report.Warning{{Message: "look"}}},
+			}, Host: "one", Warnings: []report.Warning{{Message: "look", Severity: "risk"}}},
 			{Record: report.Record{ID: "cp-2", Release: "0.9.0", Version: "0.9.0", Roles: []string{"kubernetes_controller"}}, Blocks: true, Warnings: []report.Warning{}},
 			{Record: report.Record{ID: "cp-3", Roles: []string{}, Problem: "not a Node; its sidecar writes it again if it is alive; if the node has stopped for good: sidecar node remove cp-3 --confirm-stopped --etcd-servers=http://10.0.0.1:2379"}, Blocks: true, Warnings: []report.Warning{}},
 		},

@@ -104,7 +104,7 @@ func foreignBundle(f Fleet, objects, own string) string {
 }
 
 func otherBundleRemedy(nodes, objects, own string) string {
-	return fmt.Sprintf("start %s with the bundle %s again (--bundle), or if %s is meant to replace %s: sidecar bundle replace --from %s --to %s",
+	return fmt.Sprintf("start %s with the bundle %s (--bundle), or if %s is meant to replace %s: sidecar bundle replace --from %s --to %s",
 		nodes, objects, own, objects, objects, own)
 }
 

@@ -77,7 +77,7 @@ func TestNext_holdForBundleMessage(t *testing.T) {
 		controller("a", "1.0.0").runs("acme", "d1.0"), controller("b", "1.0.0"), controller("me", "1.1.0").runs("base", "d1.1"), controller("w", "1.0.0").worker(),
 	}
 	const want = "the objects are of the bundle acme, and this leader runs base: it applies and repairs nothing " +
-		"(a bundle of unknown name on b; acme on a; base on me); start the nodes that run base with the bundle acme again (--bundle), " +
+		"(a bundle of unknown name on b; acme on a; base on me); start the nodes that run base with the bundle acme (--bundle), " +
 		"or if base is meant to replace acme: sidecar bundle replace --from acme --to base"
 	if got := Next(in).Message; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -30,6 +30,8 @@ type Warning struct {
 	Subject string    `json:"subject"` // the node or object that it is about; empty: this node
 	Message string    `json:"message"`
 	Since   Timestamp `json:"since"`
+	// Severity is down, risk or note: lists of warnings are in this order. Older sidecars report none.
+	Severity string `json:"severity"`
 }
 
 // Obstacle is why the next upgrade must not start.

@@ -57,7 +57,7 @@ func (t table) summary(r report.Status) [][]string {
 	rows := append(otherBundle(r), [][]string{
 		{"NODE", r.Node.ID + "  " + versionText(r.Node.Release, r.Node.Version) + rolesText(r.Node.Roles)},
 		{"BUNDLE", t.bundle(r.Node)},
-		{"GATE", seeRow(t.gate(r.Ready), r.Election.Step.Message, "STEP")},
+		{"GATE", seeRow(t.gate(r.Ready), r.Election.Step.Message, stepRow(r))},
 		{"STATUS", t.status(r.Reconciler)},
 		{"LEADER", t.leader(r)},
 	}...)
@@ -69,7 +69,7 @@ func (t table) summary(r report.Status) [][]string {
 	}
 	rows = append(rows, titled("TURN", t.turns(r.Turns))...)
 	if step := r.Election.Step; step.Kind != "" {
-		rows = append(rows, []string{"STEP", step.Rule + t.details(" (%s)", step.Kind) + ": " + step.Message + exceptions(r)})
+		rows = append(rows, []string{"STEP", t.step(r)})
 	}
 	if o := r.Reconcile.Objects; o.Desired > 0 || r.Reconcile.LastError != "" {
 		rows = append(rows, []string{"OBJECTS", t.objects(r)})

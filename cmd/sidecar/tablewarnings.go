@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
 )
@@ -15,6 +16,12 @@ type warned struct {
 	local   bool // this node knows it itself, of another one
 	since   report.Timestamp
 	message string
+
+	severity protocol.Severity
+}
+
+func severityOf(w report.Warning) protocol.Severity {
+	return protocol.Warning{Reason: protocol.Reason(w.Reason), Subject: w.Subject}.Severity()
 }
 
 // includes reports whether w is this node's own and more detailed warning about the same problem.
@@ -36,7 +43,7 @@ func (w warned) isAbout(other report.Warning) bool {
 }
 
 // warnings are the warnings of this node, and those that the other nodes report. A warning of several nodes in the
-// same words is one row; so are this node's and another one's warnings about the same problem.
+// same words is one row; so are this node's and another one's warnings about the same problem. What is down now comes first.
 func (t table) warnings(r report.Status) [][]string {
 	all := knownHere(r)
 	for _, n := range r.Fleet.Nodes {
@@ -47,7 +54,7 @@ func (t table) warnings(r report.Status) [][]string {
 			if isTurn(w, r.Turns) || slices.ContainsFunc(all, func(k warned) bool { return k.isAbout(w) }) {
 				continue
 			}
-			one := warned{nodes: []string{n.ID}, reason: w.Reason, since: w.Since, message: w.Message}
+			one := warned{nodes: []string{n.ID}, reason: w.Reason, since: w.Since, message: sameProblem(r, n, w), severity: severityOf(w)}
 			if isOfFleet(w) {
 				one.nodes, one.local = []string{noNode}, true
 			}
@@ -57,6 +64,7 @@ func (t table) warnings(r report.Status) [][]string {
 			all = merged(all, one)
 		}
 	}
+	sorting.By(all, func(a, b warned) int { return protocol.CompareSeverity(a.severity, b.severity) })
 	rows := [][]string{{"NODE", "FOR", "WHAT TO DO"}}
 	for _, w := range all {
 		rows = append(rows, []string{strings.Join(w.nodes, ", "), t.lasting(w.since), w.message})
@@ -67,26 +75,28 @@ func (t table) warnings(r report.Status) [][]string {
 // knownHere lists the warnings of this node: about itself, and about other nodes.
 func knownHere(r report.Status) []warned {
 	var out []warned
-	own := func(since report.Timestamp, message string) {
-		out = append(out, warned{nodes: []string{r.Node.ID}, since: since, message: onThisNode.Replace(message)})
+	own := func(w report.Warning) warned {
+		return warned{nodes: []string{r.Node.ID}, reason: w.Reason, since: w.Since, message: onThisNode.Replace(w.Message), severity: severityOf(w)}
 	}
 	for _, w := range r.Warnings {
 		switch {
 		case w.Message == r.Election.Message && w.Subject == "": // LEADER shows it
 		case isOtherBundle(w), isRollback(w, r.Reconciler.Rollback), isTurn(w, r.Turns): // the first row shows it, or ROLLBACK, or TURN
 		case isOfFleet(w):
-			out = append(out, warned{nodes: []string{noNode}, reason: w.Reason, local: true, since: w.Since, message: w.Message})
+			out = append(out, warned{nodes: []string{noNode}, reason: w.Reason, local: true, since: w.Since, message: w.Message, severity: severityOf(w)})
 		case w.Subject == "":
-			own(w.Since, w.Message)
+			out = append(out, own(w))
 		default:
-			out = append(out, warned{[]string{w.Subject}, w.Reason, true, w.Since, w.Message})
+			out = append(out, warned{nodes: []string{w.Subject}, reason: w.Reason, local: true, since: w.Since, message: w.Message, severity: severityOf(w)})
 		}
 	}
 	if p := r.Reconcile.Drift.Problem; p != "" {
-		own(report.Timestamp{}, "drift: "+p)
+		out = append(out, own(report.Warning{Message: "drift: " + p}))
 	}
-	for _, w := range r.Etcd.Warnings {
-		own(report.Timestamp{}, w)
+	for _, text := range r.Etcd.Warnings {
+		known := own(report.Warning{Message: text})
+		known.severity = protocol.SeverityNote
+		out = append(out, known)
 	}
 	return out
 }

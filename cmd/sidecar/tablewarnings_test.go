@@ -21,6 +21,7 @@ func TestWarnings(t *testing.T) {
 		{Reason: "APIServerNotReady", Subject: "c", Message: "its kube-apiserver answers 401, so it does not serve", Since: ago(9)},
 		{Reason: "NoLeader", Message: "no node leads", Since: ago(3)},
 	}}
+	r.Etcd.Warnings = []string{"etcd 3.5.1 has known faults"}
 	r.Fleet.Nodes = []report.FleetNode{
 		{Record: report.Record{ID: "a"}, Warnings: []report.Warning{{Message: "shown above"}}},
 		{Record: report.Record{ID: "b"}, Warnings: []report.Warning{
@@ -45,8 +46,9 @@ func TestWarnings(t *testing.T) {
 		{"-", "3s", "no node leads"},
 		{"b", "1s", "one"},
 		{"b", "2s", "two"},
-		{"-", "6s", "etcd's leader changed 4 times"},
 		{"c", "4s", `ConfigMap "x": refused`},
+		{"-", "6s", "etcd's leader changed 4 times"},
+		{"a", "-", "etcd 3.5.1 has known faults"},
 	}
 	if diff := cmp.Diff(want, table{now: now}.warnings(r)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
