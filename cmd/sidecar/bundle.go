@@ -92,12 +92,13 @@ func (p program) validated(b *bundle.Bundle, from []origin) error {
 	fmt.Fprintf(p.stdout, "%s %s: minReconcilerRelease %s, minApiserverRelease %s%s, %s, %s\n",
 		b.Name, b.Version, b.Constraints.MinReconciler, b.Constraints.MinAPIServer, forServer, count(out.Objects, "object"), b.Digest)
 	for i, r := range out.Rollouts {
-		fmt.Fprintf(p.stdout, "from %s: %s\n", r.From, rolloutText(from[i].release, b.Version.Release))
+		text := rolloutText(from[i].release, b.Version.Release)
+		if r.Replaces != "" {
+			text = "not an upgrade: this bundle " + replaceNotice(r.Replaces, b.Name)
+		}
+		fmt.Fprintf(p.stdout, "from %s: %s\n", r.From, text)
 		if r.Note != "" {
 			fmt.Fprintf(p.stdout, "note: %s\n", r.Note)
-		}
-		if r.Replaces != "" {
-			fmt.Fprintf(p.stdout, "note: %s\n", replaceNotice(r.Replaces, b.Name))
 		}
 	}
 	return nil

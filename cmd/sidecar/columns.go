@@ -217,6 +217,21 @@ func (t table) rows(rows [][]string) {
 	newColumns(t.screen, rows).print(t.w)
 }
 
+// hanging prints a text behind an indent. Its other lines are indented a little more.
+func (t table) hanging(indent, text string) {
+	const more = "  "
+	room := 0
+	if t.screen.width > 0 {
+		room = t.screen.width - len(indent) - len(more)
+	}
+	for i, line := range t.screen.wrap(clean(text), room) {
+		if i > 0 {
+			line = more + line
+		}
+		fmt.Fprintln(t.w, indent+line)
+	}
+}
+
 // section prints a title and its rows; nil rows: it prints nothing.
 func (t table) section(title string, rows [][]string) {
 	if rows == nil {

@@ -67,10 +67,17 @@ func (p program) argumentCompleter(cmd *cobra.Command) completer {
 func (p program) flagCompleter(cmd *cobra.Command, f *pflag.Flag) completer {
 	switch f.Name {
 	case "node":
-		if cmd.Name() != "create" { // a token is for a node that does not exist yet
-			return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-				return p.knownNodes(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
-			}
+		known := nodesOf
+		if cmd.Name() == "create" {
+			known = nodesWithoutMember // a token is for a node that joins
+		}
+		return p.completeKnown(known)
+	case "from", "to":
+		switch cmd.Name() {
+		case "replace":
+			return p.completeKnown(map[string]knownNames{"from": bundleOfObjects, "to": otherBundles}[f.Name])
+		case "validate":
+			return directories // or a release
 		}
 	case "add", "remove":
 		return oneOf(protocol.RoleNames()...)
@@ -93,39 +100,66 @@ func (p program) completeNode(cmd *cobra.Command, args []string, _ string) ([]st
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return p.knownNodes(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
+	return p.completeKnown(nodesOf)(cmd, args, "")
 }
 
-// completionTimeout is how long a person waits for a proposal.
-const completionTimeout = time.Second
+// knownNames are names in a report.
+type knownNames func(*report.Status) []string
 
-// completeRelease proposes the releases of the nodes that the sidecar on this machine knows, and the release of
-// the objects.
-func (p program) completeRelease(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	report := p.knownReport(cmd.Context())
-	if report == nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+// completeKnown proposes names in the report of the sidecar on this machine.
+func (p program) completeKnown(names knownNames) completer {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		known := p.knownReport(cmd.Context())
+		if known == nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		out := names(known)
+		slices.Sort(out)
+		return slices.DeleteFunc(slices.Compact(out), func(name string) bool { return name == "" }), cobra.ShellCompDirectiveNoFileComp
 	}
-	releases := []string{report.Reconciler.ContentRelease}
-	for _, n := range report.Fleet.Nodes {
-		releases = append(releases, n.Release)
-	}
-	slices.Sort(releases)
-	releases = slices.DeleteFunc(slices.Compact(releases), func(release string) bool { return release == "" })
-	return releases, cobra.ShellCompDirectiveNoFileComp
 }
 
-// knownNodes are the nodes that the sidecar on this machine knows.
-func (p program) knownNodes(ctx context.Context) (ids []string) {
-	report := p.knownReport(ctx)
-	if report == nil {
-		return nil
-	}
-	for _, n := range report.Fleet.Nodes {
+func nodesOf(r *report.Status) (ids []string) {
+	for _, n := range r.Fleet.Nodes {
 		ids = append(ids, n.ID)
 	}
 	return ids
 }
+
+func nodesWithoutMember(r *report.Status) []string {
+	return slices.DeleteFunc(nodesOf(r), func(id string) bool {
+		return slices.ContainsFunc(r.Cluster.Members, func(m report.Member) bool { return m.Node == id })
+	})
+}
+
+func bundleOfObjects(r *report.Status) []string { return []string{r.Reconciler.Bundle} }
+
+// otherBundles are those that nodes run and that are not the objects' bundle.
+func otherBundles(r *report.Status) (names []string) {
+	for _, n := range r.Fleet.Nodes {
+		if n.Bundle != r.Reconciler.Bundle {
+			names = append(names, n.Bundle)
+		}
+	}
+	return names
+}
+
+// completeRelease proposes the releases of the nodes that the sidecar on this machine knows, and the release of
+// the objects.
+func (p program) completeRelease(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return p.completeKnown(releasesOf)(cmd, args, typed)
+}
+
+func releasesOf(r *report.Status) []string {
+	releases := []string{r.Reconciler.ContentRelease}
+	for _, n := range r.Fleet.Nodes {
+		releases = append(releases, n.Release)
+	}
+	return releases
+}
+
+// completionTimeout is how long a person waits for a proposal.
+const completionTimeout = time.Second
 
 // knownReport asks the sidecar that LOCKSTEP_SERVER names, or the one on this machine; nil: it does not answer,
 // and a shell cannot show the reason.

@@ -104,22 +104,20 @@ func (p program) explain(ctx context.Context, client etcdClient, f explainFlags)
 	if now := p.now(); asked.From.After(now) {
 		e = history.Explanation{Verdict: "that time has not come: it is " + clock(now) + " now"}
 	}
-	says := func(label, text string) {
-		fmt.Fprintln(p.stdout, clean(label+httpapi.Pasteable(text, client.flags)))
-	}
-	says(f.node+" at "+askedText(asked)+": ", e.Verdict)
+	t := table{w: p.stdout, now: p.now(), screen: p.screen()}
+	says := func(indent, text string) { t.hanging(indent, httpapi.Pasteable(text, client.flags)) }
+	says("", f.node+" at "+askedText(asked)+": "+e.Verdict)
 	for _, outage := range e.Outages {
 		says("  ", outage)
 	}
 	for _, cause := range e.Causes {
-		says("  possible cause ", history.Cause(cause, node))
+		says("  ", "possible cause "+history.Cause(cause, node))
 	}
 	if f.recording != "" {
-		if err := p.explainRecording(f.recording, asked); err != nil {
+		if err := t.explainRecording(f.recording, asked); err != nil {
 			return err
 		}
 	}
-	t := table{w: p.stdout, now: p.now(), screen: p.screen()}
 	if len(e.Node) > 0 {
 		t.section("What happened on the node, around that time", historyRows(e.Node, client.flags))
 	}
@@ -133,7 +131,7 @@ func (p program) explain(ctx context.Context, client etcdClient, f explainFlags)
 const maxRecorded = 10
 
 // explainRecording prints the verdict and the decision at the begin of a time, and the newest ones within it.
-func (p program) explainRecording(file string, asked history.Asked) error {
+func (t table) explainRecording(file string, asked history.Asked) error {
 	recording, err := readRecording(file)
 	if err != nil {
 		return err
@@ -141,7 +139,7 @@ func (p program) explainRecording(file string, asked history.Asked) error {
 	for _, kind := range []string{"gate", "round"} {
 		found := recordedIn(recording, kind, asked)
 		for _, r := range found[max(0, len(found)-maxRecorded):] {
-			fmt.Fprintf(p.stdout, "recorded at %s: %s: %s\n", stamp(r.At), kind, clean(reasonOf(r.Event)))
+			t.hanging("", fmt.Sprintf("recorded at %s: %s: %s", stamp(r.At), kind, reasonOf(r.Event)))
 		}
 	}
 	return nil

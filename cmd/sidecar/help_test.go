@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // everyCommand calls visit with each command that people see.
@@ -192,7 +194,10 @@ func TestExamplesParse(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	f := newFakeSidecar()
 	t.Cleanup(f.Close)
-	f.snapshot.Set(awaits())
+	known := awaits()
+	known.Status.Status.Bundle, known.Fleet.Records[0].Node.Bundle, known.Fleet.Records[1].Node.Bundle = "acme", "acme", "base"
+	known.Cluster.Members = []report.Member{{Node: "cp-1"}}
+	f.snapshot.Set(known)
 	for args, want := range map[string]string{
 		"cordon|":                      "cp-1 cp-2 cp-3 :4",
 		"uncordon|":                    "cp-1 cp-2 cp-3 :4",
@@ -202,7 +207,10 @@ func TestCompletion(t *testing.T) {
 		"turn|end|":                    "cp-1 cp-2 cp-3 :4",
 		"history|--node|":              "cp-1 cp-2 cp-3 :4",
 		"explain|--node|":              "cp-1 cp-2 cp-3 :4",
-		"cluster|token|create|--node|": ":4",
+		"cluster|token|create|--node|": "cp-2 cp-3 :4",
+		"bundle|replace|--from|":       "acme :4",
+		"bundle|replace|--to|":         "base :4",
+		"bundle|validate|x|--from|":    ":16",
 		"node|set-roles|cp-1|--add|":   "kubernetes_controller kubernetes_worker consensus_member :4",
 		"node|set-roles|cp-1|":         "kubernetes_controller kubernetes_worker consensus_member none :4",
 		"bundle|validate|":             ":16",

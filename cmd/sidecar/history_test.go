@@ -64,6 +64,29 @@ func TestHistory(t *testing.T) {
 	c.want(exitFailed, unknown, "history", "--node", "zz", "-o", "json")
 	c.want(exitFailed, unknown, "explain", "--node", "zz", "--at", "14:02")
 	c.want(exitOK, `"reason": "Elected"`, "history", "--since", "4d", "--kind", "leader", "-o", "json")
+
+	if _, err := raw.Put(t.Context(), "/lockstep/nodes/cp-9", "garbage"); err != nil {
+		t.Fatal(err)
+	}
+	for _, columns := range []int{80, 120} {
+		c.columns = fmt.Sprint(columns)
+		wantFits(c, columns, "\n  possible cause at ", "explain", "--node", "cp-2", "--at", at.UTC().Format(time.RFC3339))
+		wantFits(c, columns, "sidecar node remove cp-9 --confirm-stopped \\\n", "node", "list")
+	}
+}
+
+// wantFits requires lines of at most so many columns, some of which are continued, and a part of the text.
+func wantFits(c command, columns int, part string, args ...string) {
+	c.Helper()
+	_, out, _ := c.run(args...)
+	for line := range strings.Lines(out) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > columns {
+			c.Errorf("%v: %d columns of %d: %s", args, n, columns, line)
+		}
+	}
+	if !strings.Contains(strings.Join(strings.Fields(out), " "), strings.Join(strings.Fields(part), " ")) {
+		c.Errorf("%v: got no %q in\n%s", args, part, out)
+	}
 }
 
 // wantTypable requires that a command in a message has the flags with which this machine reaches etcd, and that a minute has all of it.

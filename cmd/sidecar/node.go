@@ -63,7 +63,7 @@ func (p program) printNodes(f protocol.Fleet, flags, form string) error {
 	if form == "json" {
 		return p.printJSON(nodes)
 	}
-	t := table{w: p.stdout, wide: form == "wide"}
+	t := table{w: p.stdout, wide: form == "wide", screen: p.screen()}
 	t.rows(t.nodeRows(nodes))
 	return nil
 }

@@ -25,6 +25,7 @@ import (
 type command struct {
 	*testing.T
 	endpoint string
+	columns  string // of the screen; empty: any width
 }
 
 func (c command) run(args ...string) (code int, stdout, stderr string) {
@@ -33,7 +34,7 @@ func (c command) run(args ...string) (code int, stdout, stderr string) {
 	p := program{
 		stdout: &out, stderr: &errs, now: time.Now,
 		lookupEnv: func(name string) (string, bool) {
-			return map[string]string{"LOCKSTEP_ETCD_SERVERS": c.endpoint}[name], true
+			return map[string]string{"LOCKSTEP_ETCD_SERVERS": c.endpoint, "COLUMNS": c.columns}[name], true
 		},
 	}
 	code = p.main(context.WithoutCancel(c.Context()), args)

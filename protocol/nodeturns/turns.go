@@ -129,7 +129,7 @@ func (f Facts) judge(id protocol.NodeID, out time.Duration) Answer {
 		return Answer{NotController, id, fmt.Sprintf("node %q is not a registered controller", id)}
 	case own.Presence.Reason == protocol.Overridden:
 		// Its gate would stay open, with clients behind it: an override opens a cordoned gate, too.
-		return Answer{WaitsForNode, id, fmt.Sprintf("node %q serves by an override; type there: sidecar override end", id)}
+		return Answer{WaitsForNode, id, fmt.Sprintf("node %q serves by an override; to end that, %s", id, protocol.EndsOverride(own.Presence.Warnings))}
 	case len(f.Held) >= max(f.Limit, 1):
 		// Before the state of that node: it is out because of its turn.
 		return Answer{Taken, f.Held[0], f.heldBy(f.Held[0])}

@@ -70,6 +70,8 @@ func TestJudge(t *testing.T) {
 
 func TestExplainWait(t *testing.T) {
 	serves, out, dead := controller("a").ready(), controller("a"), controller("b").dead()
+	forced := controller("a").overridden()
+	forced.Presence.Warnings = []protocol.Warning{protocol.WarnsOfOverride(protocol.Override{}, " --override-file=/x")}
 	voters := []protocol.Voter{{Name: "a", Healthy: true}, {Name: "b"}}
 	const patient = `node "b" is dead; once node "a" has been out of service for 1m0s itself, it no longer waits for that`
 	for name, tc := range map[string]struct {
@@ -81,6 +83,7 @@ func TestExplainWait(t *testing.T) {
 		"and etcd holds it":    {Facts{Fleet: fleetOf(out, dead), Voters: voters}, patient + ", but: etcd would lose its majority: 0 of its 2 voters would answer, and it needs 2"},
 		"the turn is taken":    {Facts{Fleet: fleetOf(out, dead), Held: []protocol.NodeID{"b"}}, `node "b" has the turn`},
 		"nothing holds it":     {Facts{Fleet: fleetOf(out)}, ""},
+		"an override":          {Facts{Fleet: fleetOf(forced)}, `node "a" serves by an override; to end that, type there: sidecar override end --override-file=/x`},
 		"it is not registered": {Facts{Fleet: fleetOf(dead)}, `node "a" is not a registered controller`},
 	} {
 		if got := ExplainWait(tc.facts, "a"); got.Message != tc.want {

@@ -69,31 +69,38 @@ func (r rule) joins(written policyRule) bool {
 	return len(written.ResourceNames) == 0 && written.APIGroups[0] == r.group && slices.Equal(written.Verbs, r.verbs)
 }
 
+// anyGroup is no group: "" is the group of ConfigMaps and Secrets.
+const anyGroup = "*"
+
 // comment explains the rules that share the purpose and the namespace of one of them.
 func (r Rights) comment(of rule) string {
 	has := func(group, resource, verb string) bool {
 		return slices.ContainsFunc(r.rules, func(o rule) bool {
-			return o.purpose == of.purpose && o.namespace == of.namespace && o.group == group &&
+			return o.purpose == of.purpose && o.namespace == of.namespace && (group == anyGroup || o.group == group) &&
 				(resource == "" || o.resource == resource) && (verb == "" || slices.Contains(o.verbs, verb))
 		})
 	}
 	switch of.purpose {
 	case find:
-		out := "To find the objects of the set by their label, and to watch them: in the whole\ncluster, because RBAC knows no labels."
+		out := "list: to find the objects of the set by their label. watch: to notice when others change\nthem. Both in the whole cluster: RBAC knows no labels."
 		if has("", "secrets", "") {
-			out += " With that, these users can read every\nSecret of the cluster."
+			out += "\nWith that, these users can read every Secret of the cluster."
 		}
 		return out
 	case create:
-		out := "To create what is missing. RBAC cannot restrict a creation to names."
+		out := "create: what is missing. RBAC cannot restrict a creation to names."
 		if of.namespace == "" {
 			out += " A Role needs\nits namespace, so these are for all namespaces unless every cluster has theirs."
 		}
 		return out
 	case change:
-		return "To read and repair these objects, and to delete them when they are recreated or pruned."
+		out := "For these objects by name. get: to compare them. patch: to write and repair them."
+		if has(anyGroup, "", "delete") {
+			out += "\ndelete: to remove what the bundle dropped, and to recreate what cannot be changed."
+		}
+		return out
 	case aggregate:
-		return "To see whether another server handles these APIs, when minApiserverRelease is raised."
+		return "get: to see whether another server handles these APIs, when minApiserverRelease is raised."
 	case guarded:
 		out := "What the API demands of writers of certain kinds: to grant rights that they do not\nhave, and to name objects that they cannot read."
 		if has(rbacGroup, "", "escalate") {

@@ -194,7 +194,7 @@ func TestYAML(t *testing.T) {
 			}
 		}
 	}
-	if text := string(of(t, load(t, "", manifests...), nil).YAML("g")); !strings.Contains(text, "every\n# Secret of the cluster") || !strings.Contains(text, "as\n# powerful as a cluster administrator") {
+	if text := string(of(t, load(t, "", manifests...), nil).YAML("g")); !strings.Contains(text, "can read every Secret of the cluster") || !strings.Contains(text, "as\n# powerful as a cluster administrator") {
 		t.Errorf("got\n%s", text)
 	}
 }
