@@ -18,7 +18,8 @@ const clocksApart = 5 * time.Second
 // its gate closes. Only who reads all entries can say that, so no entry is stored so.
 func NameSilent(all []Entry) {
 	for i, e := range all {
-		if e.Kind == Node && e.Reason == protocol.NoPresence && !slices.ContainsFunc(e.stretches(), func(s stretch) bool { return announced(all, e.Node, s) }) {
+		stopped := func(s stretch) bool { return announced(all, e.Node, s) }
+		if e.Kind == Node && e.Reason == protocol.NoPresence && !slices.ContainsFunc(e.stretches(), stopped) {
 			all[i].Message = wentSilent
 		}
 	}
@@ -28,7 +29,7 @@ func NameSilent(all []Entry) {
 func announced(all []Entry, node protocol.NodeID, missing stretch) bool {
 	return slices.ContainsFunc(all, func(e Entry) bool {
 		return e.Node == node && announces(e) && slices.ContainsFunc(e.stretches(), func(s stretch) bool {
-			return s.From.Before(missing.From.Add(clocksApart)) && (s.open() || s.Span.Until.After(missing.From))
+			return s.From.Before(missing.From.Add(clocksApart)) && (s.open() || s.Until.After(missing.From))
 		})
 	})
 }

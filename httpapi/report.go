@@ -1,9 +1,6 @@
 package httpapi
 
 import (
-	"slices"
-
-	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
 )
@@ -32,7 +29,7 @@ func NewStatus(s Snapshot) report.Status {
 
 		UpgradeObstacles: UpgradeObstacles(upgrade, s.EtcdFlags),
 		UpgradeNotes:     UpgradeNotes(upgrade, s.EtcdFlags),
-		Warnings:         s.warningReports(bySeverity(s.Warnings)),
+		Warnings:         s.warningReports(protocol.BySeverity(s.Warnings)),
 	}
 }
 
@@ -45,15 +42,6 @@ func (s Snapshot) warningReports(from []protocol.Warning) []report.Warning {
 			Severity: string(w.Severity()),
 		})
 	}
-	return out
-}
-
-// bySeverity orders warnings: what is down now comes first. Warnings of one severity keep their order.
-func bySeverity(from []protocol.Warning) []protocol.Warning {
-	out := slices.Clone(from)
-	sorting.By(out, func(a, b protocol.Warning) int {
-		return protocol.CompareSeverity(a.Severity(), b.Severity())
-	})
 	return out
 }
 

@@ -51,7 +51,7 @@ func fleetReport(s Snapshot) report.Fleet {
 // nodeWarnings returns the warnings that a node reports. Their Since is by this sidecar's clock if it saw them
 // begin: the clock of that node may differ.
 func (s Snapshot) nodeWarnings(r *protocol.Record) []report.Warning {
-	sorted := bySeverity(r.Presence.Warnings)
+	sorted := protocol.BySeverity(r.Presence.Warnings)
 	out := s.warningReports(sorted)
 	for i, w := range sorted {
 		if at, found := s.WarningsSince[NodeWarning{r.ID, w.Reason, w.Subject, w.Message}]; found {

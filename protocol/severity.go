@@ -1,6 +1,9 @@
 package protocol
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
 // Severity is how much a warning matters now. All lists of warnings are ordered by it.
 type Severity string
@@ -23,13 +26,21 @@ func (w Warning) Severity() Severity {
 			return SeverityDown
 		}
 	case NodeDead, MemberDown, NoLeader, NoGate, GateClosed, Cordoned, APIServerNotReady, ServiceFailing, ServiceNotReady,
-		APIUnreachable, APIRefused, EtcdUnreachable, EtcdFull, OtherStore, ReconcilerRuns, OtherWriter, DuplicateNodeID, ObjectFailed, StatusCorrupt:
+		APIUnreachable, APIRefused, EtcdUnreachable, EtcdFull, OtherStore, ReconcilerRuns, OtherWriter, DuplicateNodeID,
+		ObjectFailed, StatusCorrupt:
 		return SeverityDown
 	case BundlesDiffer, APIServersDiffer, ServicesDiffer, BundleWaits, CordonOver, OptionalServiceFailing, RollingBack,
 		TurnUnderWay, UpgradeUnderWay, WorkerFailed:
 		return SeverityNote
 	}
 	return SeverityRisk
+}
+
+// BySeverity orders warnings: what is down now comes first. Warnings of one severity keep their order.
+func BySeverity(warnings []Warning) []Warning {
+	out := slices.Clone(warnings)
+	slices.SortStableFunc(out, func(a, b Warning) int { return CompareSeverity(a.Severity(), b.Severity()) })
+	return out
 }
 
 // CompareSeverity compares two severities: the one that people read first is less.

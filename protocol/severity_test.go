@@ -13,8 +13,7 @@ func TestSeverity(t *testing.T) {
 	for _, r := range []Reason{BundlesDiffer, "", ClocksDiffer, NodeDead, Outage, RollingBack, MemberDown, EtcdNearlyFull, "of a newer program"} {
 		warnings = append(warnings, Warning{Reason: r})
 	}
-	slices.SortStableFunc(warnings, func(a, b Warning) int { return CompareSeverity(a.Severity(), b.Severity()) })
-	for _, w := range warnings {
+	for _, w := range BySeverity(warnings) {
 		got = append(got, w.Reason)
 	}
 	want := []Reason{NodeDead, Outage, MemberDown, Outage, "", ClocksDiffer, EtcdNearlyFull, "of a newer program", BundlesDiffer, RollingBack}

@@ -20,8 +20,14 @@ type warned struct {
 	severity protocol.Severity
 }
 
-func severityOf(w report.Warning) protocol.Severity {
-	return protocol.Warning{Reason: protocol.Reason(w.Reason), Subject: w.Subject}.Severity()
+func warnedOf(node string, w report.Warning) warned {
+	severity := protocol.Warning{Reason: protocol.Reason(w.Reason), Subject: w.Subject}.Severity()
+	return warned{nodes: []string{node}, reason: w.Reason, since: w.Since, message: w.Message, severity: severity}
+}
+
+func (w warned) known() warned {
+	w.local = true
+	return w
 }
 
 // includes reports whether w is this node's own and more detailed warning about the same problem.
@@ -54,7 +60,8 @@ func (t table) warnings(r report.Status) [][]string {
 			if isTurn(w, r.Turns) || slices.ContainsFunc(all, func(k warned) bool { return k.isAbout(w) }) {
 				continue
 			}
-			one := warned{nodes: []string{n.ID}, reason: w.Reason, since: w.Since, message: sameProblem(r, n, w), severity: severityOf(w)}
+			w.Message = sameProblem(r, n, w)
+			one := warnedOf(n.ID, w)
 			if isOfFleet(w) {
 				one.nodes, one.local = []string{noNode}, true
 			}
@@ -76,18 +83,19 @@ func (t table) warnings(r report.Status) [][]string {
 func knownHere(r report.Status) []warned {
 	var out []warned
 	own := func(w report.Warning) warned {
-		return warned{nodes: []string{r.Node.ID}, reason: w.Reason, since: w.Since, message: onThisNode.Replace(w.Message), severity: severityOf(w)}
+		w.Message = onThisNode.Replace(w.Message)
+		return warnedOf(r.Node.ID, w)
 	}
 	for _, w := range r.Warnings {
 		switch {
 		case w.Message == r.Election.Message && w.Subject == "": // LEADER shows it
 		case isOtherBundle(w), isRollback(w, r.Reconciler.Rollback), isTurn(w, r.Turns): // the first row shows it, or ROLLBACK, or TURN
 		case isOfFleet(w):
-			out = append(out, warned{nodes: []string{noNode}, reason: w.Reason, local: true, since: w.Since, message: w.Message, severity: severityOf(w)})
+			out = append(out, warnedOf(noNode, w).known())
 		case w.Subject == "":
 			out = append(out, own(w))
 		default:
-			out = append(out, warned{nodes: []string{w.Subject}, reason: w.Reason, local: true, since: w.Since, message: w.Message, severity: severityOf(w)})
+			out = append(out, warnedOf(w.Subject, w).known())
 		}
 	}
 	if p := r.Reconcile.Drift.Problem; p != "" {
