@@ -2,7 +2,6 @@ package history
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -34,12 +33,12 @@ func announced(all []Entry, node protocol.NodeID, missing stretch) bool {
 	})
 }
 
-// announces reports whether an entry has that a sidecar stops. Its gate may have been closed before.
+// announces reports whether an entry says that a sidecar stops. Its gate may be closed before that.
 func announces(e Entry) bool {
 	if e.Kind != Gate && e.Kind != Sidecar {
 		return false
 	}
 	return slices.ContainsFunc([]protocol.Reason{protocol.ShuttingDown, protocol.DuplicateNodeID}, func(stops protocol.Reason) bool {
-		return e.Reason == stops || strings.Contains(e.Message, nextReason+string(stops))
+		return e.says(string(stops))
 	})
 }
