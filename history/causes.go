@@ -14,7 +14,8 @@ const (
 	causesBefore = 30 * time.Second
 	// noticedIn is for how long a gate may be open after the trouble that closes it.
 	noticedIn = 5 * time.Second
-	// causesIn is how long Explain looks for trouble of a node that served: people name a second, and mean about then.
+	// causesIn is for how long Explain looks for trouble of a node that served, since people name a second and mean about then, and
+	// after the time that they ask about while an outage goes on.
 	causesIn = time.Minute
 	// slowBefore is for how long before etcd failed Explain looks for slow disks.
 	slowBefore = 10 * time.Minute
@@ -30,6 +31,9 @@ func causesOf(all []Entry, node protocol.NodeID, asked Asked, out []incident) (c
 	for _, i := range out {
 		if before := i.From.Add(-causesBefore); before.Before(during.From) {
 			during.From = before
+		}
+		if i.open() || i.Until.After(asked.To) { // a cause may be known later, as of a command that was killed
+			during.To = asked.To.Add(min(causesIn, i.length(asked.To.Add(causesIn))-asked.To.Sub(i.From)))
 		}
 	}
 	slow := during

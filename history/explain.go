@@ -82,7 +82,7 @@ func (x *Explanation) tell(touching []incident, unknown []string, asked Asked) {
 			x.Verdict, unknown = unknown[0], unknown[1:]
 		}
 	case 1:
-		x.Verdict, x.Outages = touching[0].verdict(asked), touching[0].parts()
+		x.Verdict, x.Outages = touching[0].verdict(asked), touching[0].parts(asked)
 	default:
 		var total time.Duration
 		for _, i := range touching {

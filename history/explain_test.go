@@ -34,7 +34,7 @@ func TestExplain(t *testing.T) {
 			"before that: out of service from 2026-01-01T12:02:00Z for 1m40s: Cordoned: \n" +
 			"after that: none is known",
 		"cp-2": "out of service from 2026-01-01T14:02:10Z for 20s (it may have stopped up to one --lease-ttl before): NoPresence: its sidecar does not run\n" +
-			"from 2026-01-01T14:02:10Z for 20s: NoPresence: its sidecar does not run\n" +
+			"from 2026-01-01T14:02:10Z for 20s: NoPresence\n" +
 			"from 2026-01-01T14:02:25Z for 5s: Started: it started",
 		"cp-3": "out of service from 2026-01-01T14:01:40Z until now: ServicesNotReady: kube-apiserver",
 		"cp-9": "the history has nothing about this node",
@@ -187,6 +187,23 @@ func TestExplain_turn(t *testing.T) {
 	for _, all := range [][]Entry{{apiserver, gate}, {gate, apiserver}} {
 		if got := Explain(all, "a", secondOf(t0.Add(10*time.Second))).Verdict; !strings.Contains(got, "Cordoned: for its turn") {
 			t.Errorf("got %q", got)
+		}
+	}
+}
+
+// TestExplain_knownLater: what is known only after the time that people ask about, while the outage goes on, is a cause too.
+func TestExplain_knownLater(t *testing.T) {
+	at := func(second int) time.Time { return t0.Add(time.Duration(second) * time.Second) }
+	failed := func(second int) Entry {
+		return Entry{Kind: Turn, Node: "a", Time: at(second), Reason: protocol.TurnFailed, Message: "killed", Count: 1}
+	}
+	for until, want := range map[int]int{0: 1, 100: 1, 80: 0} { // 0: it goes on
+		gate := Entry{Kind: Gate, Node: "a", Time: t0, Reason: protocol.Cordoned, Count: 1}
+		if until > 0 {
+			gate.Until = at(until)
+		}
+		if got := Explain([]Entry{gate, failed(90), failed(150)}, "a", minuteOf(t0)).Causes; len(got) != want {
+			t.Errorf("until %d: got the causes %v", until, got)
 		}
 	}
 }

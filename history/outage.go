@@ -98,13 +98,18 @@ func (i incident) verdict(asked Asked) string {
 	return text
 }
 
-// parts describes each outage of an incident, if there are several.
-func (i incident) parts() (out []string) {
+// parts describes each outage of an incident, if there are several. A message that the verdict has is left out.
+func (i incident) parts(asked Asked) (out []string) {
 	if len(i.outages) == 1 {
 		return nil
 	}
+	why := i.best(asked)
 	for _, o := range i.outages {
-		out = append(out, fmt.Sprintf("%s: %s: %s", o.lasts(), o.Reason, o.message()))
+		text := fmt.Sprintf("%s: %s", o.lasts(), o.Reason)
+		if o.about() != why.about() || o.Span != why.Span {
+			text += ": " + o.message()
+		}
+		out = append(out, text)
 	}
 	return out
 }

@@ -171,6 +171,9 @@ func (e Entry) during(s Span) string {
 	if len(all) == 0 {
 		return e.Message + e.laterParts()
 	}
+	if len(all) == 1 && all[0].text == elided {
+		return "(there was no room for its message)"
+	}
 	slices.SortStableFunc(all, func(a, b said) int { return cmp.Compare(a.at, b.at) })
 	var text strings.Builder
 	text.WriteString(all[0].text)

@@ -83,7 +83,7 @@ func TestNode_KeepCommands_killed(t *testing.T) {
 	other()
 	r.await("it is interrupted", func() bool {
 		turn, _ := r.observe()
-		return turn.Work == protocol.TurnWorkInterrupted && strings.Contains(turn.Problem, "was killed shortly before")
+		return turn.Work == protocol.TurnWorkInterrupted && strings.Contains(turn.Problem, "was killed at ")
 	})
 	cancel()
 	if err := <-kept; !errors.Is(err, context.Canceled) {

@@ -79,7 +79,7 @@ func (n *Node) KeepCommands(ctx context.Context) error {
 		case nodeturns.Finishes(t, n.cfg.BootID):
 			n.report(ctx, n.advance(ctx, t), string(t.Kind))
 			again = retry
-		case n.judgeCommand(ctx, facts):
+		case n.judgeCommand(ctx, facts, seen.last):
 			again = retry
 		}
 		if !event.WaitFor(ctx, again, fleetChanged, votersChanged, followsChanged) {
@@ -93,6 +93,7 @@ type sight struct {
 	turn    protocol.Turn
 	since   time.Time // since when its key is missing; zero: it runs, or there is none
 	follows bool      // it followed the status in this turn
+	last    nodeturns.LastSign
 }
 
 // observe returns the facts about the command of a turn.
@@ -102,7 +103,13 @@ func (s *sight) observe(t protocol.Turn, runs, follows bool) nodeturns.CommandFa
 	if !t.Same(s.turn) {
 		*s = sight{turn: t}
 	}
-	s.follows = s.follows || follows
+	s.follows, s.last.Seen = s.follows || follows, s.last.Seen || runs
+	switch {
+	case follows:
+		s.last.Left = time.Time{}
+	case s.last.Left.IsZero():
+		s.last.Left = time.Now()
+	}
 	out := nodeturns.CommandFacts{Turn: t, Runs: runs, Left: s.follows && !follows}
 	switch {
 	case !t.OfCommand() || runs:
@@ -117,7 +124,7 @@ func (s *sight) observe(t protocol.Turn, runs, follows bool) nodeturns.CommandFa
 
 // judgeCommand marks the turn of a command that ended without a word, or that runs again. It reports
 // whether the turn has to be checked again without a change.
-func (n *Node) judgeCommand(ctx context.Context, facts nodeturns.CommandFacts) (again bool) {
+func (n *Node) judgeCommand(ctx context.Context, facts nodeturns.CommandFacts, last nodeturns.LastSign) (again bool) {
 	t := facts.Turn
 	work := nodeturns.JudgeCommand(facts)
 	if work == t.Work {
@@ -125,7 +132,7 @@ func (n *Node) judgeCommand(ctx context.Context, facts nodeturns.CommandFacts) (
 	}
 	t.Work, t.Problem = work, ""
 	if work == protocol.TurnWorkInterrupted {
-		t.Problem = nodeturns.Interrupted(facts, time.Now())
+		t.Problem = nodeturns.Interrupted(facts, last, time.Now())
 	}
 	err := fleet.SetCommandWork(ctx, n.cfg.Client, t)
 	if err == nil && work == protocol.TurnWorkInterrupted {

@@ -55,15 +55,28 @@ func restarted(t protocol.Turn, bootID string) bool {
 	return t.BootID != "" && bootID != "" && t.BootID != bootID
 }
 
-// Interrupted says why the command of a turn ended without a word, for people.
-func Interrupted(f CommandFacts, now time.Time) string {
-	since := now.Add(-f.Silent).UTC().Format(time.RFC3339)
+// LastSign is what a sidecar knows of when a command ended without a word.
+type LastSign struct {
+	Seen bool      // its key was in the store before
+	Left time.Time // since when it no longer follows the status: the kernel ends the connections of a program that is killed
+}
+
+// keyStays is the longest time from the end of a command that is killed to the end of its key: a lease, and the delay of etcd.
+const keyStays = 6 * time.Second
+
+// Interrupted says why the command of a turn ended without a word, and when, for people.
+func Interrupted(f CommandFacts, last LastSign, now time.Time) string {
+	const orAway = "sidecar turn, which ran it, was killed, or does not reach etcd"
+	missing := now.Add(-f.Silent)
+	text := func(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 	switch {
 	case restarted(f.Turn, f.BootID):
 		return "the machine stopped in the middle of it, and runs again"
 	case f.Left:
-		return fmt.Sprintf("sidecar turn, which ran it, was killed shortly before %s; what it had started may still run", since)
+		return fmt.Sprintf("sidecar turn, which ran it, was killed at %s; what it had started may still run", text(last.Left))
+	case last.Seen:
+		return fmt.Sprintf("%s: it gave its last sign within %s after %s", orAway, keyStays, text(missing.Add(-keyStays)))
 	default:
-		return fmt.Sprintf("sidecar turn, which ran it, was killed, or does not reach etcd: there is no sign of it since %s", since)
+		return fmt.Sprintf("%s: there was no sign of it at %s, when this node's sidecar asked first", orAway, text(missing))
 	}
 }

@@ -78,13 +78,22 @@ func TestFinishes(t *testing.T) {
 
 func TestInterrupted(t *testing.T) {
 	turn := protocol.Turn{Node: "a", Kind: protocol.TurnOfCommand, BootID: "one"}
-	for want, facts := range map[string]CommandFacts{
-		"there is no sign of it since 1970-01-01T00:16:40Z":                             {Turn: turn, BootID: "one", Silent: time.Minute},
-		"was killed shortly before 1970-01-01T00:16:40Z; what it had started may still": {Turn: turn, BootID: "one", Silent: time.Minute, Left: true},
-		"the machine stopped": {Turn: turn, BootID: "two", Silent: time.Minute, Left: true},
+	facts := CommandFacts{Turn: turn, BootID: "one", Silent: time.Minute}
+	left, rebooted := facts, facts
+	left.Left, rebooted.BootID = true, "two"
+	for _, tc := range []struct {
+		facts CommandFacts
+		last  LastSign
+		want  string
+	}{
+		// Its key is missing for a minute, and was there for at most six seconds after the kill.
+		{facts, LastSign{Seen: true}, "it gave its last sign within 6s after 1970-01-01T00:16:34Z"},
+		{facts, LastSign{}, "there was no sign of it at 1970-01-01T00:16:40Z"},
+		{left, LastSign{Seen: true, Left: time.Unix(996, 0)}, "was killed at 1970-01-01T00:16:36Z; what it had started may still"},
+		{rebooted, LastSign{Seen: true}, "the machine stopped"},
 	} {
-		if got := Interrupted(facts, time.Unix(1060, 0)); !strings.Contains(got, want) {
-			t.Errorf("%+v: got %q, want %q", facts, got, want)
+		if got := Interrupted(tc.facts, tc.last, time.Unix(1060, 0)); !strings.Contains(got, tc.want) {
+			t.Errorf("%+v: got %q, want %q", tc.facts, got, tc.want)
 		}
 	}
 }

@@ -109,7 +109,7 @@ func TestTurns_gone(t *testing.T) {
 	kill(1)
 	w.want(w.turn(second, "end", "cp-1"), 0, "serves, and its turn has ended") // at once
 	kill(2)
-	w.awaitPrinted([]string{"turn", "status"}, "cp-1 has the turn", "ITS WORK HAS FAILED", "was killed shortly before")
+	w.awaitPrinted([]string{"turn", "status"}, "cp-1 has the turn", "ITS WORK HAS FAILED", "was killed at ")
 	w.want(w.turn(second, "end", "cp-1"), 0, "serves, and its turn has ended")
 }
 
