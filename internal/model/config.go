@@ -18,8 +18,10 @@ type Config struct {
 	Objects []shape
 	Start   start
 
-	Off  safeguard // the safeguards that are turned off
-	Only []string  // names of the invariants to check; empty: all
+	Off safeguard // the safeguards that are turned off
+	// OffRollback are the rules of rollbacks that are turned off.
+	OffRollback rollbackSafeguard
+	Only        []string // names of the invariants to check; empty: all
 
 	// Policy: the admission policy for content epochs is installed. Without it,
 	// only UID and resourceVersion protect an object.
@@ -73,6 +75,11 @@ type Config struct {
 	Cordons bool
 	// Rollbacks: administrators bring the objects of an older release back.
 	Rollbacks bool
+	// Ways: from each state, progress also follows all runs after administrators have started every
+	// node with one release.
+	Ways bool
+	// Deaths: the only faults are nodes that die, and restores.
+	Deaths bool
 	// KeysLeft: the candidate's key of a sidecar that runs may be left in etcd.
 	KeysLeft bool
 	// Restore: etcd is restored from a backup.
@@ -124,12 +131,18 @@ const (
 	// settled: every node serves on release 1, its objects are in place, and
 	// one node leads.
 	settled
+	// upgraded: the same on the last release.
+	upgraded
 )
 
 // String says how a story begins.
 func (s start) String() string {
-	if s == newCluster {
+	switch s {
+	case newCluster:
 		return "from a new cluster"
+	case upgraded:
+		return "from an upgraded cluster"
+	case settled:
 	}
 	return "from a settled cluster"
 }

@@ -33,7 +33,13 @@ func (t *transition) cordonMove(m move) bool {
 	case moveForgetRollback:
 		return t.forgetRollback()
 	case moveEndRollback:
-		return t.endRollback()
+		return t.findDone()
+	case moveFindOver:
+		return t.findOver()
+	case moveDropRollback:
+		return t.dropRollback()
+	case moveSettle:
+		return t.settle(m.b, m.a == 1)
 	default:
 		return false
 	}

@@ -54,6 +54,7 @@ func (t *transition) kill(i int) bool {
 		return false
 	}
 	t.say("%s is killed", t.name(i))
+	t.countDeath(i)
 	t.dropLeadership(i)
 	t.abandonKey(i)
 	n.run, n.registered, n.ready, n.staleRead, n.overdue = 0, false, false, false, false

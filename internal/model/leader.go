@@ -378,6 +378,7 @@ func (t *transition) setStatus(s status) {
 		n.staleRead = t.verdict(i, was).Ready
 	}
 	t.state.status, t.state.old = s, false
+	t.spoilEnding()
 	for l := range t.state.leaders {
 		t.state.leaders[l].write.unchanged = false
 	}

@@ -86,7 +86,8 @@ func (t *transition) mayCampaign(i int) bool {
 		f := t.cfg.fleet(t.state)
 		f.Rollback = protocol.Rollback{}
 		t.cfg.withRollback(&f, t.state.rollback, t.state.nodes[i].run)
-		may = protocol.Eligible(f, t.cfg.local(t.state, i)).Eligible
+		local := t.cfg.local(t.state, i)
+		may = protocol.Eligible(f, local).Eligible && !t.cfg.yieldsInRollback(f, local)
 		t.memo.eligible[key] = may
 	}
 	return may

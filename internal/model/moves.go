@@ -1,5 +1,7 @@
 package model
 
+import "slices"
+
 // move is something that can happen. Its effect depends only on the state that it
 // is applied to, so its number in the list of moves is enough to repeat it.
 type move struct {
@@ -42,6 +44,9 @@ const (
 	moveBeginRollback
 	moveForgetRollback
 	moveEndRollback
+	moveFindOver
+	moveDropRollback
+	moveSettle
 	moveMendAPI
 	moveCampaign
 	moveBackUp
@@ -88,7 +93,7 @@ func (m move) isFault() bool { return m.kind >= moveKill }
 func (m move) isChange() bool {
 	switch m.kind {
 	case moveStart, moveStop, moveRemove, moveTakeRole, moveGiveRole, moveCordon, moveUncordon, moveReload, moveReplace,
-		moveBeginRollback, moveForgetRollback, moveMendAPI, moveBackUp,
+		moveBeginRollback, moveForgetRollback, moveFindOver, moveSettle, moveMendAPI, moveBackUp,
 		moveFreePlace:
 		return true
 	default:
@@ -127,6 +132,9 @@ func moves(cfg *Config) []move {
 		out.addFor(moveExpireRecord, cfg.Nodes, 0, maxLeaders)
 	}
 	out.addRest(cfg)
+	if cfg.Deaths {
+		out = slices.DeleteFunc(out, func(m move) bool { return m.isFault() && m.kind != moveKill && m.kind != moveRestore })
+	}
 	return out
 }
 
@@ -149,6 +157,7 @@ func (m *moveList) addRest(cfg *Config) {
 	if cfg.Rollbacks {
 		m.addFor(moveBeginRollback, 1, 1, cfg.Releases)
 		m.add(1, moveForgetRollback, moveEndRollback)
+		m.addRollbackEnds(cfg)
 	}
 	if cfg.Strangers {
 		m.addFor(moveForge, len(cfg.Objects), 0, 2)
@@ -242,14 +251,16 @@ func (m move) possible(st *state) bool {
 		return st.nodes[m.a].cordoned
 	case moveLearnCordon:
 		return st.nodes[m.a].obeys != st.nodes[m.a].cordoned
-	case moveOtherParent, moveOtherObject, moveGiveUpLease:
+	case moveOtherParent, moveOtherObject, moveGiveUpLease, moveDropRollback:
 		return true
 	case moveReplace:
 		return st.changes > 0 && st.replacement == noName
 	case moveBeginRollback:
 		return st.changes > 0
-	case moveForgetRollback, moveEndRollback:
+	case moveForgetRollback, moveEndRollback, moveFindOver:
 		return st.rollback != 0
+	case moveSettle:
+		return false // only progress makes it
 	case moveFreePlace:
 		return st.nodes[m.a].services.other != 0
 	case moveUnpublish:

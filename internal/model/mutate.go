@@ -5,7 +5,7 @@ import "github.com/lockstep-dev/lockstep/protocol"
 // mutated is Next without some safeguards. The core has no switches, so each
 // safeguard is removed from its input or from its answer.
 func (c *Config) mutated(st *state, in protocol.Input) protocol.Step {
-	if c.Off == 0 {
+	if c.Off == 0 && c.OffRollback == 0 {
 		return protocol.Next(in)
 	}
 	c.nameMutated(&in)

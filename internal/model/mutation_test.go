@@ -67,8 +67,15 @@ func (c Config) leavingKeys() Config           { c.KeysLeft = true; return c }
 func (c Config) unnoticed() Config             { c.Unnoticed = true; return c }
 func (c Config) cordoning() Config             { c.Cordons = true; return c }
 func (c Config) rollingBack() Config           { c.Rollbacks = true; return c }
-func (c Config) withdrawing() Config           { c.Withdraw = true; return c }
-func (c Config) named(n int) Config            { c.Names, c.Builds = true, n; return c }
+func (c Config) fromUpgraded() Config          { c.Start = upgraded; return c }
+func (c Config) deathsOnly() Config            { c.Deaths = true; return c }
+func (c Config) bothWays() Config              { c.Ways = true; return c }
+func (c Config) without(g rollbackSafeguard) Config {
+	c.Rollbacks, c.OffRollback = true, g
+	return c
+}
+func (c Config) withdrawing() Config { c.Withdraw = true; return c }
+func (c Config) named(n int) Config  { c.Names, c.Builds = true, n; return c }
 
 func mutations() []mutation {
 	return slices.Concat(statusMutations(), objectMutations(), expiryMutations(), serviceMutations(), strangerMutations(), removalMutations(), restoreMutations(), nameMutations(), rollbackMutations())
@@ -76,13 +83,33 @@ func mutations() []mutation {
 
 // rollbackMutations concern the removals and the end of a rollback. Its other mutations break Progress.
 func rollbackMutations() []mutation {
-	return []mutation{{
-		"newer-needs", "While nodes of the newer release serve, they may need the objects that the older release does not have.",
-		two(newerNeeds, 1, 1).faults(0).rollingBack().objects(addedForm, changedForm).asking("Needed"), 0,
-	}, {
-		"newer-awaited", "A rollback that ends while a node of the newer release is registered lets that node bring its own objects again.",
-		two(newerAwaited, 1, 1).faults(0).rollingBack().asking("RolledBack"), 0,
-	}}
+	ends := two(0, 1, 1).faults(0).asking("RolledBack")
+	return []mutation{
+		{
+			"newer-needs", "While nodes of the newer release serve, they may need the objects that the older release does not have.",
+			two(0, 1, 1).faults(0).without(newerNeeds).objects(addedForm, changedForm).asking("Needed"), 0,
+		},
+		{
+			"newer-awaited", "A rollback that ends while a node of the newer release is registered lets that node bring its own objects again.",
+			ends.without(newerAwaited), 0,
+		},
+		{
+			"done-awaited", "A rollback that ends before the objects are there leaves them half way, and the next node of the newer release brings its own again.",
+			ends.fromUpgraded().without(doneAwaited), 0,
+		},
+		{
+			"corrupt-awaited", "A corrupt record may be of a node of the newer release, which would bring its own objects again.",
+			ends.faults(1).without(corruptAwaited), 0,
+		},
+		{
+			"end-unchanged", "A node of the newer release registers after a sidecar has found that the rollback is done, and before that sidecar ends it.",
+			ends.without(endUnchanged), 0,
+		},
+		{
+			"begun-again", "People give a rollback more time while a sidecar that finds its time over is about to end it.",
+			ends.fromUpgraded().without(begunAgain), 0,
+		},
+	}
 }
 
 // statusMutations concern the writers and the content of the status.
@@ -370,7 +397,7 @@ func TestMutationsAreNeeded(t *testing.T) {
 	skipRaced(t)
 	for _, m := range mutations() {
 		t.Run(m.name, func(t *testing.T) {
-			m.cfg.Off = m.base
+			m.cfg.Off, m.cfg.OffRollback = m.base, 0
 			if r := Check(&m.cfg, 10_000); r.Violation != nil {
 				t.Errorf("got a violation with the safeguard on:\n%s", r.Violation)
 			}

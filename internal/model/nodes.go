@@ -77,6 +77,7 @@ func (t *transition) putRecord(i int, content uint8) {
 	}
 	n.record = content
 	n.absent, n.confirmed, n.expired = 0, 0, 0
+	t.spoilEnding()
 	if t.cfg.holds(deletesUnchanged) {
 		n.chosen = 0
 	}

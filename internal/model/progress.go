@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -61,7 +62,7 @@ func (p *progress) ends(st *state) string {
 		return ""
 	}
 	t := p.s.transition(st)
-	return t.finalState()
+	return cmp.Or(t.finalState(), p.forgotten(st))
 }
 
 // follow follows the runs from st, and reports whether there are any.
@@ -108,7 +109,7 @@ func (t *transition) finalState() string {
 		if why := t.heldRollback(own, step); why != "" {
 			return why
 		}
-		if len(step.Blockers) > 0 {
+		if len(step.Blockers) > 0 && !t.allOfOne() {
 			t.count.ended["with blockers named, "+string(step.Rule)]++
 			return ""
 		}

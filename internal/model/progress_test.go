@@ -80,7 +80,7 @@ func TestProgressOfTheNewMoves(t *testing.T) {
 			Objects: []shape{recreatedForm, droppedForm}, Coarse: true,
 		}
 		kept, withdrawn, cordoned := cfg.kept().strangers(), cfg.withdrawing(), cfg.cordoning()
-		rolled := cfg.rollingBack().changes(3).objects(addedForm, droppedForm)
+		rolled := cfg.rollingBack().fromUpgraded().deathsOnly().bothWays().changes(3).objects(addedForm, droppedForm)
 		failing, left := cfg.failing().objects(sameForm), cfg.leavingKeys().objects(sameForm)
 		cfgs = append(cfgs, &kept, &withdrawn, &cordoned, &rolled, &failing, &left)
 	}
@@ -88,11 +88,34 @@ func TestProgressOfTheNewMoves(t *testing.T) {
 	t.Logf("%s\n%s", sum, &sum.counts)
 	wantMoves(moveRepair, moveRepairMark, moveForge, moveYield, moveCordon, moveLearnCordon, moveBeginRollback, moveEndRollback, moveBreakServices, moveTakePlace,
 		moveLeaveKey, moveGiveUpLease)(t, sum.counts)
+	wantWhole(t, sum.counts)
+}
+
+// TestProgressOfEveryWayBack rolls whole fleets back, while leaders die. Wherever that is given up, begun again or
+// forgotten, it goes on: forward or back, until the status is DONE.
+func TestProgressOfEveryWayBack(t *testing.T) {
+	skipRaced(t)
+	if !*full {
+		t.Skip("part of make model: -model.full")
+	}
+	var cfgs []*Config
+	for _, p := range constraints(2) {
+		cfg := two(0, p[0][1], p[1][1]).rollingBack().fromUpgraded().deathsOnly().bothWays().objects(addedForm, changedForm)
+		whole := cfg.faults(0).changes(4)
+		whole.Nodes = 3
+		restored := cfg.restored(restoreAll).changes(2)
+		cfgs = append(cfgs, &whole, &restored)
+	}
+	sum := each(t, cfgs, CheckProgress)
+	t.Logf("%s\n%s", sum, &sum.counts)
+	wantWhole(t, sum.counts)
 }
 
 // TestProgressNeedsWithdrawal turns off the safeguards that let another node lead.
 func TestProgressNeedsWithdrawal(t *testing.T) {
 	skipRaced(t)
+	halfway := two(0, 1, 1).faults(0).changes(2).fromUpgraded()
+	halfway.Nodes = 3
 	for _, m := range []mutation{
 		{"yields", "A leader whose kube-apiserver does not answer finishes nothing. If it goes on leading, no other node does.", two(yields, 1, 1).withdrawing(), 0},
 		{
@@ -101,11 +124,23 @@ func TestProgressNeedsWithdrawal(t *testing.T) {
 		},
 		{
 			"rollback-resigns", "In a rollback a newer node may not lead: it would bring its own objects again.",
-			two(rollbackResigns, 1, 1).rollingBack(), 0,
+			two(0, 1, 1).without(rollbackResigns), 0,
+		},
+		{
+			"rollback-leads", "In a rollback a newer node may not lead: if nodes of its release made way for it, none would lead.",
+			two(0, 1, 1).without(rollbackLeads), 0,
+		},
+		{
+			"rollback-time", "A rollback that people forget to end keeps all nodes of other releases from leading: it has to end by its time.",
+			two(0, 1, 1).without(timeEnds), 0,
+		},
+		{
+			"half-replaced", "A rollback that is given up leaves content that no node will finish: a leader that waited for that would wait for ever.",
+			halfway.without(halfReplaced).bothWays(), 0,
 		},
 		{
 			"rollback-applies", "In a rollback the leader does not wait until all newer nodes have gone: no leader would apply the old objects while they serve.",
-			two(rollbackApplies, 1, 2).rollingBack(), 0,
+			two(0, 1, 2).without(rollbackApplies), 0,
 		},
 		{
 			"unready-makes-way", "A node whose services do not become ready stays alive: if older nodes made way for it, none would lead.",

@@ -56,7 +56,7 @@ func (t *transition) restore() bool {
 		t.restoreAPI()
 	}
 	t.setStatus(b.status)
-	st.rollback = b.rollback
+	st.rollback, st.whole, st.ending = b.rollback, false, notEnding
 	st.backup, st.deadKey, st.old = backup{}, false, true
 	for i := range t.cfg.Nodes {
 		n := &st.nodes[i]

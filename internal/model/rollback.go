@@ -9,90 +9,94 @@ import (
 
 // This file models rollbacks: administrators ask for the objects of an older
 // release (docs/protocol-objects.md#rollback). The refusals of `sidecar rollback begin` are not
-// in the model: no invariant depends on them.
+// in the model: no invariant depends on them. rollbackend.go ends them.
 
-// The safeguards of rollbacks. Their bits follow the safeguards of names.
+// rollbackSafeguard is a rule of rollbacks that a search can turn off.
+type rollbackSafeguard uint16
+
+// The safeguards of rollbacks.
 const (
 	// During a rollback, nodes of other releases do not lead.
-	rollbackResigns safeguard = 1 << (48 - iota)
-	// The leader of the release of the rollback does not wait for newer nodes to go.
+	rollbackResigns rollbackSafeguard = 1 << iota
+	// Nodes of its release lead although newer ones are alive.
+	rollbackLeads
+	// The leader of its release does not wait for newer nodes to go.
 	rollbackApplies
 	// Removals wait for newer nodes too.
 	newerNeeds
+	// It is done only when the status is DONE at its release,
+	doneAwaited
+	// no newer node is registered any more,
+	newerAwaited
+	// and no record is corrupt.
+	corruptAwaited
+	// It ends only if no record was written since it was found to be done.
+	endUnchanged
+	// Only the rollback that was read ends, not one that people began again.
+	begunAgain
+	// A rollback that people forget ends by its time.
+	timeEnds
+	// A leader does not wait until content is finished that another one began.
+	halfReplaced
 )
 
-// A rollback ends when no newer node is registered any more.
-const newerAwaited safeguard = 1 << 41
+// rolls reports whether a rule of rollbacks is on.
+func (c *Config) rolls(g rollbackSafeguard) bool { return c.OffRollback&g == 0 }
 
-// beginRollback is `sidecar rollback begin`.
+// beginRollback is `sidecar rollback begin`. To begin it again changes only its end in time, so that
+// matters only if a sidecar is about to end it.
 func (t *transition) beginRollback(to uint8) bool {
 	st := t.state
-	if st.changes == 0 || st.rollback == to {
+	if st.changes == 0 || st.rollback == to && st.ending == notEnding {
 		return false
 	}
 	st.changes--
-	st.rollback = to
+	t.beginAgain()
+	st.rollback, st.whole = to, t.cfg.Start == upgraded && t.allNewer(int(to))
 	t.say("an administrator begins a rollback to release %d", to)
 	return true
 }
 
-// forgetRollback is `sidecar rollback end`, or the end of its time.
-func (t *transition) forgetRollback() bool {
-	if t.state.rollback == 0 {
-		return false
-	}
-	t.say("the rollback to release %d is given up", t.state.rollback)
-	t.state.rollback = 0
-	return true
-}
-
-// endRollback is a sidecar that finds that the rollback is done.
-func (t *transition) endRollback() bool {
-	if t.state.rollback == 0 {
-		return false
-	}
-	f, to := t.cfg.fleet(t.state), int(t.state.rollback)
-	if !t.cfg.holds(newerAwaited) {
-		newer := func(r *protocol.Record) bool { return release(to).Less(r.Node.Version.Release) }
-		f.Records = slices.DeleteFunc(slices.Clone(f.Records), newer)
-	}
-	if !protocol.RollbackDone(t.cfg.view(t.state.status), f) {
-		return false
-	}
-	t.noteNewer(to)
-	t.say("the rollback to release %d is done, and ends", t.state.rollback)
-	t.state.rollback = 0
-	return true
-}
-
-// noteNewer notes that a rollback ends by itself while a newer controller is registered.
-func (t *transition) noteNewer(to int) {
+// allNewer reports whether all nodes and the objects are of releases above one.
+func (t *transition) allNewer(to int) bool {
 	for i := range t.cfg.Nodes {
-		n := &t.state.nodes[i]
-		if n.record != 0 && n.record != corrupt && (n.serves || !n.roleless) && t.cfg.releaseOf(n.record) > to {
-			t.event.endedBeside = fmt.Sprintf("the rollback to release %d ends while %s of release %d is registered", to, t.name(i), t.cfg.releaseOf(n.record))
+		if r := t.state.nodes[i].record; r == 0 || r == corrupt || t.cfg.releaseOf(r) <= to {
+			return false
 		}
 	}
+	return t.state.status.kind == protocol.StatusPresent && t.cfg.releaseOf(t.state.status.content.content) > to
 }
-
-// checkRolledBack: a rollback ends by itself only when no newer controller is registered.
-func checkRolledBack(t *transition) string { return t.event.endedBeside }
 
 // withRollback gives a fleet the rollback, as a node that runs a content sees it.
 func (c *Config) withRollback(f *protocol.Fleet, to, run uint8) {
-	if to == 0 || !c.holds(rollbackResigns) && run != 0 && c.releaseOf(run) != int(to) {
+	if to == 0 || !c.rolls(rollbackResigns) && run != 0 && c.releaseOf(run) != int(to) {
 		return
 	}
 	f.Rollback = protocol.Rollback{To: release(int(to)), Revision: 1}
 }
 
+// yieldsInRollback reports whether a node does not lead because of newer nodes that may not lead.
+func (c *Config) yieldsInRollback(f protocol.Fleet, local protocol.Local) bool {
+	if c.rolls(rollbackLeads) {
+		return false
+	}
+	f.Rollback = protocol.Rollback{}
+	return protocol.Eligible(f, local).Reason == protocol.NewerAlive
+}
+
 // rollbackMutated is Next without the safeguards of rollbacks.
 func (c *Config) rollbackMutated(in protocol.Input) protocol.Step {
+	if !c.rolls(halfReplaced) && awaitsOther(in) {
+		return protocol.Step{Kind: protocol.StepHold, Rule: protocol.HoldForNewer}
+	}
 	own, to := in.Local.Version.Release, in.Fleet.Rollback
 	if !to.On() || to.To != own {
 		return protocol.Next(in)
 	}
-	if !c.holds(rollbackApplies) && own.Less(in.Status.Status.ContentRelease) {
+	if c.yieldsInRollback(in.Fleet, in.Local) {
+		return protocol.Step{Kind: protocol.StepResign, Rule: protocol.ResignToNewer}
+	}
+	if !c.rolls(rollbackApplies) && own.Less(in.Status.Status.ContentRelease) {
 		in.Fleet.Rollback = protocol.Rollback{}
 		in.Fleet.Records = slices.Clone(in.Fleet.Records)
 		for i, r := range in.Fleet.Records {
@@ -102,12 +106,18 @@ func (c *Config) rollbackMutated(in protocol.Input) protocol.Step {
 		}
 	}
 	step := protocol.Next(in)
-	if !c.holds(newerNeeds) && step.Kind == protocol.StepReconcile {
+	if !c.rolls(newerNeeds) && step.Kind == protocol.StepReconcile {
 		step.Work.Removals = !slices.ContainsFunc(in.Fleet.Records, func(r *protocol.Record) bool {
 			return r.Problem != "" || r.Node.Version.Release.Less(own)
 		})
 	}
 	return step
+}
+
+// awaitsOther reports whether content of an older release than the leader's is unfinished.
+func awaitsOther(in protocol.Input) bool {
+	s := in.Status.Status
+	return in.Status.Kind == protocol.StatusPresent && s.State == protocol.Working && s.ContentRelease.Less(in.Local.Version.Release)
 }
 
 // heldRollback returns why a leader that waits for ever in a rollback is wrong, or the empty string.

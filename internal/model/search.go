@@ -44,11 +44,12 @@ type counts struct {
 	steps    map[stepKind]int
 	verdicts map[protocol.Reason]int
 	moves    [moveKinds]int
-	ended    map[string]int // where runs end, by the cause
+	ended    map[string]int    // where runs end, by the cause
+	deaths   map[deathStep]int // of leaders that bring objects back
 }
 
 func newCounts() counts {
-	return counts{steps: map[stepKind]int{}, verdicts: map[protocol.Reason]int{}, ended: map[string]int{}}
+	return counts{steps: map[stepKind]int{}, verdicts: map[protocol.Reason]int{}, ended: map[string]int{}, deaths: map[deathStep]int{}}
 }
 
 func (c *counts) step(s *protocol.Step) { c.steps[stepKind{s.Rule, s.Kind}]++ }
@@ -70,6 +71,9 @@ func (c *counts) merge(o counts) {
 	}
 	for what, n := range o.ended {
 		c.ended[what] += n
+	}
+	for step, n := range o.deaths {
+		c.deaths[step] += n
 	}
 	for i, n := range o.moves {
 		c.moves[i] += n
@@ -219,7 +223,7 @@ func (s *search) arrive(from uint32, k int) bool {
 		return true
 	}
 	st := s.next
-	if why := s.progress.ends(&st); why != "" {
+	if why := cmp.Or(s.progress.ends(&st), s.progress.waysFrom(&st)); why != "" {
 		slices.Reverse(s.progress.run)
 		s.violated("Progress", append(s.path(from, k), s.progress.run...))
 		s.result.Violation.Why = why

@@ -68,12 +68,16 @@ func (s *total) String() string {
 }
 
 // searchAll searches with all valid constraints of the releases, from a
-// settled cluster and, with one fault less, from a new one.
+// settled cluster and, with one fault less, from a new one; or from an upgraded one.
 func searchAll(t *testing.T, cfg Config) *total {
 	t.Helper()
 	var cfgs []*Config
+	starts := []start{settled, newCluster}
+	if cfg.Start == upgraded {
+		starts = []start{upgraded}
+	}
 	for _, p := range constraints(cfg.Releases) {
-		for _, from := range []start{settled, newCluster} {
+		for _, from := range starts {
 			one := cfg
 			one.M, one.A, one.Start = p[0], p[1], from
 			if from == newCluster {
@@ -122,6 +126,7 @@ func limit() int {
 type bound struct {
 	name  string
 	full  bool // it is part of -model.full only
+	light bool // -model.full has a larger one
 	cfg   Config
 	wants func(*testing.T, counts) // checks how far the search reached; nil: not checked
 }
@@ -134,7 +139,7 @@ var twoObjects = []shape{sameForm, changedForm}
 func bounds() []bound {
 	return []bound{
 		{
-			name: "3 nodes, 2 releases, 2 faults, 2 changes", wants: wantReached,
+			name: "3 nodes, 2 releases, 2 faults, 2 changes", light: true, wants: wantReached,
 			cfg: Config{Nodes: 3, Releases: 2, Builds: 1, Faults: 2, Changes: 2, Objects: twoObjects, Coarse: true},
 		},
 		{
@@ -239,10 +244,13 @@ func moreBounds() []bound {
 	more.Nodes, more.Releases = 3, 3
 	names := large.named(2).changes(3)
 	names.Releases = 1
-	rolled := small.cordoning().rollingBack().faults(0).objects(addedForm, droppedForm)
-	rolled.Releases = 3
+	whole := small.rollingBack().fromUpgraded().objects(addedForm, droppedForm).changes(3)
+	skipping := whole
+	skipping.Releases = 3
 	larger := small
 	larger.Nodes = 3
+	fleet := whole.deathsOnly().changes(4)
+	fleet.Nodes = 3
 	return []bound{
 		{
 			name: "strangers, repairs between passes, no API, removals: 2 nodes, 2 releases, 1 fault, 2 changes", cfg: all,
@@ -253,8 +261,12 @@ func moreBounds() []bound {
 			wants: wantMoves(moveCordon, moveUncordon, moveLearnCordon),
 		},
 		{
-			name: "rollbacks, cordons: 2 nodes, 3 releases, 3 changes", cfg: rolled.changes(3),
-			wants: wantMoves(moveBeginRollback, moveForgetRollback, moveEndRollback, moveCordon),
+			name: "whole rollbacks, cordons: 2 nodes, 3 releases, 3 changes", cfg: skipping.cordoning().faults(0),
+			wants: wantRollbacks,
+		},
+		{
+			name: "whole rollbacks: 2 nodes, 2 releases, 1 death, 3 changes", cfg: whole.deathsOnly(),
+			wants: wantWhole,
 		},
 		{
 			name: "keys that are left in etcd: 2 nodes, 2 releases, 1 fault, 2 changes", cfg: small.leavingKeys(),
@@ -263,10 +275,11 @@ func moreBounds() []bound {
 		{name: "keys that are left in etcd: 2 nodes, 2 releases, 2 faults, 2 changes", full: true, cfg: large.leavingKeys()},
 		{name: "keys that are left in etcd, records that expire: 2 nodes, 2 releases, 1 fault, 2 changes", full: true, cfg: small.leavingKeys().expiring()},
 		{name: "keys that are left in etcd, fine moves: 2 nodes, 2 releases, 1 fault, 2 changes", full: true, cfg: small.leavingKeys().fine()},
-		{name: "rollbacks, records that expire: 2 nodes, 2 releases, 1 fault, 3 changes", full: true, cfg: small.rollingBack().expiring().changes(3)},
+		{name: "whole rollbacks: 3 nodes, 2 releases, 1 death, 4 changes", full: true, cfg: fleet, wants: wantWhole},
+		{name: "whole rollbacks: 2 nodes, 3 releases, 1 death, 3 changes", full: true, cfg: skipping.deathsOnly(), wants: wantWhole},
+		{name: "whole rollbacks, records that expire: 2 nodes, 2 releases, 1 fault, 3 changes", full: true, cfg: whole.expiring(), wants: wantWhole},
+		{name: "whole rollbacks, etcd restored: 2 nodes, 2 releases, 1 death, 3 changes", full: true, cfg: whole.restored(restoreAll).deathsOnly().objects(changedForm), wants: wantWhole},
 		{name: "rollbacks, fine moves: 2 nodes, 2 releases, 1 fault, 2 changes", full: true, cfg: small.rollingBack().fine()},
-		{name: "rollbacks: 3 nodes, 2 releases, 4 changes", full: true, cfg: larger.rollingBack().faults(0).changes(4)},
-		{name: "rollbacks, etcd restored: 2 nodes, 2 releases, 1 fault, 2 changes", full: true, cfg: small.rollingBack().restored(restoreAll)},
 		{name: "cordons, fine moves: 2 nodes, 2 releases, 1 fault, 2 changes", full: true, cfg: small.cordoning().fine()},
 		{name: "cordons: 3 nodes, 2 releases, 2 changes", full: true, cfg: larger.cordoning().faults(0)},
 		{
@@ -325,6 +338,9 @@ func TestExhaustive(t *testing.T) {
 		t.Run(b.name, func(t *testing.T) {
 			if b.full && !*full {
 				t.Skip("part of make model: -model.full")
+			}
+			if b.light && *full {
+				t.Skip("part of a larger world")
 			}
 			if i > 0 {
 				skipRaced(t)
@@ -404,6 +420,33 @@ func wantPublished(t *testing.T, c counts) {
 	t.Helper()
 	wantServices(t, c)
 	wantMoves(moveUnpublish)(t, c)
+}
+
+// wantRollbacks checks that administrators began and ended rollbacks, and cordoned nodes.
+func wantRollbacks(t *testing.T, c counts) {
+	t.Helper()
+	wantMoves(moveBeginRollback, moveForgetRollback, moveEndRollback, moveCordon)(t, c)
+	if c.ended[wholeRollback] == 0 {
+		t.Error("no whole fleet ever went back")
+	}
+}
+
+// wantWhole checks that whole fleets went back, also after a death, and that leaders of rollbacks died in each of their
+// steps.
+func wantWhole(t *testing.T, c counts) {
+	t.Helper()
+	for _, step := range []deathStep{
+		{}, {doing: writing}, {passing, starting, noRequest}, {passing, beginning, noRequest}, {passing, beginning, beginRequest},
+		{passing, applying, noRequest}, {passing, applying, objectRequest}, {passing, relisting, noRequest},
+		{passing, finishing, noRequest}, {passing, finishing, finishRequest},
+	} {
+		if c.deaths[step] == 0 {
+			t.Errorf("no leader of a rollback ever died in the step %+v", step)
+		}
+	}
+	if c.ended[wholeRollback] == 0 || c.ended[wholeRollbackAfterDeath] == 0 {
+		t.Error("no whole fleet ever went back, or none after a death")
+	}
 }
 
 // wantStores checks that the leaders of both stores wrote the objects.

@@ -46,7 +46,7 @@ type event struct {
 
 	removesNeeded string // a leader decided to remove an object of a registered node's release: why
 
-	endedBeside string // a rollback ended while a newer node is registered: why
+	endedWrongly string // a rollback ended by itself, and should not: why
 
 	noRoom bool // the new state does not fit into a value of type state
 }

@@ -21,6 +21,7 @@ func largeWorld(seed uint64) *Config {
 		Nodes: 7, Releases: 5, Builds: 2, M: p[0], A: p[1], Faults: 40, Changes: 40,
 		Objects: []shape{sameForm, changedForm, shape(1 + random.IntN(3))}, Start: start(random.IntN(2)), Policy: some(),
 		Strangers: some(), Withdraw: some(), Keep: some(), Immediately: some(), Restore: restore(random.IntN(2)),
+		Cordons: some(), Rollbacks: some(), Expire: some(),
 	}
 }
 
@@ -37,12 +38,13 @@ func TestRandomWalks7Nodes5Releases(t *testing.T) {
 	if *walkSeed != 0 {
 		first, walks = *walkSeed, 1
 	}
-	steps, unfollowed := 0, 0
+	steps, unfollowed, sum := 0, 0, newCounts()
 	for seed := first; seed < first+uint64(walks); seed++ {
 		cfg := largeWorld(seed)
 		r, walk := RandomWalk(cfg, seed, 400)
 		steps += len(walk.Path)
 		unfollowed += r.Unfollowed
+		sum.merge(r.Counts)
 		if r.Violation != nil {
 			t.Fatalf("%s, %d builds: go test ./internal/model -run TestRandomWalks -model.seed=%d\n%s", cfg, cfg.Builds, seed, r.Violation)
 		}
@@ -50,6 +52,9 @@ func TestRandomWalks7Nodes5Releases(t *testing.T) {
 	t.Logf("%d walks, %d moves", walks, steps)
 	if unfollowed > 0 {
 		t.Errorf("%d moves were not tried, since a state has no room for their result: raise maxLeaders, maxOrphans or maxEntries", unfollowed)
+	}
+	if walks > 100 {
+		wantMoves(moveBeginRollback, moveForgetRollback, moveEndRollback, moveDropRollback, moveCordon, moveLearnCordon, moveFence, moveExpireRecord)(t, sum)
 	}
 }
 

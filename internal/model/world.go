@@ -25,7 +25,9 @@ type state struct {
 	owner           uint8 // the name of the bundle whose objects are there
 	asked           uint8 // which bundles may replace it, although the replacement was used: one bit each
 	rollback        uint8 // the release to which administrators roll back; 0: none
-	old             bool  // a restore brought back the status, and no leader wrote it since
+	whole           bool  // it began in an upgraded cluster, when no node and no object was there yet
+	ending          ending
+	old             bool // a restore brought back the status, and no leader wrote it since
 }
 
 // node is a machine, its sidecar, and its keys in etcd.
@@ -238,27 +240,27 @@ func initialState(cfg *Config) state {
 		return st
 	}
 	one := entry{content: 1, epoch: 1}
+	if cfg.Start == upgraded {
+		one.content = uint8((cfg.Releases-1)*cfg.Builds + 1)
+	}
 	st.complete = true
 	for i := range cfg.Nodes {
-		st.nodes[i] = node{run: 1, registered: true, ready: true, record: 1, alive: true, serves: true}
-		if cfg.Deployed {
-			st.nodes[i].deployed = 1
-		}
-		if cfg.Services {
-			st.nodes[i].services = services{run: 1, ready: true, wanted: yes, published: cfg.Publishes}
-		}
+		st.nodes[i] = cfg.servingNode(one.content)
 	}
 	for i := range cfg.Objects {
-		st.objects[i] = object{form: cfg.form(i, 1), stamp: one}
+		if form := cfg.form(i, one.content); form != 0 {
+			st.objects[i] = object{form: form, stamp: one}
+		}
 	}
-	st.parent = parent{exists: true, firstDone: true, leader: 1, inventory: cfg.wanted(1), entries: entries{one}}
+	st.parent = parent{exists: true, firstDone: true, leader: 1, inventory: cfg.wanted(one.content), entries: entries{one}}
 	if cfg.Stores {
 		st.parent.store = thisStore
 	}
-	name := cfg.nameOf(1)
+	name := cfg.nameOf(one.content)
 	st.parent.name, st.owner = name, name
 	st.status = status{
-		kind: protocol.StatusPresent, state: protocol.Done, version: 1, least: uint8(cfg.A[0]), epoch: 1, content: one, name: name,
+		kind: protocol.StatusPresent, state: protocol.Done, version: uint8(cfg.releaseOf(one.content)),
+		least: uint8(cfg.A[cfg.releaseOf(one.content)-1]), epoch: 1, content: one, name: name,
 	}
 	st.leaders[0] = leader{
 		on: true, key: true, epoch: 1, finished: one, seen: true, predecessors: protocol.Drained,
@@ -268,6 +270,18 @@ func initialState(cfg *Config) state {
 		st.leaders[0].inventory = st.parent.inventory
 	}
 	return st
+}
+
+// servingNode is a node that serves with a content.
+func (c *Config) servingNode(content uint8) node {
+	n := node{run: content, registered: true, ready: true, record: content, alive: true, serves: true}
+	if c.Deployed {
+		n.deployed = content
+	}
+	if c.Services {
+		n.services = services{run: content, ready: true, wanted: yes, published: c.Publishes}
+	}
+	return n
 }
 
 // add keeps the entries sorted, and reports whether there was room.
