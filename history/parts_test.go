@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -145,5 +146,39 @@ func TestLedger_turns(t *testing.T) {
 	p := Picture{Entries: s.entries(Turn), Node: "b", From: t0, To: at(15), Width: 15}
 	if got := string(p.Lanes()[2].Cells); got != "█T███F████T█T██" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestLedger_begunByPeople: what people begin again within a minute is an entry of its own, with its own message.
+func TestLedger_begunByPeople(t *testing.T) {
+	l, s := NewLedger("a", t0), &store{}
+	second := 0
+	step := func(change func(*Facts)) {
+		l.Observe(t0.Add(time.Duration(second)*time.Second), with(change))
+		s.write(l)
+		second += 5
+	}
+	turn := protocol.Turn{Node: "b", Since: t0, Work: protocol.TurnWorkFailed}
+	for i, why := range []string{"one", "two"} {
+		step(func(f *Facts) {
+			f.Fleet.Turns.Held = []protocol.Turn{{Node: "b", Since: t0, Work: protocol.TurnWorkUnderWay}}
+		})
+		turn.Problem, turn.Revision = why, int64(50+i)
+		cordon := protocol.Cordon{Since: t0, Message: why}
+		step(func(f *Facts) {
+			f.Fleet.Turns.Held = []protocol.Turn{turn}
+			f.Fleet.Records[1].Node.Cordon, f.Fleet.Records[1].Revision = cordon, int64(60+i)
+			f.Override = protocol.Override{Until: t0.Add(time.Hour), Message: why}
+		})
+	}
+	step(func(*Facts) {})
+	for _, kind := range []Kind{Turn, Cordon, Override} {
+		entries := s.entries(kind)
+		if kind == Turn {
+			entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Reason != protocol.TurnFailed })
+		}
+		if len(entries) != 2 || !strings.Contains(entries[0].Message, "one") || !strings.Contains(entries[1].Message, "two") || counted(entries) != 2 {
+			t.Errorf("%s: got %+v", kind, entries)
+		}
 	}
 }
