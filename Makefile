@@ -221,7 +221,7 @@ PEERS := $(BIN)/peer-kubectl $(BIN)/peer-flux $(BIN)/peer-helm
 NEEDS_PEERS := $(if $(findstring cases,$(BENCH_ARGS)),$(findstring reconcile,$(BENCH_ARGS))$(findstring apply,$(BENCH_ARGS)),yes)
 
 .PHONY: bench
-bench: bin/sidecar bin/kube-apiserver $(if $(NEEDS_PEERS),$(PEERS)) $(if $(findstring recorder,$(BENCH_ARGS)),bin/trace/sidecar) ## what docs/benchmarks.md promises, measured beside others (22 minutes)
+bench: bin/sidecar bin/kube-apiserver $(if $(NEEDS_PEERS),$(PEERS)) $(if $(findstring recorder,$(BENCH_ARGS)),bin/trace/sidecar) ## what docs/benchmarks.md promises, measured beside others (23 minutes)
 	@cd test/bench && $(BUILD) go build -trimpath -o $(BIN)/bench .
 	@exec $(BIN)/bench -assets=$(BIN) $(BENCH_ARGS)
 
@@ -251,9 +251,9 @@ SOAK_FLAGS := -soak.duration=$(DURATION) $(if $(SEED),-soak.seed=$(SEED)) $(if $
 SOAK_OUT := $(BIN)/soak
 
 .PHONY: soak
-soak: bin/sidecar bin/kube-apiserver bin/kube-apiserver-1.1.0 bin/kubectl bin/etcdutl ## real processes, upgrades and faults of a seed, judged: DURATION=30m SEED=N CLUSTER=embedded|roles STRANGERS=yes
+soak: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/etcdutl bin/kubelet-probe ## real processes, upgrades and faults of a seed, judged: DURATION=30m SEED=N CLUSTER=embedded|roles STRANGERS=yes
 	@mkdir -p $(SOAK_OUT)
-	$(if $(filter embedded roles,$(CLUSTER)),,LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/e2e -run 'TestTenant$$|TestSituations$$|TestRollingUpgrade_external$$' -count=1 -v -timeout=0 -tenant.load=1m -situations)
+	$(if $(filter embedded roles,$(CLUSTER)),,LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/e2e -run 'TestTenant$$|TestSituations$$|TestRollingUpgrade_external$$|TestFlagsEverywhere$$' -count=1 -v -timeout=0 -tenant.load=1m -situations -flags)
 	$(if $(filter embedded,$(CLUSTER)),LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/quorum -run 'TestMember_awayUnderLoad$$|TestJoin_manyAtOnce$$' -count=1 -v -timeout=0 -quorum.away=1m -quorum.joining=10)
 	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/soak -run '$(SOAK_TEST)$$' -count=1 -v -timeout=0 -artifacts -outputdir=$(SOAK_OUT) $(SOAK_FLAGS)
 

@@ -1,10 +1,13 @@
 package upgrade
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -54,6 +57,46 @@ func newBuilds(cfg Config) (map[string]build, error) {
 		out[release] = b
 	}
 	return out, nil
+}
+
+// ChangeFlag adds a flag to the kube-apiservers of a release. All nodes of that release read the same file, so it changes on
+// all of them at one moment: each restarts its kube-apiserver in its turn (docs/protocol-nodes.md#service-turns). It returns
+// the claim that all have.
+func (w *Walk) ChangeFlag(release, flag string) (Claim, error) {
+	claim := Claim{Text: "every kube-apiserver runs with " + flag, check: func(context.Context) error { return w.checkFlag(flag) }}
+	file := filepath.Join(w.builds[release].services, serviceFile)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return claim, err
+	}
+	first := apiArgs()[0]
+	changed := strings.Replace(string(text), first, flag+" "+first, 1)
+	whole := filepath.Join(filepath.Dir(file), "."+serviceFile) // a sidecar must not read half of it
+	if err := os.WriteFile(whole, []byte(changed), 0o600); err != nil {
+		return claim, err
+	}
+	w.note("change the file of kube-apiserver on all nodes: " + flag)
+	return claim, os.Rename(whole, file)
+}
+
+// checkFlag returns nil if every kube-apiserver was started with a flag.
+func (w *Walk) checkFlag(flag string) error {
+	var errs []error
+	for _, n := range w.nodes {
+		n.mu.Lock()
+		sidecar := n.sidecar
+		n.mu.Unlock()
+		pid, err := apiserverOf(sidecar)
+		var line []byte
+		if err == nil {
+			line, err = os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		}
+		if err == nil && !slices.Contains(strings.Split(string(line), "\x00"), flag) {
+			err = fmt.Errorf("the kube-apiserver of %s runs without it", n.id)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // apiArgs are arguments of every kube-apiserver: JSON is for history, and clients that

@@ -23,9 +23,6 @@ import (
 // takes seconds, and a minute on a machine that does much else.
 const claimTimeout = 3 * time.Minute
 
-// reasonTooOld is the gate's reason when the node is too old for the objects.
-const reasonTooOld = "ReleaseTooOld"
-
 // Claim is a sentence that can be checked.
 type Claim struct {
 	Text  string
@@ -58,10 +55,10 @@ func Check(ctx context.Context, claims []Claim) []error {
 func (w *Walk) Claims(s Step) []Claim {
 	leader := cmp.Or(s.Want.Leader, Leader)
 	claims := []Claim{
-		{Text: leader + " leads", check: w.claimLeader(leader)},
+		{Text: leaderText(leader), check: w.claimLeader(leader)},
 		{Text: "the status is " + s.Want.Status, check: w.claimStatus(s.Want.Status)},
 		{Text: blockersText(s.Want.Blockers), check: w.claimBlockers(s.Want.Blockers)},
-		{Text: readyText(s.Want.KeptOut), check: w.claimReady(s.Want.KeptOut)},
+		{Text: "a kubelet would find all nodes ready", check: w.claimReady},
 		{Text: objectsText(s.Want), check: w.claimObjects(s.Want)},
 	}
 	if w.byCommand() {
@@ -82,9 +79,9 @@ func (w *Walk) FinalClaims() []Claim {
 			return w.history.checkWrites()
 		}},
 		{Text: "one node led at a time, and only that node wrote the status", check: func(context.Context) error { return w.history.checkLeaders() }},
-		{Text: "every node stayed ready, except while it was upgraded or too old", check: w.claimNone(&w.losses)},
+		{Text: "every node stayed ready, except while it was upgraded", check: w.claimNone(&w.losses)},
 		{Text: "no node was ready that the status did not admit", check: w.claimNone(&w.misfits)},
-		{Text: "no request of a client failed", check: w.claimClients},
+		w.ClientsClaim(),
 	}
 	if w.byCommand() {
 		claims = append(claims, Claim{
@@ -93,6 +90,11 @@ func (w *Walk) FinalClaims() []Claim {
 		})
 	}
 	return claims
+}
+
+// ClientsClaim returns the claim of FinalClaims about the clients.
+func (w *Walk) ClientsClaim() Claim {
+	return Claim{Text: "no request of a client failed", check: w.claimClients}
 }
 
 // claimClients requires that clients sent requests all the time, and that none failed.
@@ -117,11 +119,11 @@ func blockersText(blockers []string) string {
 	return list(blockers) + " block"
 }
 
-func readyText(keptOut string) string {
-	if keptOut == "" {
-		return "a kubelet would find all nodes ready"
+func leaderText(leader string) string {
+	if leader == NoLeader {
+		return "no node leads"
 	}
-	return "a kubelet would find all nodes ready except " + keptOut + ": " + reasonTooOld
+	return leader + " leads"
 }
 
 // buildsText says which version each kube-apiserver must report: "the kube-apiservers are
@@ -166,7 +168,7 @@ func (w *Walk) current() View {
 
 func (w *Walk) claimLeader(want string) func(context.Context) error {
 	return func(context.Context) error {
-		if got := w.current().Leader; got != want {
+		if got := cmp.Or(w.current().Leader, NoLeader); got != want {
 			return fmt.Errorf("got leader %q", got)
 		}
 		return nil
@@ -197,19 +199,14 @@ func (w *Walk) claimBlockers(want []string) func(context.Context) error {
 	}
 }
 
-func (w *Walk) claimReady(keptOut string) func(context.Context) error {
-	return func(context.Context) error {
-		var errs []error
-		for _, n := range w.current().Nodes {
-			switch {
-			case n.ID == keptOut && (n.Ready || n.Reason != reasonTooOld):
-				errs = append(errs, fmt.Errorf("%s of %s: got ready %t, reason %q", n.ID, n.Release, n.Ready, n.Reason))
-			case n.ID != keptOut && !n.Ready:
-				errs = append(errs, fmt.Errorf("%s of %s is not ready: %s", n.ID, n.Release, n.Reason))
-			}
+func (w *Walk) claimReady(context.Context) error {
+	var errs []error
+	for _, n := range w.current().Nodes {
+		if !n.Ready {
+			errs = append(errs, fmt.Errorf("%s of %s is not ready: %s", n.ID, n.Release, n.Reason))
 		}
-		return errors.Join(errs...)
 	}
+	return errors.Join(errs...)
 }
 
 func (w *Walk) claimNone(violations *[]error) func(context.Context) error {

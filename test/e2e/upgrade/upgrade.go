@@ -45,7 +45,7 @@ type Step struct {
 	Want    Want
 	// Rollback: Node is not stopped. People type there that they want the objects of Release back.
 	Rollback bool
-	// Kill: all that runs on Node is killed, instead of stopped, or after the command of Rollback.
+	// Kill: all that runs on Node is killed once it leads with Release, and started again.
 	// Clients may notice that.
 	Kill bool
 }
@@ -56,13 +56,15 @@ type Want struct {
 	Blockers []string // nodes that block the leader
 	Objects  string   // release of the bundle whose objects are in the API
 	Owed     string   // object of the previous release that was not deleted yet; empty: none
-	KeptOut  string   // node that is not ready because its release is too old; empty: none
 	Leader   string   // empty: Leader
 }
 
 // Leader is the node that leads at the end of most steps. The first node that is
 // upgraded leads from then on, because no other node is of a newer release.
 const Leader = nodeA
+
+// NoLeader is Want.Leader where no node may lead.
+const NoLeader = "none"
 
 // Steps is the walk.
 func Steps() []Step {
@@ -97,10 +99,10 @@ func Steps() []Step {
 			Why:  "the last old node is upgraded: the leader raises the minimum, then changes the objects",
 			Want: Want{Status: done12, Objects: "1.2.0"}},
 
-		{Name: "take c back to 1.1.0", Release: "1.1.0", Node: nodeC,
-			Why:  "c is too old for the objects: it does not become ready, and changes nothing",
-			Want: Want{Status: done12, Objects: "1.2.0", KeptOut: nodeC}},
 		{Name: "say that 1.1.0 is wanted", Release: "1.1.0", Node: nodeC, Rollback: true,
+			Why:  "no node leads until one of 1.1.0 starts; all of them go on serving",
+			Want: Want{Status: done12, Objects: "1.2.0", Leader: NoLeader}},
+		{Name: "take c back to 1.1.0", Release: "1.1.0", Node: nodeC,
 			Why:  "c leads, and brings the objects back: a and b fit them, and stay ready; so does c",
 			Want: Want{Status: done11, Objects: "1.1.0", Leader: nodeC}},
 		{Name: "take b back to 1.1.0", Release: "1.1.0", Node: nodeB,

@@ -169,17 +169,23 @@ func (w *Walk) Do(ctx context.Context, s Step) error {
 	}
 	n := w.nodes[i]
 	if s.Rollback {
-		if err := w.rollBack(ctx, n, s.Release); err != nil || !s.Kill {
-			return err
-		}
+		return w.rollBack(ctx, n, s.Release)
 	}
-	stop := w.stop
-	if s.Kill {
-		w.clients.excuse(true)
-		defer w.clients.excuse(false)
-		stop = w.kill
+	if err := w.stop(n); err != nil {
+		return err
 	}
-	if err := stop(n); err != nil {
+	w.announce(n, s.Release)
+	if err := w.start(ctx, n, s.Release); err != nil || !s.Kill {
+		return err
+	}
+	leads, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	if err := cluster.Poll(leads, w.claimLeader(n.id)); err != nil {
+		return err
+	}
+	w.clients.excuse(true)
+	defer w.clients.excuse(false)
+	if err := w.kill(n); err != nil {
 		return err
 	}
 	w.announce(n, s.Release)
