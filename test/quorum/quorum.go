@@ -104,6 +104,7 @@ func (n *Node) Start(args ...string) {
 // StartWith does the same, with environment variables NAME=value.
 func (n *Node) StartWith(env []string, args ...string) {
 	n.rig.t.Helper()
+	n.shareProgram()
 	sidecar, err := n.rig.cluster.LaunchSidecar(cluster.SidecarConfig{
 		NodeID: n.ID, Kubeconfig: n.rig.Kubeconfig, Listen: n.Address + ":8086", Env: append(n.clockEnv(), env...), Starter: n.Starter,
 		EtcdInArgs: true,
