@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/internal/strict"
+	"github.com/lockstep-dev/lockstep/internal/trusted"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
@@ -43,6 +44,11 @@ Exit code 1: the bundle is invalid, or it cannot be rolled out.`,
 				return err
 			}
 			b, err := bundle.Validate(args[0])
+			if b != nil {
+				for _, found := range trusted.FindAll(b.Paths()) {
+					fmt.Fprintf(p.stderr, "warning: others can change the bundle: %s\n", clean(found.Problem()))
+				}
+			}
 			switch {
 			case output.value == "json":
 				return p.validatedJSON(b, origins, err)

@@ -453,6 +453,11 @@ func TestKubeadm_check(t *testing.T) {
 				n.Fatal(err)
 			}
 		}, []string{"/env: FileUntrusted: it can be changed by every user (mode 0666)", "type: chmod o-w "}},
+		{"every user can change a file of the bundle", func(n *kubeadmNode) {
+			if err := os.Chmod(filepath.Join(n.dir, "bundles", "1.0.0", "bundle.yaml"), 0o666); err != nil {
+				n.Fatal(err)
+			}
+		}, []string{"/bundles/1.0.0/bundle.yaml: FileUntrusted: it can be changed by every user (mode 0666)", "type: chmod o-w "}},
 		{"the CA of etcd is garbage", func(n *kubeadmNode) { n.write("pki/etcd/ca.crt", []byte("x")) }, []string{"etcd/ca.crt: FileUnreadable: the CA of the etcd servers: no PEM certificate"}},
 		{"no kubeconfig", func(n *kubeadmNode) { n.remove(n.dir + "/kubeconfig") }, []string{"KubeconfigUnreadable", "type: sidecar kubeadm --dir="}},
 		{"the kubeconfig is empty", func(n *kubeadmNode) { n.replaceIn(n.dir+"/kubeconfig", "server:", "x:") }, []string{"KubeconfigUnreadable"}},

@@ -117,6 +117,7 @@ func bundleFacts(out *kubeadm.Facts, f kubeadmFlags) []*bundle.Bundle {
 		b, err := bundle.Open(out.BundleDir)
 		if err == nil {
 			bundles = append(bundles, b)
+			distrustAll(out, trusted.FindAll(b.Paths()))
 		} else if out.BundleErr == nil {
 			out.BundleErr = err
 		}
@@ -127,6 +128,7 @@ func bundleFacts(out *kubeadm.Facts, f kubeadmFlags) []*bundle.Bundle {
 	}
 	if b, err := bundle.Open(f.bundleDir(next)); err == nil && (len(bundles) == 0 || bundles[0].Digest != b.Digest) {
 		bundles = append(bundles, b)
+		distrustAll(out, trusted.FindAll(b.Paths()))
 	}
 	return bundles
 }
@@ -265,8 +267,15 @@ func distrust(out *kubeadm.Facts, path string) {
 	if path == "" || path == bundle.BuiltinName || found == nil {
 		return
 	}
-	if u := (kubeadm.Untrusted{Path: found.Path, What: found.What, Remedy: found.Remedy}); !slices.Contains(out.Untrusted, u) {
-		out.Untrusted = append(out.Untrusted, u)
+	distrustAll(out, []trusted.Finding{*found})
+}
+
+// distrustAll notes what is not noted already.
+func distrustAll(out *kubeadm.Facts, all []trusted.Finding) {
+	for _, found := range all {
+		if u := (kubeadm.Untrusted{Path: found.Path, What: found.What, Remedy: found.Remedy}); !slices.Contains(out.Untrusted, u) {
+			out.Untrusted = append(out.Untrusted, u)
+		}
 	}
 }
 

@@ -25,7 +25,6 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/role"
 	"github.com/lockstep-dev/lockstep/internal/show"
 	"github.com/lockstep-dev/lockstep/internal/supervise"
-	"github.com/lockstep-dev/lockstep/internal/trusted"
 	"github.com/lockstep-dev/lockstep/internal/turns"
 	"github.com/lockstep-dev/lockstep/internal/variables"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -102,9 +101,6 @@ func (p *parts) openFiles() error {
 	b, err := bundle.Open(p.cfg.Bundle)
 	if err != nil {
 		return err
-	}
-	if problem := trusted.Problem(p.cfg.Bundle); problem != "" && p.cfg.Bundle != bundle.BuiltinName {
-		p.log.Warn("others can change the bundle, and with it what this sidecar writes into the cluster", "problem", problem)
 	}
 	p.bundle = bundle.NewCurrent(p.cfg.Bundle, b, protocol.Local{
 		ID: p.cfg.NodeID, ExpireAfter: p.cfg.ExpireDeadNodes, EtcdElectionTimeout: p.cfg.EtcdElectionTimeout, Ephemeral: p.cfg.Ephemeral,

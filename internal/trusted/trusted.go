@@ -22,7 +22,7 @@ func Problem(path string) string {
 	if found == nil {
 		return ""
 	}
-	return found.Path + " " + found.What + "; " + found.Advice()
+	return found.Problem()
 }
 
 // NewFileProblem is Problem for a file that this process makes, opens and makes again by its name:
@@ -45,6 +45,9 @@ type Finding struct {
 	What   string // who can change it
 	Remedy string // the command to type if no other user changed it; after a #, what else to do
 }
+
+// Problem is the finding in one line, with the advice.
+func (f *Finding) Problem() string { return f.Path + " " + f.What + "; " + f.Advice() }
 
 // Advice says what to do.
 func (f *Finding) Advice() string {
@@ -78,6 +81,22 @@ func restrict(mode, path string) string {
 // A file that cannot be read, or does not exist, is no problem here: the program that opens it finds
 // that out.
 func Find(path string) *Finding { return judge{user: os.Geteuid(), group: os.Getegid()}.find(path) }
+
+// FindAll is Find for many paths. It returns each finding once.
+func FindAll(paths []string) []Finding {
+	var out []Finding
+	for _, path := range paths {
+		if found := Find(path); found != nil && !slices.Contains(out, *found) {
+			out = append(out, *found)
+		}
+	}
+	return out
+}
+
+// Owner is like Find, for the owner of one file alone.
+func Owner(path string, info fs.FileInfo) *Finding {
+	return judge{user: os.Geteuid(), group: os.Getegid()}.owner(path, info)
+}
 
 // judge is a user that uses a path.
 type judge struct{ user, group int }
@@ -129,13 +148,13 @@ func (j judge) step(path string, info fs.FileInfo) *Finding {
 	if !ok {
 		return nil
 	}
-	owner, group := int(stat.Uid), int(stat.Gid)
+	group := int(stat.Gid)
 	mode := info.Mode()
 	switch {
 	case mode&(fs.ModeDevice|fs.ModeNamedPipe|fs.ModeSocket|fs.ModeIrregular) != 0: // such as /dev/null
 		return nil
-	case owner != 0 && owner != j.user && !outside(owner):
-		return &Finding{path, fmt.Sprintf("belongs to the user with the ID %d, who can change it", owner), fmt.Sprintf("chown %d %s", j.user, path)}
+	case j.owner(path, info) != nil:
+		return j.owner(path, info)
 	case mode&fs.ModeSymlink != 0, mode.IsDir() && mode&fs.ModeSticky != 0: // the mode of a link means nothing
 		return nil
 	case mode.Perm()&0o022 != 0 && readOnly(path):
@@ -146,4 +165,17 @@ func (j judge) step(path string, info fs.FileInfo) *Finding {
 		return &Finding{path, fmt.Sprintf("can be changed by the group with the ID %d (mode %#o)", group, mode.Perm()), restrict("g-w", path)}
 	}
 	return nil
+}
+
+// owner judges the owner of one directory, file or link.
+func (j judge) owner(path string, info fs.FileInfo) *Finding {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	owner := int(stat.Uid)
+	if owner == 0 || owner == j.user || outside(owner) {
+		return nil
+	}
+	return &Finding{path, fmt.Sprintf("belongs to the user with the ID %d, who can change it", owner), fmt.Sprintf("chown %d %s", j.user, path)}
 }

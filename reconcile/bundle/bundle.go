@@ -36,6 +36,7 @@ type Bundle struct {
 
 	hashes  []Hash         // of the objects; nil: the bundle was not made by Load
 	sources []strict.Place // of the objects; nil as well
+	paths   []string       // of the directories and files that were read; nil: the built-in bundle
 }
 
 // Source returns where the manifest of Objects[i] is, like "roles.yaml:15"; empty:
@@ -46,6 +47,9 @@ func (b *Bundle) Source(i int) string {
 	}
 	return b.sources[i].String()
 }
+
+// Paths returns the directories and files that were read; none: it is the built-in bundle.
+func (b *Bundle) Paths() []string { return b.paths }
 
 // Hash returns the hash of Objects[i]; see HashOf.
 func (b *Bundle) Hash(i int) (Hash, error) {

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/trusted"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -22,6 +24,8 @@ type Current struct {
 	bundle *event.Value[*Bundle]
 	local  *event.Value[protocol.Local]
 	fault  *event.Value[error]
+	// What others can change of the bundle that was read last.
+	untrusted []trusted.Finding
 }
 
 // NewCurrent returns a Current that uses b, which was opened from dir. node describes the node
@@ -54,6 +58,7 @@ func (c *Current) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
+	c.warn(c.bundle.Get())
 	return Watch(ctx, c.dir, watchInterval, c.loaded)
 }
 
@@ -61,6 +66,7 @@ func (c *Current) Run(ctx context.Context) error {
 func (c *Current) loaded(b *Bundle, err error) {
 	local := c.local.Get()
 	if err == nil {
+		c.warn(b)
 		err = sameRelease(local, b)
 	}
 	if err == nil && b.on(local) != local {
@@ -78,6 +84,15 @@ func (c *Current) loaded(b *Bundle, err error) {
 	default:
 		c.log.Info("bundle is valid again")
 	}
+}
+
+// warn warns if others can change the bundle, unless they could the last time.
+func (c *Current) warn(b *Bundle) {
+	found := trusted.FindAll(b.Paths())
+	if len(found) > 0 && !slices.Equal(found, c.untrusted) {
+		c.log.Warn("others can change the bundle, and with it what this sidecar writes into the cluster", "problem", found[0].Problem(), "more", len(found)-1)
+	}
+	c.untrusted = found
 }
 
 // on describes a node while it runs with b.

@@ -50,7 +50,9 @@ func newLoader(dir string) (*loader, error) {
 	if !info.IsDir() {
 		return nil, fmt.Errorf("open bundle: %q is not a directory", dir)
 	}
-	return loaderOf(os.DirFS(dir), func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }), nil
+	l := loaderOf(os.DirFS(dir), func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) })
+	l.onDisk = true
+	return l, nil
 }
 
 // loaderOf returns a loader of fsys. shown returns the name of a file for messages.
@@ -77,6 +79,8 @@ func (l *loader) load() (*Bundle, error) {
 type loader struct {
 	fsys     fs.FS
 	shown    func(string) string
+	onDisk   bool     // shown returns paths
+	paths    []string // of the directories and files so far
 	problems *strict.Problems
 	bundle   *Bundle // nil until bundle.yaml was read without problems
 	headers  int
@@ -88,6 +92,7 @@ type loader struct {
 
 func (l *loader) dir(dir string, depth int) {
 	at := strict.Place{File: l.shown(dir)}
+	l.paths = append(l.paths, at.File)
 	if depth > maxDirDepth {
 		l.problems.Add(at, "more than %d directories deep; is there a link to a parent directory?", maxDirDepth)
 		return
@@ -127,6 +132,7 @@ func (l *loader) entry(name string, depth int) {
 
 func (l *loader) file(name string) {
 	at := strict.Place{File: l.shown(name)}
+	l.paths = append(l.paths, at.File)
 	data, err := l.read(name)
 	if err != nil {
 		l.problems.Add(at, "%v", strict.Reason(err))
@@ -186,6 +192,9 @@ func (l *loader) finish() {
 		return
 	}
 	l.bundle.Objects, l.bundle.sources = canonical(l.objects)
+	if l.onDisk {
+		l.bundle.paths = l.paths
+	}
 	if err := l.bundle.digest(); err != nil {
 		l.problems.Add(root, "%v", err)
 	}

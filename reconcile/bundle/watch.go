@@ -8,13 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
 // Watch calls changed with the results of Load: once at the beginning, and each time the
-// directory changed (names, sizes, times, or targets of links). It takes a fingerprint every
+// directory changed (names, sizes, times, modes, owners, or targets of links). It takes a fingerprint every
 // interval, and loads when two in a row are equal, so that a copy in progress is not read half.
 // It calls changed from the goroutine that called Watch, and returns when ctx ends.
 //
@@ -53,16 +54,25 @@ func fingerprint(dir string) uint64 {
 			if err != nil {
 				continue
 			}
+			fmt.Fprintln(sum, info.Mode(), owner(info))
 			if info.IsDir() && depth < maxDirDepth {
 				walk(name, depth+1)
 				continue
 			}
-			fmt.Fprintln(sum, info.Mode(), info.Size(), info.ModTime().UnixNano(), target(name, entry))
+			fmt.Fprintln(sum, info.Size(), info.ModTime().UnixNano(), target(name, entry))
 		}
 	}
 	walk(dir, 0)
 	fmt.Fprintln(sum, resolved(dir))
 	return sum.Sum64()
+}
+
+// owner returns the IDs of the user and the group.
+func owner(info fs.FileInfo) (ids [2]uint32) {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		ids = [2]uint32{stat.Uid, stat.Gid}
+	}
+	return ids
 }
 
 // target returns the final target of a link; empty: it is none. Another target may

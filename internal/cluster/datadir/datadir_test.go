@@ -441,7 +441,7 @@ func TestLock_openToOthers(t *testing.T) {
 	if err := errors.Join(os.Chmod(parent, 0o755), os.Chown(dir, 4711, 0)); err != nil {
 		t.Fatal(err)
 	}
-	refused("belongs to the user with the ID 4711, who can change it: if no other user has, type: chown 0 " + dir)
+	refused("belongs to the user with the ID 4711, who can change it: if no other user has, type: chown -R 0 " + dir)
 }
 
 // A directory whose node did not join yet can be deleted: no cluster knows the node. So a

@@ -63,7 +63,7 @@ func Lock(path string) (*Dir, error) {
 		return nil, err
 	}
 	if found := trusted.Find(path); found != nil {
-		return nil, &RefusedError{found.Path, found.What, found.Advice()}
+		return nil, layout.distrusted(found)
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -71,6 +71,9 @@ func Lock(path string) (*Dir, error) {
 	}
 	d := &Dir{Layout: layout, file: file}
 	if err := d.lock(); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	if err := layout.checkOwners(); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	return d, nil
