@@ -156,7 +156,8 @@ the last node that is in service, unless --force is added.
 
 With --etcd=embedded, a node that gets the role ` + protocol.RoleConsensus + ` becomes a member of
 etcd, and one that loses it leaves, without a restart. The role is not taken from the
-last voter, nor from a member without which fewer than a majority would answer.`,
+last voter, nor from a member without which fewer than a majority would answer, nor,
+unless --force is added, if no voter may fail after that: from one of three or two.`,
 		Args:    cobra.ArbitraryArgs,
 		PreRunE: func(_ *cobra.Command, args []string) error { return wanted.check(args) },
 	}, func(ctx context.Context, client etcdClient, args []string) error {
@@ -169,7 +170,7 @@ last voter, nor from a member without which fewer than a majority would answer.`
 		err = fleet.SetRoles(ctx, client.Client, id, fleet.RoleChange{
 			Stopped: wanted.confirmed, Force: wanted.force,
 			Edit:  func(has protocol.Roles) protocol.Roles { was, now = has, edit(has); return now },
-			Leave: quorum.MayLose(client.Client, id),
+			Leave: quorum.MayLose(client.Client, quorum.Loss{Node: id, Force: wanted.force}),
 		})
 		switch {
 		case errors.Is(err, fleet.ErrNotAlive):
@@ -192,7 +193,7 @@ last voter, nor from a member without which fewer than a majority would answer.`
 	flags := cmd.Flags()
 	flags.StringSliceVar(&wanted.add, "add", nil, "A `ROLE` to give to the node. It keeps the others.")
 	flags.StringSliceVar(&wanted.remove, "remove", nil, "A `ROLE` to take from the node. It keeps the others.")
-	flags.BoolVar(&wanted.force, "force", false, "Also if no other node is in service: then no kube-apiserver is.")
+	flags.BoolVar(&wanted.force, "force", false, "Also if no other node is in service, or if no voter of etcd may fail after that.")
 	flags.BoolVar(&wanted.confirmed, "confirm-stopped", false, "Confirm that the node is off, with its kube-apiserver, to take the controller role from it.")
 	return cmd
 }

@@ -16,9 +16,8 @@ import (
 type outside interface {
 	// same returns an error if the members that answer belong to another cluster.
 	same(ctx context.Context) error
-	// listed reports whether the list of the members contains this node's member, and
-	// whether its removal was decided.
-	listed(ctx context.Context, memberID string) (membership.Listed, bool, error)
+	// listed returns what the cluster knows of this node's member.
+	listed(ctx context.Context, memberID string) (listing, error)
 	// add adds this node as a learner, or finds that an earlier attempt added it.
 	add(ctx context.Context) (quorum.Added, error)
 	// start starts the process, which goes on with the log that there is, or begins one with
@@ -35,6 +34,13 @@ type outside interface {
 	forget(ctx context.Context, id uint64) error
 }
 
+// listing is what the cluster knows of a node's member; zero: the members did not answer.
+type listing struct {
+	listed  membership.Listed
+	decided bool // its removal was decided
+	removed bool // an operator removed a member with the node's key for good
+}
+
 // change takes the steps by which a node in its cluster becomes a member and leaves. It
 // decides nothing: it gathers the facts, and takes the step that the protocol names.
 type change struct {
@@ -42,6 +48,8 @@ type change struct {
 	outside outside
 	// stopped is called when the process has ended for good.
 	stopped func()
+	// ended is called with the error that ends the sidecar.
+	ended func(error)
 	// joining are the members with which a member without a log begins; nil: not known.
 	joining []etcd.Member
 	gone    string // the ID of a member that is known to be removed
@@ -58,10 +66,12 @@ func (c *change) facts(ctx context.Context) (membership.Facts, error) {
 	case c.marker.Phase == datadir.WithoutMember:
 		facts.Listed = membership.NotListed
 	case !c.marker.Phase.Changing():
-	case c.gone != "" && c.gone == c.marker.MemberID:
-		facts.Listed = membership.NotListed
+	case c.gone != "" && c.gone == c.marker.MemberID && c.disk.Present(c.disk.Etcd()):
+		facts.Listed = membership.NotListed // its data is moved without a majority; what follows needs one
 	default:
-		facts.Listed, facts.Decided, err = c.outside.listed(ctx, c.marker.MemberID)
+		var known listing
+		known, err = c.outside.listed(ctx, c.marker.MemberID)
+		facts.Listed, facts.Decided, facts.Removed = known.listed, known.decided, known.removed
 	}
 	if facts.Listed == membership.NotListed && c.marker.Phase != datadir.Adding {
 		facts.Data = c.disk.Present(c.disk.Etcd()) // also the files of an etcd that never began a log
@@ -97,6 +107,8 @@ func (c *change) take(ctx context.Context, s membership.Step) error {
 		return c.moveData(ctx)
 	case membership.EndLeaving:
 		return c.endLeaving(ctx)
+	case membership.EndRemoved:
+		return c.endRemoved()
 	default: // it waits
 		return nil
 	}
@@ -170,4 +182,15 @@ func (c *change) endLeaving(ctx context.Context) error {
 		}
 	}
 	return c.writeMarker(func(m *datadir.Marker) { m.Phase, m.MemberID = datadir.WithoutMember, "" })
+}
+
+// endRemoved ends the sidecar of a node that an operator removed for good.
+func (c *change) endRemoved() error {
+	c.endMember()
+	c.stopped()
+	if err := c.writeRemoved(); err != nil {
+		return err
+	}
+	c.ended(c.removedForGood())
+	return nil
 }

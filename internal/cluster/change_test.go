@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/cluster/member"
+	"github.com/lockstep-dev/lockstep/internal/cluster/members"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
@@ -31,6 +33,8 @@ type village struct {
 	adds     int   // questions to be added
 	silent   error // why no majority answers; nil: one does
 	refuses  error // why the process does not start; nil: it does
+	refused  bool  // an operator removed a member with its key
+	ended    []error
 	kill     func() bool
 }
 
@@ -44,18 +48,19 @@ func (v *village) count() {
 
 func (v *village) same(context.Context) error { return nil }
 
-func (v *village) listed(_ context.Context, id string) (membership.Listed, bool, error) {
+func (v *village) listed(_ context.Context, id string) (listing, error) {
 	if v.silent != nil {
-		return membership.ListedUnknown, false, v.silent
+		return listing{}, v.silent
 	}
 	own, known := keyspace.ParseMemberID(id)
+	out := listing{listed: membership.ListedLearner, removed: v.refused}
 	switch {
 	case v.member == 0 || known && own != v.member:
-		return membership.NotListed, false, nil
+		out.listed = membership.NotListed
 	case v.votes:
-		return membership.ListedVoter, false, nil
+		out.listed = membership.ListedVoter
 	}
-	return membership.ListedLearner, false, nil
+	return out, nil
 }
 
 func (v *village) add(context.Context) (quorum.Added, error) {
@@ -142,7 +147,7 @@ func (v *village) begin() *change {
 	v.shared.own, v.shared.used = "http://127.0.0.1:2", true
 	v.home = &resident{disk: v.disk, run: event.New[*memberRun](nil), adopted: func(m datadir.Marker) { v.shared.follow(v.disk.Layout, m) }}
 	v.home.adopt(v.disk.marker)
-	return &change{resident: v.home, outside: v, stopped: func() {}}
+	return &change{resident: v.home, outside: v, stopped: func() {}, ended: func(err error) { v.ended = append(v.ended, err) }}
 }
 
 // check holds the claims that must be true at every moment: the disk keeps all that a voter stored.
@@ -326,5 +331,56 @@ func TestChange_forgetsItsRecords(t *testing.T) {
 	v := newVillage(t, datadir.Marker{Intent: datadir.Join, Phase: datadir.Leaving, MemberID: "a1"})
 	if err := v.begin().take(t.Context(), membership.EndLeaving); err != nil || v.forgot != 0xa1 || v.disk.marker.MemberID != "" {
 		t.Errorf("got %v, the records of %x were deleted, and the marker is %+v", err, v.forgot, v.disk.marker)
+	}
+}
+
+// A node that an operator removed for good ends, whatever it was doing: its key is refused for ever.
+func TestChange_removedForGood(t *testing.T) {
+	for name, marker := range map[string]datadir.Marker{
+		"leaves, and has its data": {Intent: datadir.Join, Phase: datadir.Leaving, MemberID: "a1"},
+		"is added, and has no ID":  {Intent: datadir.Join, Phase: datadir.Adding},
+	} {
+		v := newVillage(t, marker)
+		v.refused = true
+		if marker.MemberID != "" {
+			v.disk.write(marker.MemberID)
+		}
+		c := v.begin()
+		if v.arrive(c, true); v.disk.marker.Phase != datadir.Removed || v.disk.EtcdBegun() || v.adds != 0 {
+			t.Errorf("%s: got the marker %+v and %d attempts to be added", name, v.disk.marker, v.adds)
+		}
+		if len(v.ended) != 1 || !errors.Is(v.ended[0], member.ErrRemoved) || !strings.Contains(v.ended[0].Error(), `delete "/data" and start with a new token`) {
+			t.Errorf("%s: ended with %v", name, v.ended)
+		}
+	}
+}
+
+// A working member that is not listed any more ends its node, if an operator removed it. Its process may not notice.
+func TestChange_endIfRemoved(t *testing.T) {
+	list := []members.Member{{ID: "b1"}}
+	for name, tt := range map[string]struct {
+		phase   datadir.Phase
+		list    []members.Member
+		listed  uint64
+		refused bool
+		ends    bool
+	}{
+		"removed for good":       {datadir.Member, list, 0, true, true},
+		"still in the list":      {datadir.Member, append(list, members.Member{ID: "a1"}), 0, true, false},
+		"the list is not known":  {datadir.Member, nil, 0, true, false},
+		"etcd has it":            {datadir.Member, list, 0xa1, true, false},
+		"no operator removed it": {datadir.Member, list, 0, false, false},
+		"it leaves by itself":    {datadir.Leaving, list, 0, true, false},
+	} {
+		v := newVillage(t, datadir.Marker{Intent: datadir.Join, Phase: tt.phase, MemberID: "a1"})
+		v.member, v.votes, v.refused = tt.listed, tt.listed != 0, tt.refused
+		c := v.begin()
+		if err := c.endIfRemoved(t.Context(), tt.list); err != nil || (len(v.ended) == 1) != tt.ends || (v.disk.marker.Phase == datadir.Removed) != tt.ends {
+			t.Errorf("%s: got %v, ended with %v, and the marker %+v", name, err, v.ended, v.disk.marker)
+		}
+		v.silent = errors.New("no answer")
+		if err := v.begin().endIfRemoved(t.Context(), list); (err != nil) != (v.disk.marker.Phase == datadir.Member) {
+			t.Errorf("%s: no majority answers: got %v", name, err)
+		}
 	}
 }

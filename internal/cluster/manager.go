@@ -148,6 +148,8 @@ type Status struct {
 	// Problem is why the state is Failed, or why the current step waits; empty:
 	// nothing is wrong.
 	Problem string
+	// StuckSince is since when, in the state Running, steps about the member have waited or failed; zero: they do not.
+	StuckSince time.Time
 }
 
 // Manager brings the sidecar into its cluster. Its methods may be called from many

@@ -63,8 +63,17 @@ func (r *resident) memberEnded(run *memberRun) error {
 	if r.marker.Phase.Changing() {
 		return err // the next step follows from it
 	}
-	removed := fmt.Errorf("%w; to join again, delete %q and start with a new token", err, r.dir.Path())
-	return errors.Join(removed, r.writeMarker(func(m *datadir.Marker) { m.Phase = datadir.Removed }))
+	return errors.Join(r.removedForGood(), r.writeRemoved())
+}
+
+// removedForGood is why the sidecar of a node that an operator removed ends.
+func (r *resident) removedForGood() error {
+	return fmt.Errorf("%w; to join again, delete %q and start with a new token", member.ErrRemoved, r.disk.Path())
+}
+
+// writeRemoved writes into the marker that the directory is of no use any more.
+func (r *resident) writeRemoved() error {
+	return r.writeMarker(func(m *datadir.Marker) { m.Phase = datadir.Removed })
 }
 
 // leftBehind is called when the cluster removed this member before it voted. The next

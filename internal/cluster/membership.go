@@ -90,7 +90,7 @@ func (s *sharer) follow(l datadir.Layout, m datadir.Marker) {
 		was := now.Phase
 		now.Phase = phaseOf(m.Phase)
 		switch m.Phase {
-		case datadir.WithoutMember, datadir.Adding:
+		case datadir.WithoutMember, datadir.Adding, datadir.Removed:
 			s.used = false
 		case datadir.Member:
 			s.used = true

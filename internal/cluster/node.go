@@ -3,14 +3,17 @@ package cluster
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/cluster/member"
+	"github.com/lockstep-dev/lockstep/internal/cluster/members"
 	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
@@ -27,14 +30,17 @@ type node struct {
 	mu     sync.Mutex      // mu is held during each step, so one is taken at a time
 	change *change         // nil: no step is taken any more
 	until  <-chan struct{} // closed when a step must end
+
+	removed chan error // why the node ends: an operator removed it for good
 }
 
 // newNode returns a node that lives until the channel is closed. It shows the problems of its steps.
 func newNode(p parts, observed *event.Value[[]Observed], show func(string), until <-chan struct{}) *node {
 	p.show = show
-	n := &node{parts: p, observer: observer{p.client, p.directory, observed}, cluster: p.marker.Cluster, until: until}
+	n := &node{parts: p, observer: observer{p.client, p.directory, observed}, cluster: p.marker.Cluster, until: until, removed: make(chan error, 1)}
 	n.change = &change{
 		resident: n.resident, outside: realOutside{&n.parts}, stopped: func() { n.state.Set(member.State{}) },
+		ended: func(err error) { n.removed <- err }, // once: no step follows it
 	}
 	return n
 }
@@ -57,6 +63,15 @@ func (n *node) live(ctx context.Context, joins, keeper, rotate func(context.Cont
 	group.Go(func() error { return n.directory.Run(ctx) })
 	group.Go(func() error { return n.whileMember(ctx, n.signers.keep) })
 	group.Go(func() error { return n.awaitRemoval(ctx) })
+	group.Go(func() error { return n.noticeRemoval(ctx) })
+	group.Go(func() error {
+		select {
+		case err := <-n.removed:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
 	return group.Wait()
 }
 
@@ -142,4 +157,34 @@ func (n *node) endedRun(run *memberRun) error {
 		return nil
 	}
 	return n.memberEnded(run)
+}
+
+// noticeRemoval ends a node whose working member an operator removed, also while its process cannot notice
+// that: it hangs, or does not start.
+func (n *node) noticeRemoval(ctx context.Context) error {
+	pauses := backoff.Backoff{First: firstPause, Max: maxPause, Jitter: 0.2}
+	for {
+		list, changed := n.directory.List().Load()
+		err := n.step(ctx, func(ctx context.Context, c *change) error { return c.endIfRemoved(ctx, list) })
+		pause := time.Duration(0) // until the list changes
+		if err != nil {
+			pause = pauses.Next()
+		}
+		if !event.WaitFor(ctx, pause, changed) {
+			return ctx.Err()
+		}
+	}
+}
+
+// endIfRemoved ends the sidecar if its working member is not listed any more, because an operator removed it.
+func (c *change) endIfRemoved(ctx context.Context, list []members.Member) error {
+	own := func(m members.Member) bool { return m.ID == c.marker.MemberID }
+	if c.marker.Phase != datadir.Member || len(list) == 0 || slices.ContainsFunc(list, own) {
+		return nil
+	}
+	known, err := c.outside.listed(ctx, c.marker.MemberID)
+	if err != nil || known.listed != membership.NotListed || !known.removed {
+		return err
+	}
+	return c.endRemoved()
 }

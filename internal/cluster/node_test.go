@@ -109,11 +109,11 @@ func TestOutside_withoutID(t *testing.T) {
 	f := newFlow(t, func(string) {})
 	create(t, f)
 	o := realOutside{&f.parts}
-	if listed, _, err := o.listed(t.Context(), ""); err != nil || listed != membership.ListedVoter {
-		t.Errorf("got %v, %v", listed, err)
+	if got, err := o.listed(t.Context(), ""); err != nil || got.listed != membership.ListedVoter {
+		t.Errorf("got %v, %v", got, err)
 	}
 	f.cfg.Node, f.cfg.Address, f.cfg.PeerPort, f.cfg.ClientPort = "b", "127.0.0.2", 1, 2
-	if listed, _, err := o.listed(t.Context(), ""); err != nil || listed != membership.NotListed {
-		t.Errorf("another node: got %v, %v", listed, err)
+	if got, err := o.listed(t.Context(), ""); err != nil || got.listed != membership.NotListed {
+		t.Errorf("another node: got %v, %v", got, err)
 	}
 }

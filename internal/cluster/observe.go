@@ -28,6 +28,8 @@ type Observed struct {
 	Full bool
 	// LeavingSince is when this sidecar first found that its removal was decided; null: it was not.
 	LeavingSince report.Timestamp
+	// ForGood: an operator decided that. The cluster refuses the node's key.
+	ForGood bool
 }
 
 // NoLeader reports whether it answers, and cannot serve without a leader.
@@ -118,8 +120,8 @@ func keepSince(now []Observed, list []members.Member, before []Observed, at time
 		if !o.Healthy {
 			now[i].Since = cmp.Or(was.Since, report.At(at))
 		}
-		if slices.ContainsFunc(list, func(m members.Member) bool { return m.ID == o.ID && m.Leaving }) {
-			now[i].LeavingSince = cmp.Or(was.LeavingSince, report.At(at))
+		if k := slices.IndexFunc(list, func(m members.Member) bool { return m.ID == o.ID && m.Leaving }); k >= 0 {
+			now[i].LeavingSince, now[i].ForGood = cmp.Or(was.LeavingSince, report.At(at)), list[k].ForGood
 		}
 	}
 	return now

@@ -30,21 +30,28 @@ func (o realOutside) id(ctx context.Context, memberID string) (uint64, error) {
 	return quorum.Find(ctx, o.client, want)
 }
 
-func (o realOutside) listed(ctx context.Context, memberID string) (membership.Listed, bool, error) {
-	id, err := o.id(ctx, memberID)
+func (o realOutside) listed(ctx context.Context, memberID string) (listing, error) {
+	own, err := o.record.own()
 	if err != nil {
-		return membership.ListedUnknown, false, err
+		return listing{}, err
 	}
-	m, err := quorum.Read(ctx, o.client, id)
+	id, err := o.id(ctx, memberID)
+	if _, removed := errors.AsType[*quorum.RemovedError](err); removed {
+		return listing{listed: membership.NotListed, removed: true}, nil // a node that knows no ID has no data
+	}
+	if err != nil {
+		return listing{}, err
+	}
+	m, removed, err := quorum.Read(ctx, o.client, id, own.Key)
 	switch {
 	case err != nil:
-		return membership.ListedUnknown, false, err
+		return listing{}, err
 	case m == nil:
-		return membership.NotListed, false, nil
+		return listing{membership.NotListed, false, removed}, nil
 	case m.Learner:
-		return membership.ListedLearner, m.Leaving, nil
+		return listing{membership.ListedLearner, m.Leaving, removed}, nil
 	}
-	return membership.ListedVoter, m.Leaving, nil
+	return listing{membership.ListedVoter, m.Leaving, removed}, nil
 }
 
 func (o realOutside) add(ctx context.Context) (quorum.Added, error) {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
@@ -22,7 +23,16 @@ func (m *Manager) Trouble(problem string) { m.showProblem(problem) }
 // showProblem sets the problem while the state is Running.
 func (m *Manager) showProblem(problem string) {
 	if m.status.Get().Problem != problem {
-		event.Update(m.status, func(s Status) Status { s.Problem = problem; return s })
+		event.Update(m.status, func(s Status) Status {
+			switch {
+			case problem == "":
+				s.StuckSince = time.Time{}
+			case s.StuckSince.IsZero():
+				s.StuckSince = time.Now()
+			}
+			s.Problem = problem
+			return s
+		})
 	}
 }
 

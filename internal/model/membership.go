@@ -85,6 +85,7 @@ type memberNode struct {
 	decided  bool // its record shows that it is leaving
 	recorded bool // its member is in a record
 	removing bool // a request to remove it may still be carried out
+	refused  bool // an operator removed it for good: its key is refused
 
 	judged judged
 
@@ -212,6 +213,7 @@ const (
 	memberRestore
 	memberDelete
 	memberUpgrade
+	memberRefuse
 	memberMoves = iota
 )
 
@@ -219,7 +221,7 @@ const (
 func (s *memberState) apply(cfg *MembersConfig, m memberMove, i int) string {
 	n := &s.nodes[i]
 	switch m {
-	case memberJudgeRole, memberJudgeRemoval, memberWrite, memberGive:
+	case memberJudgeRole, memberJudgeRemoval, memberWrite, memberGive, memberRefuse:
 		return s.applyAdmin(cfg, m, i)
 	case memberLearn:
 		if n.up && s.quorate() && (!n.knows || n.wants != n.role) {
@@ -305,6 +307,11 @@ func (s *memberState) applyAdmin(cfg *MembersConfig, m memberMove, i int) string
 		return "gets the role"
 	case m == memberWrite && n.judged != notJudged && s.quorate():
 		return s.write(cfg, i)
+	case m == memberRefuse && s.faults > 0 && n.judged == judgedSelf && s.quorate() && n.listed != membership.NotListed:
+		s.faults--
+		s.write(cfg, i)
+		n.removing = false
+		return "writes that it is leaving, and etcd refuses to remove it"
 	}
 	return ""
 }
@@ -322,7 +329,7 @@ func (s *memberState) write(cfg *MembersConfig, i int) string {
 	if n.listed == membership.NotListed {
 		return "was removed already"
 	}
-	n.decided, n.removing = true, true
+	n.decided, n.removing, n.refused = true, true, n.refused || was == judgedOperator && n.recorded
 	return "is asked to be removed from the members"
 }
 

@@ -61,7 +61,7 @@ func TestMembers(t *testing.T) {
 		})
 	}
 	waits := 1<<membership.AsIs | 1<<membership.AskMembers | 1<<membership.AwaitVote
-	for step := membership.AsIs; step <= membership.EndLeaving && !raced; step++ {
+	for step := membership.AsIs; step <= membership.EndRemoved && !raced; step++ {
 		if (int(steps)|waits)&(1<<step) == 0 {
 			t.Errorf("the search has no step %s", step)
 		}
@@ -172,10 +172,24 @@ func memberMutations() []memberMutation {
 	}
 }
 
+// decidedMutations are those of nodes whose removal was decided.
+func decidedMutations() []memberMutation {
+	return []memberMutation{
+		{
+			"decided-leaves", "A node that gets its role back after its removal was decided, and not carried out, would be leaving for ever: no other removal counts on it.",
+			membersOf(2, 2, 1).without(decidedLeaves).asking("Settles"),
+		},
+		{
+			"refused-ends", "An operator removes a node for good while it leaves, and it has the role: it would ask for ever to be added with a key that is refused.",
+			membersOf(2, 3, 0).without(refusedEnds).asking("Settles"),
+		},
+	}
+}
+
 // TestMemberMutations turns off each safeguard and expects the search to find a violation,
 // and none with the safeguard on.
 func TestMemberMutations(t *testing.T) {
-	for _, m := range memberMutations() {
+	for _, m := range append(memberMutations(), decidedMutations()...) {
 		t.Run(m.name, func(t *testing.T) {
 			r := CheckMembers(&m.cfg)
 			if r.Violation == nil {

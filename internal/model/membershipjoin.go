@@ -34,6 +34,10 @@ func (s *memberState) join(cfg *MembersConfig, i int) string {
 func (s *memberState) enrol(cfg *MembersConfig, i int) string {
 	n := &s.nodes[i]
 	was, recorded := n.listed, n.recorded
+	if verdict, _ := s.judgeAddition(cfg, i); verdict == membership.KeyRemoved && n.listed == membership.NotListed {
+		n.phase, n.up, n.runs = removedForGood, false, false
+		return "was removed by an operator, and ends"
+	}
 	if s.addLearner(cfg, i) == "" {
 		return ""
 	}

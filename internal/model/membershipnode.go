@@ -17,7 +17,7 @@ func (n *memberNode) log() bool { return n.data == currentData || n.data == oldD
 func (n *memberNode) facts(cfg *MembersConfig) membership.Facts {
 	f := membership.Facts{
 		Known: n.knows, Wanted: n.wants, Phase: n.phase, Listed: n.knowsListed, Decided: n.knowsDecided,
-		Data: n.log(), Runs: n.runs,
+		Data: n.log(), Runs: n.runs, Removed: n.refused && cfg.Off&refusedEnds == 0,
 	}
 	if cfg.Off&askedFirst != 0 && f.Decided {
 		f.Listed = membership.NotListed
@@ -65,6 +65,8 @@ func (s *memberState) takeStep(cfg *MembersConfig, i int) string {
 		n.phase = membership.Leaving
 	case membership.EndLeaving:
 		n.phase = membership.WithoutMember
+	case membership.EndRemoved:
+		n.phase, n.up = removedForGood, false
 	case membership.EndAdding:
 		if cfg.Off&decidedStays != 0 {
 			n.decided = false
@@ -85,6 +87,9 @@ func (s *memberState) takeStep(cfg *MembersConfig, i int) string {
 	case membership.AddLearner:
 		return s.addLearner(cfg, i)
 	case membership.RemoveMember:
+		if !membership.MayLeave(!n.role, n.decided && cfg.Off&decidedLeaves == 0) {
+			return ""
+		}
 		if n.judged != notJudged || n.removing || !s.quorate() || n.listed == membership.NotListed || !s.mayRemove(cfg, i) {
 			return ""
 		}
@@ -142,7 +147,11 @@ func (s *memberState) addLearner(cfg *MembersConfig, i int) string {
 func (s *memberState) judgeAddition(cfg *MembersConfig, i int) (membership.AdditionVerdict, int) {
 	var occupants []membership.Occupant
 	var nodes []int
+	var removed []string
 	own := s.nodes[i].address()
+	if s.nodes[i].refused {
+		removed = []string{own.Key}
+	}
 	for k := range s.nodes {
 		n := &s.nodes[k]
 		if n.listed == membership.NotListed || n.listed == membership.ListedUnknown {
@@ -165,8 +174,8 @@ func (s *memberState) judgeAddition(cfg *MembersConfig, i int) (membership.Addit
 		m.Started = m.Started || cfg.Off&unrecordedAdopted != 0
 		occupants, nodes = append(occupants, m), append(nodes, k)
 	}
-	verdict, which := membership.JudgeAddition(own, occupants, nil)
-	if which < 0 {
+	verdict, which := membership.JudgeAddition(own, occupants, removed)
+	if which < 0 || verdict == membership.KeyRemoved {
 		return verdict, i
 	}
 	return verdict, nodes[which]

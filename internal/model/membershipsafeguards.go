@@ -50,4 +50,8 @@ const (
 	standInWaits
 	// Nor does it remove a learner.
 	standInEvictsNone
+	// A node whose removal was decided leaves, also if it has the role again.
+	decidedLeaves
+	// A node that an operator removed for good ends, whatever it was doing.
+	refusedEnds
 )

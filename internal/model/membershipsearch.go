@@ -59,7 +59,7 @@ func (n *memberNode) key() uint64 {
 	add := func(value uint8, bits int) { key = key<<bits | uint64(value) }
 	for _, is := range []bool{
 		n.role, n.decided, n.removing, n.up, n.off, n.runs, n.knows, n.wants, n.knowsDecided,
-		n.recorded, n.shares, n.entering, n.before, n.deaf,
+		n.recorded, n.shares, n.entering, n.before, n.deaf, n.refused,
 	} {
 		if is {
 			add(1, 1)

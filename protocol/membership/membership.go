@@ -44,6 +44,53 @@ func JudgeRemoval(others []protocol.Voter) RemovalVerdict {
 	return MayRemove
 }
 
+// Cost is what a cluster loses with a voter that may be removed.
+type Cost int
+
+// The costs. The zero value: not judged.
+const (
+	_ Cost = iota
+	// CostsNothing: as many voters may fail as before, or none could already.
+	CostsNothing
+	// CostsSpare: no voter may fail any more.
+	CostsSpare
+	// CostsCopy: one voter stays, with the only copy of the data.
+	CostsCopy
+)
+
+// JudgeCost says what the cluster loses with a voter, given the other ones. People who take the role of a
+// member are asked for --force if it is anything.
+func JudgeCost(target protocol.Voter, others []protocol.Voter) Cost {
+	staying, healthy := 0, 0
+	for _, v := range others {
+		if v.Leaving {
+			continue
+		}
+		staying++
+		if v.Healthy {
+			healthy++
+		}
+	}
+	before := healthy
+	if target.Healthy {
+		before++
+	}
+	switch {
+	case target.Leaving:
+		return CostsNothing // the cluster loses it in any case
+	case staying == 1:
+		return CostsCopy
+	case before > protocol.Majority(staying+1) && healthy <= protocol.Majority(staying):
+		return CostsSpare
+	}
+	return CostsNothing
+}
+
+// MayLeave reports whether a node that leaves by itself may ask for its removal: it lost the role, or
+// the removal was decided before. Nothing takes that back, because an earlier request may be carried out at
+// any time: a node that got the role again leaves first, and is added again.
+func MayLeave(lostRole, decided bool) bool { return lostRole || decided }
+
 // Phase is the node's progress in gaining or losing its member, as recorded on
 // its disk.
 type Phase int
@@ -83,6 +130,8 @@ type Facts struct {
 	Listed Listed
 	// Decided: the removal of the member was decided. It may be carried out at any time.
 	Decided bool
+	// Removed: people removed a member with the key of this node for good. The cluster refuses that key.
+	Removed bool
 	Data    bool // the data directory contains etcd's log
 	Runs    bool // the member's process runs, or may run
 }
@@ -117,6 +166,8 @@ const (
 	MoveData
 	// EndLeaving: write on the disk that the node has no member.
 	EndLeaving
+	// EndRemoved: write on the disk that people removed the node for good, and end its sidecar.
+	EndRemoved
 	memberSteps = iota
 )
 
@@ -124,7 +175,7 @@ const (
 func (s Step) String() string {
 	names := [memberSteps]string{
 		"Unset", "MemberAsIs", "AskMembers", "BeginAdding", "AddLearner", "StartMember", "AwaitVote", "EndAdding",
-		"BeginLeaving", "RemoveMember", "StopMember", "MoveData", "EndLeaving",
+		"BeginLeaving", "RemoveMember", "StopMember", "MoveData", "EndLeaving", "EndRemoved",
 	}
 	if s < 0 || int(s) >= memberSteps {
 		return names[0]
@@ -158,6 +209,8 @@ func nextAdding(f Facts) Step {
 		return StartMember // it may vote already, and a majority may need it
 	case f.Listed == ListedUnknown:
 		return AskMembers // all that follows decides by the list
+	case f.Listed == NotListed && !f.Data && !f.Runs && f.Removed:
+		return EndRemoved // before the next case, which the cluster would refuse for ever
 	case f.Listed == NotListed && !f.Data && !f.Runs:
 		return AddLearner // before the next case, for which it would be one that was removed
 	case f.Listed == NotListed, f.Decided, f.Listed == ListedVoter && !f.Data:
@@ -181,6 +234,8 @@ func nextLeaving(f Facts) Step {
 		return StopMember // before its data is moved, into which it may still write
 	case f.Listed == NotListed && f.Data:
 		return MoveData // before the disk says that there is no member: a start would find data of one
+	case f.Listed == NotListed && f.Removed:
+		return EndRemoved // before the next case, after which it would be a node whose key is refused
 	case f.Listed == NotListed:
 		return EndLeaving
 	case mayReturn && f.Listed == ListedVoter && f.Data:

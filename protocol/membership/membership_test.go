@@ -43,7 +43,9 @@ func allMemberFacts(f func(Facts)) {
 					for _, decided := range bools {
 						for _, data := range bools {
 							for _, runs := range bools {
-								f(Facts{Known: known, Wanted: wanted, Phase: phase, Listed: listed, Decided: decided, Data: data, Runs: runs})
+								for _, removed := range bools {
+									f(Facts{Known: known, Wanted: wanted, Phase: phase, Listed: listed, Decided: decided, Data: data, Runs: runs, Removed: removed})
+								}
 							}
 						}
 					}
@@ -68,6 +70,8 @@ func TestNextStep_always(t *testing.T) {
 			"a removal begins, and the roles are unknown":    step == BeginLeaving && !f.Known && f.Phase == Working,
 			"a removal that was decided is forgotten":        f.Decided && f.Phase == Leaving && (step == EndAdding || step == BeginAdding),
 			"a member that is being removed counts on votes": f.Decided && (step == EndAdding || step == AwaitVote),
+			"a node that may vote ends for good":             step == EndRemoved && (f.Listed != NotListed || f.Data || f.Runs || !f.Removed),
+			"a node asks for ever with a refused key":        f.Removed && (step == AddLearner || step == EndLeaving),
 		}
 		for what, is := range wrong {
 			if is {
@@ -100,6 +104,12 @@ func TestNextStep(t *testing.T) {
 		{Facts{Known: true, Phase: Leaving, Listed: NotListed, Data: true}, MoveData},
 		{Facts{Known: true, Phase: Leaving, Listed: NotListed}, EndLeaving},
 		{Facts{Known: true, Phase: WithoutMember, Listed: NotListed}, AsIs},
+		// People remove it for good, while it leaves or becomes a member.
+		{Facts{Known: true, Phase: Leaving, Listed: ListedVoter, Data: true, Runs: true, Decided: true, Removed: true}, RemoveMember},
+		{Facts{Known: true, Phase: Leaving, Listed: NotListed, Data: true, Runs: true, Removed: true}, StopMember},
+		{Facts{Known: true, Phase: Leaving, Listed: NotListed, Removed: true}, EndRemoved},
+		{Facts{Known: true, Wanted: true, Phase: Adding, Listed: NotListed, Data: true, Runs: true, Removed: true}, BeginLeaving},
+		{Facts{Known: true, Wanted: true, Phase: Adding, Listed: NotListed, Removed: true}, EndRemoved},
 		// A power failure of all nodes: this one is needed for the majority.
 		{Facts{Phase: Leaving, Data: true}, StartMember},
 		{Facts{Phase: Adding, Data: true}, StartMember},
@@ -115,5 +125,38 @@ func TestNextStep(t *testing.T) {
 	}
 	if got := Step(-1).String(); got != "Unset" {
 		t.Error(got)
+	}
+}
+
+// A node that has the role again leaves only if its removal was decided before: that decision stays.
+func TestMayLeave(t *testing.T) {
+	for _, tt := range []struct{ lost, decided, want bool }{{true, false, true}, {true, true, true}, {false, true, true}, {false, false, false}} {
+		if got := MayLeave(tt.lost, tt.decided); got != tt.want {
+			t.Errorf("%+v: got %t", tt, got)
+		}
+	}
+}
+
+func TestJudgeCost(t *testing.T) {
+	up, down, leaves := protocol.Voter{Healthy: true}, protocol.Voter{}, protocol.Voter{Healthy: true, Leaving: true}
+	for name, tt := range map[string]struct {
+		target protocol.Voter
+		others []protocol.Voter
+		want   Cost
+	}{
+		"one of three":                                    {up, []protocol.Voter{up, up}, CostsSpare},
+		"one of two":                                      {up, []protocol.Voter{up}, CostsCopy},
+		"one of three, another one leaves":                {up, []protocol.Voter{up, leaves}, CostsCopy},
+		"one of four":                                     {up, []protocol.Voter{up, up, up}, CostsNothing},
+		"one of four, another one leaves":                 {up, []protocol.Voter{up, up, leaves}, CostsSpare},
+		"one of five":                                     {up, []protocol.Voter{up, up, up, up}, CostsNothing},
+		"one of five, another one is down":                {up, []protocol.Voter{up, up, up, down}, CostsSpare},
+		"one of three that is down":                       {down, []protocol.Voter{up, up}, CostsNothing},
+		"one of three that leaves":                        {leaves, []protocol.Voter{up, up}, CostsNothing},
+		"the one that is down, of five, of which two are": {down, []protocol.Voter{up, up, up, down}, CostsNothing},
+	} {
+		if got := JudgeCost(tt.target, tt.others); got != tt.want {
+			t.Errorf("%s: got %d, want %d", name, got, tt.want)
+		}
 	}
 }

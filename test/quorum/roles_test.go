@@ -19,7 +19,11 @@ import (
 // setMember gives a node the role of a member, or takes it.
 func setMember(t *testing.T, on, n *Node, is bool) {
 	t.Helper()
-	on.command(t, "node", "set-roles", n.ID, map[bool]string{true: "--add", false: "--remove"}[is], protocol.RoleConsensus)
+	args := []string{"node", "set-roles", n.ID, "--add", protocol.RoleConsensus}
+	if !is {
+		args = []string{"node", "set-roles", n.ID, "--remove", protocol.RoleConsensus, "--force"}
+	}
+	on.command(t, args...)
 }
 
 // awaitVotersAre waits until the cluster consists of exactly these voters, as n knows them,
@@ -187,8 +191,10 @@ func TestRoles_refused(t *testing.T) {
 	wantRefusal(b, `without node "b"`, "of which 2 must answer, and 1 would", `node "c"`, "it does not answer")
 	c.Start()
 	awaitVotersAre(t, a, a, b, c)
+	wantRefusal(b, `without node "b" etcd has 2 voters, and accepts no writes while one of them is down`, "or add --force")
 	setMember(t, a, b, false)
 	awaitVotersAre(t, a, a, c)
+	wantRefusal(c, `without node "c" etcd has one voter, with the only copy of the data`, "or add --force")
 	setMember(t, a, c, false)
 	awaitVotersAre(t, a, a)
 	wantRefusal(a, "is the only voter")
@@ -208,9 +214,9 @@ func TestRoles_twoAtOnce(t *testing.T) {
 		var both sync.WaitGroup
 		for i, n := range all {
 			both.Go(func() {
-				args := []string{"node", "set-roles", n.ID, "--remove", protocol.RoleConsensus}
+				args := []string{"node", "set-roles", n.ID, "--remove", protocol.RoleConsensus, "--force"}
 				if round == 1 && i == 1 {
-					args = []string{"node", "set-roles", n.ID, protocol.RoleController}
+					args = []string{"node", "set-roles", n.ID, protocol.RoleController, "--force"}
 				}
 				outs[i], errs[i] = n.tryCommand(t, args...)
 			})
@@ -225,7 +231,7 @@ func TestRoles_twoAtOnce(t *testing.T) {
 				return nil
 			}
 			// The member that left led etcd, and no other one leads yet. The command is typed again.
-			if outs[stays], errs[stays] = all[stays].tryCommand(t, "node", "set-roles", all[stays].ID, "--remove", protocol.RoleConsensus); errs[stays] == nil {
+			if outs[stays], errs[stays] = all[stays].tryCommand(t, "node", "set-roles", all[stays].ID, "--remove", protocol.RoleConsensus, "--force"); errs[stays] == nil {
 				t.Fatalf("both lost the role: %q", outs)
 			}
 			return errors.New(outs[stays])
@@ -329,4 +335,7 @@ func TestRoles_wholeClusterOff(t *testing.T) {
 	setMember(t, a, b, true)
 	setMember(t, a, c, true)
 	awaitVotersAre(t, a, a, b, c)
+
+	leavesAndReturns(t, a, b, c)
+	removedForGood(t, a, b, c)
 }

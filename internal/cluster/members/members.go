@@ -39,6 +39,8 @@ type Member struct {
 	ClientURL string `json:"clientURL"`
 	Learner   bool   `json:"learner,omitempty"`
 	Leaving   bool   `json:"leaving,omitempty"` // its removal was decided
+	// ForGood: an operator decided it. The cluster refuses the node's key.
+	ForGood bool `json:"forGood,omitempty"`
 }
 
 // Config configures a Directory. All is required.
@@ -128,7 +130,7 @@ func (d *Directory) decode() []Member {
 		}
 		list = append(list, Member{
 			ID: keyspace.MemberID(m.ID), Node: string(m.Node), Address: m.Address,
-			PeerURL: m.PeerURL, ClientURL: m.ClientURL, Learner: learns[m.ID], Leaving: m.Leaving,
+			PeerURL: m.PeerURL, ClientURL: m.ClientURL, Learner: learns[m.ID], Leaving: m.Leaving, ForGood: !m.Removed.IsZero(),
 		})
 	}
 	return list

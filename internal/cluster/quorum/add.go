@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -45,22 +46,24 @@ func Find(ctx context.Context, client *etcd.Client, node record.Member) (uint64,
 	return id, err
 }
 
-// Read returns a member; nil: it is not in the list of the members.
-func Read(ctx context.Context, client *etcd.Client, id uint64) (*View, error) {
+// Read returns a member; nil: it is not in the list of the members. removed reports whether an operator
+// removed a member with that key for good.
+func Read(ctx context.Context, client *etcd.Client, id uint64, key pki.Hash) (m *View, removed bool, err error) {
 	members, err := client.Members(ctx)
 	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.ID == id })
-	if i < 0 {
-		return nil, nil
+		return nil, false, err
 	}
 	s, err := readStored(ctx, client)
 	if err != nil {
-		return nil, err
+		return nil, false, err
+	}
+	removed = slices.ContainsFunc(s.removed, func(r record.Member) bool { return r.Key == key })
+	i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.ID == id })
+	if i < 0 {
+		return nil, removed, nil
 	}
 	v := newView(members[i], s.members[id])
-	return &v, nil
+	return &v, removed, nil
 }
 
 // Add adds a node as a learner, or finds it among the members if an earlier attempt has
@@ -229,7 +232,7 @@ func writeRecords(ctx context.Context, client *etcd.Client, s stored, members []
 	keys := keyspace.Under(client.Prefix())
 	node.ID = id
 	if was, found := s.members[id]; found {
-		node.Added, node.Leaving = was.Added, was.Leaving
+		node.Added, node.Leaving, node.Removed = was.Added, was.Leaving, was.Removed
 	}
 	ops := []clientv3.Op{clientv3.OpPut(keys.ClusterMember(id), string(record.EncodeMember(node)))}
 	if i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.ID == id }); i >= 0 && members[i].Learner {

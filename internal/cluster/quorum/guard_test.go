@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/test/members"
@@ -177,5 +178,80 @@ func TestRemove_onlyARecordIsLeft(t *testing.T) {
 		if got := err != nil && strings.Contains(err.Error(), "type: sidecar node remove "+node+" --confirm-stopped"); got != named || !errors.Is(err, etcd.ErrNoMember) {
 			t.Errorf("%s: got %v", node, err)
 		}
+	}
+}
+
+// A node gets its role back after its record shows that it is leaving, and etcd has not removed it: it was powered off,
+// or etcd refused. Its removal goes on, also if etcd never got the request, and the node can be added again. Before that,
+// no other removal counts on it.
+func TestRemove_decidedGoesOn(t *testing.T) {
+	_, all, client := newThree(t)
+	give(t, client, "a", "b", "c")
+	if err := take(t, client, "c"); err != nil {
+		t.Fatal(err)
+	}
+	leave := Removal{Name: "c", Leaves: true, Dial: func(url string) (*etcd.Client, error) { return all[0].Client(url), nil }}
+	ctx, kill := context.WithCancel(t.Context())
+	interrupted := leave
+	interrupted.After = func(step string) {
+		if step == "leaving" {
+			kill()
+		}
+	}
+	if _, err := Remove(ctx, client, interrupted); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %v", err)
+	}
+	give(t, client, "a", "b", "c")
+	err := fleet.SetRoles(t.Context(), client, "b", fleet.RoleChange{Leave: MayLose(client, Loss{Node: "b"})})
+	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "only copy of the data") {
+		t.Errorf("c counts, although it is leaving: got %v", err)
+	}
+	if _, err := Remove(t.Context(), client, leave); err != nil {
+		t.Fatal(err)
+	}
+	if s := records(t, client); len(s.members) != 2 || len(s.removed) != 0 || voters(t, client) != 2 {
+		t.Errorf("got %+v", s)
+	}
+	await(t, "c is added again", func() bool {
+		_, err := Add(t.Context(), client, Addition{Node: all[2].Record()})
+		if err != nil && !errors.Is(err, ErrWait) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+}
+
+// An operator removes a member for good: its node, and each one that follows the records, can see that.
+func TestRead_removedForGood(t *testing.T) {
+	c := members.New(t)
+	client, b := c.First.Client(), c.Node("b")
+	added, key := join(t, client, b), b.Record().Key
+	removal := Removal{Name: "b", Dial: func(url string) (*etcd.Client, error) { return c.First.Client(url), nil }}
+	removal.After = func(step string) {
+		if step != "leaving" {
+			return
+		}
+		if m, removed, err := Read(t.Context(), client, added.ID, key); err != nil || m == nil || !m.Leaving || m.Removed.IsZero() || !removed {
+			t.Errorf("when that is decided: got %+v, %t, %v", m, removed, err)
+		}
+		listed, err := client.Members(t.Context())
+		if err = errors.Join(err, writeRecords(t.Context(), client, records(t, client), listed, added.ID, b.Record())); err != nil {
+			t.Error(err)
+		}
+		if m := records(t, client).members[added.ID]; !m.Leaving || m.Removed.IsZero() {
+			t.Errorf("its node wrote a record without that: %+v", m)
+		}
+	}
+	if m, removed, err := Read(t.Context(), client, added.ID, key); err != nil || m == nil || m.Leaving || removed {
+		t.Errorf("a member: got %+v, %t, %v", m, removed, err)
+	}
+	if _, err := Remove(t.Context(), client, removal); err != nil {
+		t.Fatal(err)
+	}
+	if m, removed, err := Read(t.Context(), client, added.ID, key); err != nil || m != nil || !removed {
+		t.Errorf("afterwards: got %+v, %t, %v", m, removed, err)
+	}
+	if _, removed, err := Read(t.Context(), client, added.ID, c.First.Record().Key); err != nil || removed {
+		t.Errorf("another key: got %t, %v", removed, err)
 	}
 }

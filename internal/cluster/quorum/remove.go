@@ -102,7 +102,7 @@ func (r Removal) attempt(ctx context.Context, client *etcd.Client) (View, error)
 	if err != nil {
 		return View{}, err
 	}
-	if r.Leaves && !s.lost[target.Node] {
+	if r.Leaves && !membership.MayLeave(s.lost[target.Node], s.members[target.ID].Leaving) {
 		return View{}, fmt.Errorf("%w: node %q has the role %s again", ErrRefused, target.Node, protocol.RoleConsensus)
 	}
 	if err := mayRemove(all, target, r.remedy(target)); err != nil {
@@ -131,12 +131,14 @@ func (r Removal) remove(ctx context.Context, client *etcd.Client, all []View, ta
 	keys := keyspace.Under(client.Prefix())
 	rec, known := s.members[target.ID]
 	leaving := []clientv3.Op{clientv3.OpGet(keys.Cluster())}
+	if known && !r.Leaves {
+		rec.Removed = time.Now() // each sidecar sees by this that its node does not end the removal by itself
+	}
 	if known {
 		rec.Leaving = true
 		leaving = []clientv3.Op{clientv3.OpPut(keys.ClusterMember(target.ID), string(record.EncodeMember(rec)))}
 	}
-	if known && !r.Leaves {
-		rec.Removed = time.Now()
+	if known && !rec.Removed.IsZero() {
 		leaving = append(leaving, clientv3.OpPut(keys.RemovedMember(target.ID), string(record.EncodeMember(rec))))
 	}
 	if _, err := client.Write(ctx, append(s.unchanged(client), r.notAlive(client, target.Node)...), leaving...); err != nil {
@@ -148,30 +150,6 @@ func (r Removal) remove(ctx context.Context, client *etcd.Client, all []View, ta
 	}
 	r.After("removed")
 	return forgetAfter(ctx, client, target.ID)
-}
-
-// MayLose returns a function that asks whether a node may lose the role of a member. It
-// returns the conditions of the write that takes the role: the answer holds only as long
-// as they do. A node that is no member may lose it.
-func MayLose(client *etcd.Client, node protocol.NodeID) func(context.Context) ([]clientv3.Cmp, error) {
-	return func(ctx context.Context) ([]clientv3.Cmp, error) {
-		all, s, err := listWithRoles(ctx, client)
-		switch {
-		case err != nil:
-			return nil, err
-		case s.cluster == nil:
-			return nil, nil // the sidecars do not run this etcd
-		}
-		for _, v := range all {
-			if v.Node != node {
-				continue
-			}
-			if err := mayRemove(all, v, endCluster); err != nil {
-				return nil, err
-			}
-		}
-		return s.unchanged(client), nil
-	}
 }
 
 // Forget deletes the records of a member that was removed.

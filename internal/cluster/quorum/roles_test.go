@@ -34,10 +34,39 @@ func give(t *testing.T, client *etcd.Client, nodes ...string) {
 	}
 }
 
-// take takes the role of a member from a node.
+// take takes the role of a member from a node, whatever it costs.
 func take(t *testing.T, client *etcd.Client, node protocol.NodeID) error {
 	t.Helper()
-	return fleet.SetRoles(t.Context(), client, node, fleet.RoleChange{Leave: MayLose(client, node)})
+	return fleet.SetRoles(t.Context(), client, node, fleet.RoleChange{Leave: MayLose(client, Loss{Node: node, Force: true})})
+}
+
+// Without --force, no role is taken if no voter may fail after that.
+func TestMayLose_costs(t *testing.T) {
+	_, all, client := newThree(t)
+	give(t, client, "a", "b", "c")
+	for _, tt := range []struct{ node, want string }{
+		{"c", `without node "c" etcd has 2 voters, and accepts no writes while one of them is down`},
+		{"b", `without node "b" etcd has one voter, with the only copy of the data`},
+	} {
+		err := fleet.SetRoles(t.Context(), client, protocol.NodeID(tt.node), fleet.RoleChange{Leave: MayLose(client, Loss{Node: protocol.NodeID(tt.node)})})
+		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "add --force") {
+			t.Errorf("%s: got %v, want %q", tt.node, err, tt.want)
+		}
+		if err := take(t, client, protocol.NodeID(tt.node)); err != nil {
+			t.Errorf("%s, with force: %v", tt.node, err)
+		}
+	}
+	// One that is down is no loss.
+	give(t, client, "a", "b", "c")
+	all[2].Stop()
+	others := all[0].Client(all[0].ClientURL, all[1].ClientURL)
+	await(t, "c may lose the role", func() bool {
+		err := fleet.SetRoles(t.Context(), others, "c", fleet.RoleChange{Leave: MayLose(others, Loss{Node: "c"})})
+		if err != nil && !errors.Is(err, ErrRefused) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
 }
 
 // Of two nodes that lose the role at the same moment, one keeps it: each command would be

@@ -33,8 +33,8 @@ type Member struct {
 	Key     pki.Hash // of the node's public key
 	Serial  string   // of its newest certificate that is known, in hexadecimal
 	Added   time.Time
-	Leaving bool      // an operator removes it
-	Removed time.Time // zero: it is a member
+	Leaving bool      // its removal was decided
+	Removed time.Time // when an operator decided to remove it for good; zero: none did
 }
 
 // nodeID is the form of a node ID: a DNS subdomain.

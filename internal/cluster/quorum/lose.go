@@ -1,0 +1,88 @@
+package quorum
+
+import (
+	"context"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
+)
+
+// Loss is a node that is to lose the role of a member.
+type Loss struct {
+	Node protocol.NodeID
+	// Force: also if no voter may fail after that.
+	Force bool
+}
+
+// MayLose returns a function that asks whether the node may lose the role. It returns the
+// conditions of the write that takes the role: the answer holds only as long as they do. A node
+// that is no member may lose it.
+func MayLose(client *etcd.Client, l Loss) func(context.Context) ([]clientv3.Cmp, error) {
+	return func(ctx context.Context) ([]clientv3.Cmp, error) {
+		all, s, err := listWithRoles(ctx, client)
+		switch {
+		case err != nil:
+			return nil, err
+		case s.cluster == nil:
+			return nil, nil // the sidecars do not run this etcd
+		}
+		for _, v := range all {
+			if v.Node != l.Node {
+				continue
+			}
+			if err := mayRemove(all, v, endCluster); err != nil {
+				return nil, err
+			}
+			if err := l.costs(all, v); err != nil {
+				return nil, err
+			}
+		}
+		return s.unchanged(client), nil
+	}
+}
+
+// costs returns what the cluster loses with a voter that may be removed; nil: nothing, or Force is set.
+func (l Loss) costs(all []View, target View) error {
+	if l.Force || target.Learner {
+		return nil
+	}
+	var others []protocol.Voter
+	stay := 0
+	for _, v := range all {
+		if v.Learner || v.ID == target.ID {
+			continue
+		}
+		others = append(others, protocol.Voter{Healthy: v.Healthy, Leaving: v.Leaving})
+		if !v.Leaving {
+			stay++
+		}
+	}
+	cost := membership.JudgeCost(protocol.Voter{Healthy: target.Healthy, Leaving: target.Leaving}, others)
+	if cost == membership.CostsNothing {
+		return nil
+	}
+	return &CostError{Node: l.Node, Cost: cost, Voters: stay}
+}
+
+// CostError is returned without Force if no voter may fail any more without the member of the node.
+type CostError struct {
+	Node   protocol.NodeID
+	Cost   membership.Cost
+	Voters int // that stay
+}
+
+func (e *CostError) Error() string {
+	if e.Cost == membership.CostsCopy {
+		return fmt.Sprintf("%v: without node %q etcd has one voter, with the only copy of the data: while that node is down, etcd is too, and a lost disk loses all; "+
+			"first make another node a voter (sidecar node set-roles, or sidecar cluster token create), or add --force", ErrRefused, e.Node)
+	}
+	return fmt.Sprintf("%v: without node %q etcd has %s, and accepts no writes while one of them is down: now one may fail; "+
+		"first make another node a voter (sidecar node set-roles, or sidecar cluster token create), or add --force", ErrRefused, e.Node, count(e.Voters, "voter"))
+}
+
+// Is makes it an ErrRefused.
+func (*CostError) Is(target error) bool { return target == ErrRefused }
