@@ -103,7 +103,7 @@ func TestNewStatus(t *testing.T) {
 					"--etcd-servers=http://10.0.0.1:2379; an upgrade stops another voter, and etcd would accept no writes meanwhile"},
 			},
 			UpgradeNotes: []string{
-				"etcd, and each kube-apiserver that uses it, stop during the upgrade; add two voters: sidecar cluster token create --node ID --etcd-servers=http://10.0.0.1:2379",
+				"etcd, and each kube-apiserver that uses it, stop during the upgrade; add two voters: sidecar cluster token create --etcd-servers=http://10.0.0.1:2379",
 			},
 			Warnings: []report.Warning{
 				{Reason: "NodeDead", Subject: "cp-2", Message: "sidecar node remove cp-2 --confirm-stopped --etcd-servers=http://10.0.0.1:2379", Severity: "down"},

@@ -94,6 +94,8 @@ func knownHere(r report.Status) []warned {
 			out = append(out, warnedOf(noNode, w).known())
 		case w.Subject == "":
 			out = append(out, own(w))
+		case len(out) > 0 && out[len(out)-1].local && out[len(out)-1].message == w.Message: // one problem of several nodes
+			out[len(out)-1].nodes = append(out[len(out)-1].nodes, w.Subject)
 		default:
 			out = append(out, warnedOf(w.Subject, w).known())
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/lockstep-dev/lockstep/report"
 )
 
-// A member's measurements become warnings: the presence contains the one about a slow disk,
-// for all nodes. Leaders that change often are shown.
+// A member's measurements become warnings in the presence, for all nodes: of a slow disk, and of leaders
+// that change often.
 func TestWatchMember(t *testing.T) {
 	server, _, api := ledByNewer(t)
 	s := start(t, configure(t, server.Endpoints()[0], api))
@@ -33,8 +33,8 @@ func TestWatchMember(t *testing.T) {
 	})
 
 	s.app.cluster.Measures().Set(member.Measures{Fsync: slow, LeaderChanges: 6})
-	s.awaitFleet("the leaders", func(r report.Status) bool {
-		return slices.ContainsFunc(r.Warnings, func(w report.Warning) bool {
+	s.awaitOwn("the leaders in the presence", func(n report.FleetNode) bool {
+		return slices.ContainsFunc(n.Warnings, func(w report.Warning) bool {
 			return w.Reason == "EtcdLeaderChanges" && w.Subject == "" && strings.Contains(w.Message, "changed 5 times within the last 10 minutes")
 		})
 	})

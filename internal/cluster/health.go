@@ -10,15 +10,11 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Health are the warnings about this node's etcd member.
-type Health struct {
-	Reported []protocol.Warning // of this node
-	Shown    []protocol.Warning // of the whole cluster: each member sees them by itself
-}
+// Health are the warnings of this node's etcd member, which the other nodes show too: about its disk, and about
+// the cluster as it sees it.
+type Health struct{ Reported []protocol.Warning }
 
-func (h Health) equal(o Health) bool {
-	return slices.Equal(h.Reported, o.Reported) && slices.Equal(h.Shown, o.Shown)
-}
+func (h Health) equal(o Health) bool { return slices.Equal(h.Reported, o.Reported) }
 
 // healthPause is the longest pause between two checks of the member's recent measures: a warning
 // ends by time.
@@ -31,29 +27,35 @@ func (m *Manager) Health() *event.Value[Health] { return m.health }
 func (m *Manager) RunHealth(ctx context.Context) error {
 	var recent recentHealth
 	var before []Observed
+	var turn string // of the node that restarts its member for a new CA
 	for {
 		measures, measured := m.Measures().Load()
 		members, membersChanged := m.Members().Load()
+		rotation, turnChanged := m.rotation.Load()
 		now := time.Now()
 		recent = recent.after(measures, now)
 		for _, name := range lostMembers(before, members) {
 			recent = recent.losing(name, now)
 		}
+		if memberLeaves(before, members) || rotation.Turn != turn {
+			recent = recent.changing(now)
+		}
+		turn = rotation.Turn
 		before = members
 		var health Health
 		if w, slow := recent.diskWarning(now); slow {
 			health.Reported = []protocol.Warning{w}
 		}
 		if w, many := recent.leaderWarning(now); many {
-			health.Shown = []protocol.Warning{w}
+			health.Reported = append(health.Reported, w)
 		}
 		if !health.equal(m.health.Get()) {
 			m.health.Set(health)
-			for _, w := range slices.Concat(health.Reported, health.Shown) {
+			for _, w := range health.Reported {
 				m.cfg.Log.Warn("etcd member is in trouble", "reason", string(w.Reason), "message", w.Message)
 			}
 		}
-		if !event.WaitFor(ctx, healthPause, measured, membersChanged) {
+		if !event.WaitFor(ctx, healthPause, measured, membersChanged, turnChanged) {
 			return ctx.Err()
 		}
 	}
@@ -68,4 +70,12 @@ func lostMembers(before, now []Observed) (out []string) {
 		}
 	}
 	return out
+}
+
+// memberLeaves reports whether a member began to leave, or left, between two observations. If it led, it handed over.
+func memberLeaves(before, now []Observed) bool {
+	return slices.ContainsFunc(before, func(was Observed) bool {
+		i := slices.IndexFunc(now, func(o Observed) bool { return o.ID == was.ID })
+		return i < 0 || was.LeavingSince.IsZero() && !now[i].LeavingSince.IsZero()
+	})
 }

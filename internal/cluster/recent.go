@@ -33,6 +33,9 @@ const (
 	// nodes changes the leader three times at most.
 	manyChanges   = 3
 	changesWindow = 10 * time.Minute
+	// wantedChange is how long before or after a member leaves, or restarts to replace the CA, a change of the leader
+	// belongs to that: a member that leads hands over first, and etcd may want five seconds.
+	wantedChange = 20 * time.Second
 )
 
 // recentHealth is a sidecar's memory of its member's recent health. The zero value
@@ -42,6 +45,7 @@ type recentHealth struct {
 	disk    []diskTimes // within slowHold, the oldest first
 	changes []time.Time // of etcd's leader, within changesWindow
 	losses  []loss      // within changesWindow
+	wanted  []time.Time // when people wanted a change, within changesWindow and wantedChange
 }
 
 // diskTimes are the operations between two measurements.
@@ -92,6 +96,20 @@ func (h recentHealth) losing(name string, at time.Time) recentHealth {
 	return out
 }
 
+// changing returns the memory after something that people want changed the leader, or may soon.
+func (h recentHealth) changing(at time.Time) recentHealth {
+	out := h.forgotten(at)
+	out.wanted = append(out.wanted, at)
+	return out
+}
+
+// unwanted returns the changes of the leader that belong to nothing that people want.
+func (h recentHealth) unwanted() []time.Time {
+	return slices.DeleteFunc(slices.Clone(h.changes), func(changed time.Time) bool {
+		return slices.ContainsFunc(h.wanted, func(at time.Time) bool { return changed.Sub(at).Abs() <= wantedChange })
+	})
+}
+
 // forgotten returns a copy without the entries that are too old.
 func (h recentHealth) forgotten(now time.Time) recentHealth {
 	out := recentHealth{last: h.last}
@@ -103,6 +121,11 @@ func (h recentHealth) forgotten(now time.Time) recentHealth {
 	for _, at := range h.changes {
 		if now.Sub(at) < changesWindow {
 			out.changes = append(out.changes, at)
+		}
+	}
+	for _, at := range h.wanted {
+		if now.Sub(at) < changesWindow+wantedChange {
+			out.wanted = append(out.wanted, at)
 		}
 	}
 	for _, l := range h.losses {
@@ -165,12 +188,13 @@ func (h recentHealth) diskWarning(now time.Time) (protocol.Warning, bool) {
 // leaderWarning returns the warning that etcd's leader changes too often, if it does.
 func (h recentHealth) leaderWarning(now time.Time) (protocol.Warning, bool) {
 	h = h.forgotten(now)
-	if len(h.changes) <= manyChanges {
+	changes := h.unwanted()
+	if len(changes) <= manyChanges {
 		return protocol.Warning{}, false
 	}
-	return protocol.Warning{Reason: protocol.EtcdLeaderChanges, Since: h.changes[0], Message: fmt.Sprintf(
+	return protocol.Warning{Reason: protocol.EtcdLeaderChanges, Since: changes[0], Message: fmt.Sprintf(
 		"etcd's leader changed %d times within the last %s%s; check the disks, the load and the network of the members",
-		len(h.changes), minutes(changesWindow), h.lost())}, true
+		len(changes), minutes(changesWindow), h.lost())}, true
 }
 
 // lost names the members that stopped answering meanwhile.

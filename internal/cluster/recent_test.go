@@ -108,3 +108,22 @@ func TestRecentHealth_leaderChanges(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// A leader that hands over because people remove its member is no sign of trouble.
+func TestRecentHealth_wantedChanges(t *testing.T) {
+	start := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
+	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+	h := recentHealth{}.after(member.Measures{LeaderChanges: 1}, start)
+	for i, second := range []int{100, 200, 300, 400} {
+		h = h.after(member.Measures{LeaderChanges: uint64(i + 2)}, at(second)).changing(at(second + 15))
+	}
+	if w, is := h.leaderWarning(at(420)); is {
+		t.Errorf("each belongs to a removal: got %+v", w)
+	}
+	for i, second := range []int{450, 460, 470, 480} {
+		h = h.after(member.Measures{LeaderChanges: uint64(i + 6)}, at(second))
+	}
+	if w, is := h.leaderWarning(at(480)); !is || !w.Since.Equal(at(450)) || !strings.Contains(w.Message, "changed 4 times") {
+		t.Errorf("got %+v", w)
+	}
+}

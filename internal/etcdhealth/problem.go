@@ -130,7 +130,17 @@ func (w *Watch) diagnose(ctx context.Context) string {
 	}
 	found := w.cfg.Client.Diagnose(ctx)
 	if problem := w.cfg.Cluster.MemberProblem(); problem != "" {
+		if own := w.cfg.Cluster.Membership().Get(); own.Local {
+			found = withoutServer(found, own.Servers[0])
+		}
 		found = append([]string{"this node: " + problem}, found...)
 	}
 	return strings.Join(found, "; ")
+}
+
+// withoutServer returns the faults of all servers except one: the manager knows more about this node's own.
+func withoutServer(found []string, server string) []string {
+	return slices.DeleteFunc(found, func(text string) bool {
+		return strings.HasPrefix(text, server+" ") || strings.HasPrefix(text, server+":")
+	})
 }

@@ -104,3 +104,12 @@ func TestAskIfFull(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+// The manager's sentence about this node's own member replaces the one about its server.
+func TestWithoutServer(t *testing.T) {
+	found := []string{"https://10.0.0.1:8088 is not healthy: RAFT NO LEADER", "https://10.0.0.1:80: refused", "https://10.0.0.1:8088: refused", "https://10.0.0.2:8088: refused"}
+	got := strings.Join(withoutServer(found, "https://10.0.0.1:8088"), "|")
+	if want := "https://10.0.0.1:80: refused|https://10.0.0.2:8088: refused"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

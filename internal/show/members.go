@@ -85,14 +85,17 @@ func (f memberFacts) troubles(now time.Time) map[string]string {
 // that one.
 func (f memberFacts) warnings(troubles map[string]string) []protocol.Warning {
 	_, faulty := voters(f.members)
-	if text := noMajority(nodeVoters(f.members, nil)); text != "" {
+	var out []protocol.Warning
+	if text, patients := noMajority(nodeVoters(f.members, nil)); text != "" {
 		since := faulty[0].Since.Time
 		for _, m := range faulty {
 			since = latest(since, m.Since.Time)
 		}
-		return []protocol.Warning{{Reason: protocol.MemberDown, Message: text, Since: since}}
+		for _, name := range patients {
+			out = append(out, protocol.Warning{Reason: protocol.MemberDown, Subject: name, Message: text, Since: since})
+		}
+		return out
 	}
-	var out []protocol.Warning
 	for _, m := range faulty {
 		if m.Node == string(f.own) && f.problem != "" {
 			continue
@@ -168,13 +171,24 @@ func (f memberFacts) interrupted(now time.Time) []protocol.Warning {
 			continue
 		}
 		name := cmp.Or(m.Node, m.ID)
-		remove := "sidecar cluster remove " + name
-		if found && r.Alive { // it may have the role again: cluster remove --force would end it
-			remove = "sidecar node set-roles " + name + " --remove " + protocol.RoleConsensus
+		alive := found && r.Alive
+		reported := reportedLeaving(r)
+		if reported != "" && m.Node == string(f.own) {
+			continue // its own warning has more
+		}
+		typed := ": a command was interrupted, or etcd refused it; type: sidecar cluster remove " + name
+		switch {
+		case reported != "":
+			typed = "; its sidecar goes on with it: " + reported
+		case alive && m.ForGood: // to take the role from it would end it, too
+			typed = ": a command was interrupted. Its key is refused, so it cannot renew its certificate. Its sidecar ends, and the node joins again " +
+				"with an empty data directory and a new token, if you type: sidecar cluster remove " + name + " --force"
+		case alive: // cluster remove --force would end a node that may have the role again
+			typed = ": a command was interrupted, or etcd refused it; type: sidecar node set-roles " + name + " --remove " + protocol.RoleConsensus
 		}
 		out = append(out, protocol.Warning{
 			Reason: protocol.RemovalInterrupted, Subject: name, Since: m.LeavingSince.Time,
-			Message: "its removal from etcd was decided and is not finished: a command was interrupted, or etcd refused it; type: " + remove,
+			Message: "its removal from etcd was decided and is not finished" + typed,
 		})
 	}
 	return out

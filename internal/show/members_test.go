@@ -36,8 +36,8 @@ func TestMemberWarnings(t *testing.T) {
 		"one of five":                      {members: []cluster.Observed{ok("a"), down("b"), ok("c"), ok("d"), ok("e")}, want: []string{"b"}},
 		"two of five":                      {members: []cluster.Observed{down("a"), down("b"), ok("c"), ok("d"), ok("e")}, noSpare: true, want: []string{"a", "b"}},
 		"two of three, and this one waits": {members: []cluster.Observed{
-			{Member: report.Member{ID: "me", Node: "me", Problem: "it has no leader", Since: report.At(observedAt)}}, down("b"), down("c")}, want: []string{""}},
-		"two of three": {members: []cluster.Observed{ok("a"), down("b"), down("c")}, want: []string{""}},
+			{Member: report.Member{ID: "me", Node: "me", Problem: "it has no leader", Since: report.At(observedAt)}}, down("b"), down("c")}, want: []string{"b", "c"}},
+		"two of three": {members: []cluster.Observed{ok("a"), down("b"), down("c")}, want: []string{"b", "c"}},
 		"not known":    {members: []cluster.Observed{{Member: report.Member{ID: "1f"}}, ok("b"), ok("c")}, noSpare: true, want: []string{"1f"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,12 +100,14 @@ func TestMemberWarnings_interrupted(t *testing.T) {
 	member := func(node string, learner bool, leaving time.Time) cluster.Observed {
 		return cluster.Observed{Member: report.Member{ID: node + "1", Node: node, Learner: learner}, LeavingSince: report.At(leaving)}
 	}
+	forGood := member("forgood", false, observedAt)
+	forGood.ForGood = true
 	facts := memberFacts{
 		members: []cluster.Observed{
-			member("stays", false, time.Time{}), member("off", false, observedAt), member("alive", false, observedAt),
+			forGood, member("stays", false, time.Time{}), member("off", false, observedAt), member("alive", false, observedAt),
 			member("learner", true, observedAt), member("itself", false, observedAt), member("", false, observedAt),
 		},
-		fleet: protocol.Fleet{Records: []*protocol.Record{{ID: "alive", Node: role, Alive: true}, {ID: "itself"}, {ID: "off", Node: role}, {ID: "stays", Node: role}}},
+		fleet: protocol.Fleet{Records: []*protocol.Record{{ID: "alive", Node: role, Alive: true}, {ID: "forgood", Node: role, Alive: true}, {ID: "itself"}, {ID: "off", Node: role}, {ID: "stays", Node: role}}},
 	}
 	if got := facts.interrupted(observedAt.Add(interruptedAfter - 1)); len(got) != 0 {
 		t.Errorf("while it may be under way: got %+v", got)
@@ -121,7 +123,7 @@ func TestMemberWarnings_interrupted(t *testing.T) {
 			t.Errorf("got %+v", w)
 		}
 	}
-	want := map[string]string{"off": "sidecar cluster remove off", "alive": "sidecar node set-roles alive --remove consensus_member", "1": "sidecar cluster remove 1"}
+	want := map[string]string{"off": "sidecar cluster remove off", "alive": "sidecar node set-roles alive --remove consensus_member", "1": "sidecar cluster remove 1", "forgood": "sidecar cluster remove forgood --force"}
 	if !maps.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

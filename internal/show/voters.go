@@ -60,29 +60,32 @@ func voterTrouble(f voterFacts) string {
 		"or if the node is off for good, type on another node: sidecar cluster remove %s", f.address, problem, int(protocol.RemoveAfter.Minutes()), f.name) + last
 }
 
-// noMajority says that too few voters serve; empty: enough do. People need not start
+// noMajority says that too few voters serve, and which ones; empty: enough do. People need not start
 // voters that only wait for a leader.
-func noMajority(all []protocol.Voter) string {
-	var down []string
-	waiting := 0
+func noMajority(all []protocol.Voter) (text string, patients []string) {
+	var down, waiting, addresses []string
 	for _, v := range all {
 		switch {
 		case v.Waits:
-			waiting++
+			waiting = append(waiting, v.Name)
 		case !v.Healthy:
-			down = append(down, fmt.Sprintf("%s (%s)", v.Name, v.Address))
+			down, addresses = append(down, v.Name), append(addresses, fmt.Sprintf("%s (%s)", v.Name, v.Address))
 		}
 	}
-	if len(all) == 0 || len(all)-len(down)-waiting >= protocol.Majority(len(all)) {
-		return ""
+	if len(all) == 0 || len(all)-len(down)-len(waiting) >= protocol.Majority(len(all)) {
+		return "", nil
 	}
 	if len(all)-len(down) >= protocol.Majority(len(all)) {
 		return fmt.Sprintf("%d of %d voters of etcd answer and have no leader, so etcd accepts no writes; if this lasts, check the network between them",
-			waiting, len(all))
+			len(waiting), len(all)), waiting
 	}
-	slices.Sort(down)
-	return fmt.Sprintf("%d of %d voters of etcd do not serve, so there is no majority and etcd accepts no writes: %s; start these nodes; "+
-		"if they are lost for good: docs/clusters.md#restore", len(down), len(all), strings.Join(down, ", "))
+	slices.Sort(addresses)
+	does, start := "do not serve", "start these nodes; if they are lost for good"
+	if len(down) == 1 {
+		does, start = "does not serve", "start this node; if it is lost for good"
+	}
+	return fmt.Sprintf("%d of %d voters of etcd %s, so there is no majority and etcd accepts no writes: %s; %s: docs/clusters.md#restore",
+		len(down), len(all), does, strings.Join(addresses, ", "), start), down
 }
 
 // reportedMember returns a sidecar's report of its own etcd member; empty: none, or the

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,7 +57,7 @@ func TestVoterTrouble(t *testing.T) {
 func TestNoMajority(t *testing.T) {
 	for states, want := range map[string]string{
 		"": "", "h": "", "hhd": "", "hhhdd": "",
-		"hd":  "1 of 2 voters of etcd do not serve, so there is no majority and etcd accepts no writes: 1 (10.0.0.1); start these nodes; if they are lost for good: docs/clusters.md#restore",
+		"hd":  "1 of 2 voters of etcd does not serve, so there is no majority and etcd accepts no writes: 1 (10.0.0.1); start this node; if it is lost for good: docs/clusters.md#restore",
 		"ddw": "2 of 3 voters of etcd do not serve, so there is no majority and etcd accepts no writes: 0 (10.0.0.1), 1 (10.0.0.1); start these nodes; if they are lost for good: docs/clusters.md#restore",
 		"www": "3 of 3 voters of etcd answer and have no leader, so etcd accepts no writes; if this lasts, check the network between them",
 		"dww": "2 of 3 voters of etcd answer and have no leader, so etcd accepts no writes; if this lasts, check the network between them",
@@ -67,8 +68,15 @@ func TestNoMajority(t *testing.T) {
 		for i, v := range states {
 			all = append(all, protocol.Voter{Name: string(rune('0' + i)), Address: "10.0.0.1", Healthy: v == 'h', Waits: v == 'w'})
 		}
-		if got := noMajority(all); got != want {
+		got, patients := noMajority(all)
+		if got != want {
 			t.Errorf("%s: got %q, want %q", states, got, want)
+		}
+		for _, v := range all { // those of the text
+			named := strings.Contains(want, v.Name+" (") || strings.Contains(want, "no leader") && v.Waits
+			if slices.Contains(patients, v.Name) != named {
+				t.Errorf("%s: the patients are %q", states, patients)
+			}
 		}
 	}
 }

@@ -63,6 +63,7 @@ func (s *Show) KeepWarnings(ctx context.Context) error {
 		at := nextServiceFault(s.ServiceState.Get(), s.warned.Get().answers, now)
 		at = earliest(at, protocol.NextWorkWarning(s.Fleet.Get(), now), now)
 		at = earliest(at, s.Schedule.Get().WarnsAt(), now)
+		at = earliest(at, nextStuck(s.Cluster.Status().Get()), now)
 		if at = earliest(at, s.memberFacts().nextRemoval(now), now); !at.IsZero() {
 			event.WaitFor(ctx, at.Sub(now), changes...)
 		} else {
@@ -82,7 +83,7 @@ func (s *Show) warningsNow(was warned, now time.Time) warned {
 	view := s.Status.Get().View
 	out := warned{
 		shown: slices.Concat(own, databaseWarnings(databases(members.members)),
-			members.warnings(troubles), members.leaving(), members.interrupted(now), s.Cluster.Health().Get().Shown,
+			members.warnings(troubles), members.leaving(), members.interrupted(now),
 			members.fleetWarningsNow(view, now),
 			protocol.WorkWarnings(members.fleet, now)),
 		reported: upgrade.ReportedWarnings(slices.Concat(own, leaders)),
@@ -146,6 +147,7 @@ func (s *Show) ownWarnings(runs []nodeservices.Run) []protocol.Warning {
 	if problem := s.memberProblem(); problem != "" {
 		out = append(out, protocol.Warning{Reason: protocol.MemberDown, Message: memberCannotBeUsed + problem + s.slowBefore()})
 	}
+	out = append(out, stuck(time.Now(), s.Cluster.Status().Get(), s.Cluster.Membership().Get().Phase)...)
 	if err := s.BundleFault.Get(); err != nil {
 		out = append(out, bundle.FaultWarning(err))
 	}

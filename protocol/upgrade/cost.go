@@ -46,10 +46,13 @@ func notes(f protocol.Fleet, voters []protocol.Voter) []string {
 		}
 	}
 	if len(only) == 1 {
-		out = append(out, fmt.Sprintf("%s is the only controller, so no kube-apiserver serves while it is upgraded; add a second one", only[0]))
+		out = append(out, fmt.Sprintf("%s is the only controller, so no kube-apiserver serves while it is upgraded; add a second one: %s", only[0], moreControllers(f, voters)))
 	}
 	return out
 }
+
+// joins is the command that lets a new node join, which becomes a controller and a voter.
+const joins = "sidecar cluster token create"
 
 // moreVoters is the command that leads to one more voter: a node of the fleet that is none
 // becomes one, or a new node joins.
@@ -58,10 +61,24 @@ func moreVoters(f protocol.Fleet, voters []protocol.Voter) string {
 	for _, v := range voters {
 		votes[protocol.NodeID(v.Name)] = true
 	}
+	return withRole(f, protocol.RoleConsensus, joins, func(r *protocol.Record) bool { return !r.Node.Roles.Consensus && !votes[r.ID] })
+}
+
+// moreControllers leads to one more controller. Where etcd runs elsewhere, no command lets a node join.
+func moreControllers(f protocol.Fleet, voters []protocol.Voter) string {
+	otherwise := "start a kube-apiserver and its sidecar on another machine"
+	if len(voters) > 0 {
+		otherwise = joins
+	}
+	return withRole(f, protocol.RoleController, otherwise, func(r *protocol.Record) bool { return !r.Node.Roles.Controller })
+}
+
+// withRole is the command that gives a role to the first node that may get it, whatever other roles it has.
+func withRole(f protocol.Fleet, role, otherwise string, may func(*protocol.Record) bool) string {
 	for _, r := range f.Records {
-		if r.Problem == "" && r.Alive && r.Node.Roles.Controller && !r.Node.Roles.Consensus && !r.Node.Ephemeral && !votes[r.ID] {
-			return fmt.Sprintf("sidecar node set-roles %s --add %s", r.ID, protocol.RoleConsensus)
+		if r.Problem == "" && r.Alive && !r.Node.Ephemeral && may(r) {
+			return fmt.Sprintf("sidecar node set-roles %s --add %s", r.ID, role)
 		}
 	}
-	return "sidecar cluster token create --node ID"
+	return otherwise
 }

@@ -45,6 +45,7 @@ func TestVoterObstacles(t *testing.T) {
 func TestNotes(t *testing.T) {
 	const stop = "etcd, and each kube-apiserver that uses it, stop during the upgrade; "
 	a, b, c := controller("a", "1.1.0").leading().member(), controller("b", "1.1.0").serving().member(), controller("c", "1.1.0").serving()
+	none := controller("d", "1.1.0").serving().roleTaken()
 	for _, tc := range []struct {
 		name    string
 		records []*record
@@ -53,10 +54,14 @@ func TestNotes(t *testing.T) {
 	}{
 		{"three voters", []*record{a, b, c.member()}, "abc", ""},
 		{"etcd runs elsewhere", []*record{a, b}, "", ""},
-		{"two voters", []*record{a, b}, "ab", stop + "add a third voter: sidecar cluster token create --node ID"},
+		{"two voters", []*record{a, b}, "ab", stop + "add a third voter: sidecar cluster token create"},
 		{"two voters, and a node that could be one", []*record{a, b, c}, "ab", stop + "add a third voter: sidecar node set-roles c --add consensus_member"},
 		{"one voter of two nodes", []*record{a, c}, "a", stop + "add two voters: sidecar node set-roles c --add consensus_member"},
-		{"one alone", []*record{c}, "", "c is the only controller, so no kube-apiserver serves while it is upgraded; add a second one"},
+		{"one alone", []*record{c}, "", "c is the only controller, so no kube-apiserver serves while it is upgraded; add a second one: start a kube-apiserver and its sidecar on another machine"},
+		{"one alone, with an etcd of its own", []*record{a}, "a", stop + "add two voters: sidecar cluster token create|a is the only controller, so no kube-apiserver serves while it is upgraded; add a second one: sidecar cluster token create"},
+		{"two voters, and a node without roles", []*record{a, b, none}, "ab", stop + "add a third voter: sidecar node set-roles d --add consensus_member"},
+		{"one controller, and a node without roles", []*record{c, none}, "", "c is the only controller, so no kube-apiserver serves while it is upgraded; add a second one: sidecar node set-roles d --add kubernetes_controller"},
+		{"a node without roles that is not alive", []*record{c, controller("d", "1.1.0").worker().dead()}, "", "c is the only controller, so no kube-apiserver serves while it is upgraded; add a second one: start a kube-apiserver and its sidecar on another machine"},
 		{"a dead node is not missing for good", []*record{a, c.dead()}, "", ""},
 		{"four voters", []*record{a, b, c}, "abcd", ""},
 	} {

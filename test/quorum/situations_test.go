@@ -148,8 +148,7 @@ func (s *situations) must(err error) {
 	}
 }
 
-// types finds a command in the table of a node, by its beginning, and gives it to a shell. In the
-// place of ID it puts the node c.
+// types finds a command in the table of a node, by its beginning, and gives it to a shell.
 func (s *situations) types(n *Node, begin string) string {
 	s.Helper()
 	table := n.command(s.T, "status", "--server", n.URL())
@@ -159,7 +158,7 @@ func (s *situations) types(n *Node, begin string) string {
 	}
 	command, _, _ := strings.Cut(typed, " --")
 	s.printed[command] = true
-	cmd := exec.CommandContext(s.Context(), "/bin/sh", "-c", strings.Replace(typed, "--node ID", "--node "+s.c.ID, 1))
+	cmd := exec.CommandContext(s.Context(), "/bin/sh", "-c", typed)
 	cmd.Env = append(os.Environ(), "PATH="+cluster.Assets(s.T, "sidecar")+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -382,8 +381,8 @@ func (s *situations) twoVoters() {
 	s.name = "two-voters"
 	alone := []*Node{s.a, s.b}
 	s.healed(alone...)
-	for _, n := range alone {
-		s.says(n, "UPGRADE|may start|etcd, and each kube-apiserver that uses it, stop during the upgrade; add a third voter: sidecar cluster token create --node ID --data-dir="+n.Dir)
+	for _, n := range alone { // without --node: the ID of a new node is not known
+		s.says(n, "UPGRADE|may start|etcd, and each kube-apiserver that uses it, stop during the upgrade; add a third voter: sidecar cluster token create --data-dir="+n.Dir)
 	}
 	out := s.types(s.b, "sidecar cluster token create")
 	args, err := cluster.JoinFlags(out)
@@ -471,6 +470,6 @@ func (s *situations) knowsLeader(n, except *Node) (leads *Node) {
 func (s *situations) bothVotersStopped() {
 	s.name = "no-majority"
 	KillAll(s.b, s.c)
-	s.says(s.a, "2 of 3 voters of etcd do not serve, so there is no majority and etcd accepts no writes: b ("+s.b.Address+"), c ("+s.c.Address+"); start these nodes",
+	s.says(s.a, "b, c  |2 of 3 voters of etcd do not serve, so there is no majority and etcd accepts no writes: b ("+s.b.Address+"), c ("+s.c.Address+"); start these nodes",
 		"ETCD|NOT CONNECTED for ", "UPGRADE|do not start")
 }

@@ -1,0 +1,51 @@
+package show
+
+import (
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/cluster"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/membership"
+)
+
+// This file reports a node whose member waits for long on its way into etcd, or out of it. Only its own sidecar knows
+// why.
+
+// memberStays begins the warning of a sidecar whose member is leaving, and cannot.
+const memberStays = "its etcd member is leaving, and waits: "
+
+// stuck returns the warning about this node's own member; none if nothing waits, or not for long.
+func stuck(now time.Time, s cluster.Status, phase membership.Phase) []protocol.Warning {
+	if s.State != cluster.Running || s.StuckSince.IsZero() || now.Sub(s.StuckSince) < interruptedAfter {
+		return nil
+	}
+	switch phase {
+	case membership.Leaving:
+		return []protocol.Warning{{Reason: protocol.RemovalInterrupted, Message: memberStays + s.Problem, Since: s.StuckSince}}
+	case membership.Adding:
+		return []protocol.Warning{{
+			Reason: protocol.MemberDown, Message: "it has the role " + protocol.RoleConsensus + ", and is not a member of etcd yet: " + s.Problem, Since: s.StuckSince,
+		}}
+	default:
+		return nil
+	}
+}
+
+// nextStuck returns when stuck reports a problem; zero: not by time alone.
+func nextStuck(s cluster.Status) time.Time {
+	if s.StuckSince.IsZero() {
+		return time.Time{}
+	}
+	return s.StuckSince.Add(interruptedAfter)
+}
+
+// reportedLeaving returns what a sidecar that is alive reports about its member that cannot leave; empty: nothing.
+func reportedLeaving(r protocol.Record) string {
+	for _, w := range r.Presence.Warnings {
+		if r.Alive && w.Reason == protocol.RemovalInterrupted && w.Subject == "" {
+			return strings.TrimPrefix(w.Message, memberStays)
+		}
+	}
+	return ""
+}
