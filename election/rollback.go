@@ -34,6 +34,7 @@ func BeginRollback(ctx context.Context, client *etcd.Client, r RollbackRequest) 
 		begun, err = beginRollback(ctx, client, r)
 		return err
 	})
+	begun.Fleet = protocol.Unseen(begun.Fleet)
 	return begun, err
 }
 

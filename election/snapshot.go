@@ -26,13 +26,13 @@ type snapshot struct {
 
 // ReadSnapshot reads status, records and presences at one revision, as a leader
 // does. The caller need not lead: it is for commands that show a leader's
-// decision.
+// decision. Each missing node counts as one that may be restarting.
 func ReadSnapshot(ctx context.Context, client *etcd.Client) (protocol.Fleet, protocol.StatusView, protocol.Replacement, error) {
 	s, _, err := readSnapshot(ctx, client, &fleet.Decoder{})
 	if err != nil {
 		return protocol.Fleet{}, protocol.StatusView{}, protocol.Replacement{}, fmt.Errorf("read status, records and presences: %w", err)
 	}
-	return s.fleet, s.status, s.replacement, nil
+	return protocol.Unseen(s.fleet), s.status, s.replacement, nil
 }
 
 // readSnapshot reads in one linearizable transaction, if conds hold. The decoder is the

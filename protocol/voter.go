@@ -40,3 +40,7 @@ func WithMayRestart(f Fleet, mayRestart func(NodeID) bool) Fleet {
 	f.Records = marked
 	return f
 }
+
+// Unseen returns a copy of a fleet as a command reads it, which does not know for how long a node has been missing: any of
+// them may be restarting. The sidecars know more.
+func Unseen(f Fleet) Fleet { return WithMayRestart(f, func(NodeID) bool { return true }) }

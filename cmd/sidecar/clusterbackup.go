@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/cluster/backup"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/role"
@@ -155,6 +156,7 @@ func (p program) restore(ctx context.Context, opts runFlags, file string) error 
 	if restored.Replaced != "" {
 		fmt.Fprintf(p.stdout, "The data before is in %s\n", restored.Replaced)
 	}
-	fmt.Fprintf(p.stdout, "Start the sidecar here. On each other node delete the data directory, then join: sidecar cluster token create --node ID\n")
+	fmt.Fprintf(p.stdout, "Start the sidecar here. On each other node delete the data directory, then join with a token of its own: sidecar cluster token create%s\n",
+		etcd.CommandFlags(etcd.Config{Prefix: opts.EtcdPrefix}, opts.DataDir))
 	return nil
 }

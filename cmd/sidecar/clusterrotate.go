@@ -180,10 +180,8 @@ func waitText(r quorum.Rotation, id protocol.NodeID) string {
 	for _, n := range r.Facts.Nodes {
 		switch {
 		case n.ID != id || n.Alive:
-		case r.Members[id]:
-			return fmt.Sprintf("%s (not alive: start its sidecar, or type sidecar cluster remove %s)", id, id)
-		default:
-			return fmt.Sprintf("%s (not alive: start its sidecar, or type sidecar node remove %s --confirm-stopped)", id, id)
+		default: // for how long is not known: it may be restarting
+			return fmt.Sprintf("%s (not alive: start its sidecar, unless it is restarting; if that node is off for good, sidecar status names the command that removes it)", id)
 		}
 	}
 	if id == r.Turn {

@@ -52,6 +52,8 @@ func TestCordon(t *testing.T) {
 	c.want(exitUsage, "--timeout: must not be 0", "cordon", "cp-1", "--timeout", "0")
 	c.want(exitUsage, "--timeout: -1s: must be more than 0", "uncordon", "cp-1", "--timeout", "-1s")
 	c.want(exitFailed, "the node has no record; these have one: cp-1, dead, worker", "cordon", "cp-9")
+	c.want(exitFailed, `{
+  "error": "`, "cordon", "cp-9", "-o", "json")
 	c.want(exitFailed, "return another node to service first, or add --force", "cordon", "cp-1")
 	c.want(exitOK, "node cp-1 was not cordoned", "uncordon", "cp-1")
 	c.want(exitOK, "its gate may be open still", "cordon", "dead")

@@ -11,7 +11,7 @@ import (
 
 // memberMain is the etcd member: a program built without make links etcd's server in.
 func (p program) memberMain(ctx context.Context, _ string) error {
-	if code := lockstep.MemberMain(ctx, os.Stdin, p.stdout, p.stderr); code != exitOK {
+	if code := lockstep.MemberMain(ctx, os.Stdin, uncounted(p.stdout), p.stderr); code != exitOK {
 		return exitError{code: code}
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
 // kubeadmFlags are the flags of kubeadm.
@@ -42,9 +43,10 @@ func (p program) kubeadmCommand() *cobra.Command {
 		Long: `Write what this node of kubeadm needs for a sidecar, and print what to type next:
 patches for kubeadm --patches, the bundle, the rights that Lockstep and this bundle need,
 and a kubeconfig with an identity of its own, if the CA of the cluster is on this node.
-Each call renews that identity. What is not set keeps the value of the call before. Flags
-of sidecar run follow after --. With --kubernetes-service among them, kube-apiserver gets
---endpoint-reconciler-type=none.
+Each call renews that identity. The image, the bundle and flags of sidecar run, which follow
+after --, keep the value of the call before if they are not set. The other flags do not: type
+them again, as the printed commands do. With --kubernetes-service after --, kube-apiserver
+gets --endpoint-reconciler-type=none.
 
 A file that it did not write, or that was changed since, is left alone, and named. --force
 overwrites it.
@@ -89,6 +91,13 @@ func (f *kubeadmFlags) complete() error {
 		if !filepath.IsAbs(dir) || strings.ContainsAny(dir, " {}\n") {
 			return usagef("--%s: %q: must be an absolute path, without spaces and braces", name, dir)
 		}
+	}
+	if f.bundle != "" && f.bundle != bundle.BuiltinName { // printed commands are typed elsewhere
+		dir, err := filepath.Abs(f.bundle)
+		if err != nil {
+			return usagef("--bundle: %w", err)
+		}
+		f.bundle = dir
 	}
 	u, err := url.Parse(f.apiserverURL)
 	if f.apiserverURL != "" && (err != nil || u.Scheme != "https" || u.Hostname() == "" || u.Path != "") {

@@ -355,7 +355,13 @@ func TestKubeadm_files(t *testing.T) {
 	if out := n.ok(first...); !strings.Contains(out, "left alone "+own+": sidecar kubeadm did not write it; --force overwrites it\n") || n.read(own) != "mine\n" {
 		t.Errorf("got\n%s%s", out, n.read(own))
 	}
-	n.ok("--force")
+	if out := n.ok(first...); strings.Contains(out, "wrote "+filepath.Dir(own)) ||
+		!strings.Contains(out, "the rights in "+own+" are not enough for the bundle; missing:\n  list, watch, create priorityclasses.scheduling.k8s.io\n  get, patch, delete priorityclasses.scheduling.k8s.io x\nadd them, or write the whole file again: sidecar kubeadm --dir="+n.dir) {
+		t.Errorf("got\n%s", out)
+	}
+	if out := n.ok("--force"); !strings.Contains(out, "wrote "+filepath.Dir(own)+": the rights of the sidecars") || strings.Contains(out, "not enough") {
+		t.Errorf("got\n%s", out)
+	}
 	if text := n.read(own); !strings.Contains(text, "for the bundle test 1.0.0 (1 object)") || !strings.Contains(text, "resources: [priorityclasses], resourceNames: [x]") {
 		t.Errorf("got\n%s", text)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/durable"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 	"github.com/lockstep-dev/lockstep/internal/strict"
+	"github.com/lockstep-dev/lockstep/reconcile/rights"
 )
 
 // kubeadmFiles are the files that sidecar kubeadm writes on a node. It remembers the digest of each in
@@ -103,24 +104,31 @@ func (k kubeadmFiles) refuse(files map[string][]byte, f kubeadmFlags) error {
 	return errors.Join(problems...)
 }
 
-// writeFiles writes the files that kubeadm and kubectl read, and names each file that it leaves alone.
-func (p program) writeFiles(k kubeadmFiles, files map[string][]byte) error {
-	kept := map[string]bool{} // directories
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		why, err := k.changed(name, files[name])
+// kubeadmContents are the files that kubeadm and kubectl read, and what they follow from.
+type kubeadmContents struct {
+	settings kubeadm.Settings
+	files    map[string][]byte // by path below the directory of Lockstep
+	rights   rights.Rights     // for the bundle
+}
+
+// writeFiles writes the files, and names each one that it leaves alone.
+func (p program) writeFiles(f kubeadmFlags, k kubeadmFiles, w kubeadmContents) error {
+	var kept []string
+	for _, name := range slices.Sorted(maps.Keys(w.files)) {
+		why, err := k.changed(name, w.files[name])
 		if err != nil {
 			return err
 		}
 		if why != "" && !k.force {
-			kept[filepath.Dir(name)] = true
+			kept = append(kept, name)
 			fmt.Fprintf(p.stdout, "left alone %s: %s; --force overwrites it\n", filepath.Join(k.dir, name), why)
 			continue
 		}
-		if err := k.write(name, files[name], modeFile); err != nil {
+		if err := k.write(name, w.files[name], modeFile); err != nil {
 			return err
 		}
 	}
-	return nil
+	return p.reportWritten(f, w, kept)
 }
 
 // saveKubeconfig copies a kubeconfig that sidecar kubeadm did not write, or that was changed since, to a file

@@ -14,12 +14,10 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/durable"
-	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 	"github.com/lockstep-dev/lockstep/internal/shell"
 	"github.com/lockstep-dev/lockstep/internal/strict"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
-	"github.com/lockstep-dev/lockstep/reconcile/rights"
 )
 
 // writeKubeadm checks everything before it writes anything.
@@ -59,7 +57,7 @@ func (p program) writeKubeadm(ctx context.Context, f kubeadmFlags) error {
 	if err != nil {
 		return err
 	}
-	files, err := p.kubeadmContent(ctx, f, settings, release)
+	files, ofBundle, err := p.kubeadmContent(ctx, f, settings, release)
 	if err != nil {
 		return err
 	}
@@ -71,11 +69,9 @@ func (p program) writeKubeadm(ctx context.Context, f kubeadmFlags) error {
 			return err
 		}
 	}
-	if err := p.writeFiles(own, files); err != nil {
+	if err := p.writeFiles(f, own, kubeadmContents{settings, files, ofBundle}); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "wrote %s: for kubeadm --patches: the container of the sidecar, image %s\n", filepath.Join(f.dir, kubeadm.PatchesDir), settings.Image)
-	fmt.Fprintf(p.stdout, "wrote %s: the rights of the sidecars, for Lockstep and for the bundle\n", filepath.Join(f.dir, kubeadm.ClusterDir))
 	hasIdentity, err := p.writeIdentity(f, own, server, settings)
 	if err != nil {
 		return err
@@ -201,52 +197,12 @@ func copyManifests(from, to string) error {
 	return nil
 }
 
-// kubeadmContent returns the files for kubeadm and kubectl, by their paths below the
-// directory of Lockstep. release is nil if this call sets none.
-func (p program) kubeadmContent(
-	ctx context.Context, f kubeadmFlags, settings kubeadm.Settings, release *bundle.Bundle,
-) (map[string][]byte, error) {
-	out := settings.Files()
-	name := path.Join(kubeadm.ClusterDir, kubeadm.BundleRights)
-	if release == nil {
-		var err error
-		if release, err = bundle.Open(f.bundleDir(settings)); err != nil {
-			fmt.Fprintf(p.stdout, "left alone %s: the bundle cannot be read: %v\n", filepath.Join(f.dir, name), oneLine(err))
-			return out, nil
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, rightsTimeout)
-	defer cancel()
-	r, err := rights.Of(release, f.resolver(ctx))
-	if err != nil { // of the API: it may not exist yet
-		r, err = rights.Of(release, nil)
-	}
-	for _, guess := range r.Guessed {
-		fmt.Fprintf(p.stderr, "warning: %s\n", guessWarning(guess, "Type this command again when kube-apiserver serves the kind"))
-	}
-	out[name] = r.YAML(kubeadm.Group)
-	return out, err
-}
-
 // bundleDir returns the directory on the node of the bundle that settings name.
 func (f kubeadmFlags) bundleDir(settings kubeadm.Settings) string {
 	if below, in := strings.CutPrefix(settings.Bundle, kubeadm.DefaultDir+"/"); in {
 		return filepath.Join(f.dir, below)
 	}
 	return settings.Bundle
-}
-
-// resolver asks the kube-apiserver of this node for kinds; nil: no kubeconfig yet.
-func (f kubeadmFlags) resolver(ctx context.Context) rights.Resolve {
-	access, err := kubeaccess.New(f.kubeconfig())
-	if err != nil {
-		return nil
-	}
-	resolve, err := access.Resolver(ctx)
-	if err != nil {
-		return nil
-	}
-	return resolve
 }
 
 // writeIdentity writes the kubeconfig if the CA is on this node. It reports whether a kubeconfig exists

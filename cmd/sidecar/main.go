@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -55,6 +56,7 @@ type program struct {
 // main runs the command that args name and returns the exit code.
 func (p program) main(ctx context.Context, args []string) int {
 	p.running = new(runMark)
+	p.stdout = counted{p.stdout, &atomic.Bool{}}
 	root := p.root()
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		plainUsage(root)
@@ -64,5 +66,6 @@ func (p program) main(ctx context.Context, args []string) int {
 	if help := cmd.Flags().Lookup("help"); cmd.CommandPath() == "sidecar run" && (help == nil || !help.Changed) {
 		p.endRun(cmd, err)
 	}
+	p.printErrorReport(cmd, err)
 	return printError(p.stderr, err)
 }

@@ -60,7 +60,7 @@ func printedProblems(args []string, output string) (out []string) {
 		return nil
 	}
 	for _, c := range printedIn(program{}.root(), output) {
-		if err := c.wrong(); err != nil && c.rest != "--help" {
+		if err := c.wrong(); err != nil && strings.TrimRight(c.rest, `"`) != "--help" {
 			out = append(out, fmt.Sprintf("sidecar %s prints sidecar %s: %v", strings.Join(args, " "), strings.Join(c.args, " "), err))
 		}
 	}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,4 +103,44 @@ func TestJSON_reports(t *testing.T) {
 	wantGolden(t, "cordon", inJSON(newCordonReport(node, until, "node cp-2 is out of service")))
 	node.Presence = protocol.Presence{Ready: true, Reason: protocol.Ready, Election: protocol.Campaigning}
 	wantGolden(t, "uncordon", inJSON(newCordonReport(node, protocol.Cordon{}, "node cp-2 is in service again: its gate is open")))
+}
+
+// A command with -o json that fails before it printed anything prints why as a document, and keeps its exit code. One
+// that printed its report does not print a second document.
+func TestJSON_errors(t *testing.T) {
+	t.Chdir(t.TempDir())
+	f := newFakeSidecar()
+	t.Cleanup(f.Close)
+	for _, tt := range []struct {
+		args []string
+		code int
+		want string // in the error
+	}{
+		{[]string{"status", "--server", "http://127.0.0.1:1"}, exitFailed, "connection refused"},
+		{[]string{"status", "surplus"}, exitUsage, `unexpected argument "surplus"`},
+		{[]string{"status", "--nope"}, exitUsage, "unknown flag: --nope"},
+		{[]string{"bundle", "validate", "missing"}, exitFailed, "missing"},
+		{[]string{"service", "validate", "missing"}, exitFailed, "missing"},
+		{[]string{"cordon", "NO"}, exitUsage, `"NO" is not a node ID`},
+		{[]string{"plan"}, exitUsage, "--bundle: required"},
+	} {
+		code, out, errs := call(t, program{}, append([]string{tt.args[0]}, append(tt.args[1:], "-o", "json")...)...)
+		if tt.args[len(tt.args)-1] == "--nope" { // what follows it is not read
+			code, out, errs = call(t, program{}, "status", "-o", "json", "--nope")
+		}
+		var got map[string]string
+		if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 1 || !strings.Contains(got["error"], tt.want) {
+			t.Errorf("%v: got %q, %v", tt.args, out, err)
+		}
+		if code != tt.code || !strings.Contains(errs, tt.want) {
+			t.Errorf("%v: got %d and %q", tt.args, code, errs)
+		}
+	}
+	if code, out, _ := call(t, program{}, "status", "--server", "http://127.0.0.1:1"); code != exitFailed || out != "" {
+		t.Errorf("for people: got %d and %q", code, out)
+	}
+	mustWrite(t, "bundle.yaml", "relase: 1.2.0\n")
+	if _, out, _ := call(t, program{}, "bundle", "validate", ".", "-o", "json"); !json.Valid([]byte(out)) || !strings.Contains(out, `"valid": false`) {
+		t.Errorf("a report: got %q", out)
+	}
 }

@@ -44,7 +44,7 @@ func (p program) screen() screen {
 
 // terminalSize returns the size of the terminal that w is, if it is one.
 func terminalSize(w io.Writer) (width, height int, terminal bool) {
-	f, ok := w.(interface{ Fd() uintptr })
+	f, ok := uncounted(w).(interface{ Fd() uintptr })
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return 0, 0, false
 	}

@@ -37,7 +37,9 @@ type node struct {
 // newNode returns a node that lives until the channel is closed. It shows the problems of its steps.
 func newNode(p parts, observed *event.Value[[]Observed], show func(string), until <-chan struct{}) *node {
 	p.show = show
-	n := &node{parts: p, observer: observer{p.client, p.directory, observed}, cluster: p.marker.Cluster, until: until, removed: make(chan error, 1)}
+	n := &node{
+		parts: p, observer: observer{p.client, p.directory, observed}, cluster: p.marker.Cluster, until: until, removed: make(chan error, 1),
+	}
 	n.change = &change{
 		resident: n.resident, outside: realOutside{&n.parts}, stopped: func() { n.state.Set(member.State{}) },
 		ended: func(err error) { n.removed <- err }, // once: no step follows it

@@ -102,6 +102,15 @@ func (a *Access) Missing(ctx context.Context, needs Needs) ([]string, error) {
 	return byObject(missing), err
 }
 
+// Lacking returns the rights for a bundle that no role in a manifest grants, in the same form.
+func Lacking(r rights.Rights, manifest []byte) []string {
+	var missing []kube.Right
+	for _, one := range r.Lacking(manifest) {
+		missing = append(missing, kube.Right(one))
+	}
+	return byObject(missing)
+}
+
 // ErrMayNotAsk is returned by Missing if the API server does not let the user ask.
 var ErrMayNotAsk = kube.ErrMayNotAsk
 

@@ -89,7 +89,7 @@ func (s *simulation) add(id protocol.NodeID) {
 }
 
 func (s *simulation) stop(id protocol.NodeID) {
-	s.changeRecord(id, func(r *protocol.Record) { r.Alive, r.Presence.Ready = false, false })
+	s.changeRecord(id, func(r *protocol.Record) { r.Alive, r.MayRestart, r.Presence.Ready = false, true, false })
 	s.gates[id].verdict = protocol.Verdict{Reason: protocol.ShuttingDown}
 	if s.leader == id {
 		s.leader = ""

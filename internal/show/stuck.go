@@ -25,7 +25,8 @@ func stuck(now time.Time, s cluster.Status, phase membership.Phase) []protocol.W
 		return []protocol.Warning{{Reason: protocol.RemovalInterrupted, Message: memberStays + s.Problem, Since: s.StuckSince}}
 	case membership.Adding:
 		return []protocol.Warning{{
-			Reason: protocol.MemberDown, Message: "it has the role " + protocol.RoleConsensus + ", and is not a member of etcd yet: " + s.Problem, Since: s.StuckSince,
+			Reason: protocol.MemberDown, Since: s.StuckSince,
+			Message: "it has the role " + protocol.RoleConsensus + ", and is not a member of etcd yet: " + s.Problem,
 		}}
 	default:
 		return nil

@@ -213,3 +213,29 @@ func TestHash(t *testing.T) {
 		t.Errorf("got %s", r.RemoveOthers("g"))
 	}
 }
+
+// What people took out of the written roles is missing; what they wrote in another form is not.
+func TestLacking(t *testing.T) {
+	r := of(t, load(t, "",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: limits, namespace: default}\n",
+		"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: x}\nvalue: 1\n"), nil)
+	written := string(r.YAML("lockstep:sidecars"))
+	for name, tt := range map[string]struct {
+		manifest string
+		want     int // rights
+	}{
+		"as written":      {written, 0},
+		"all of it":       {"kind: ClusterRole\nrules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n", 0},
+		"other names":     {strings.ReplaceAll(written, "resourceNames: [x]", "resourceNames: [y]"), 3},
+		"no deletion":     {strings.ReplaceAll(written, "get, patch, delete", "get, patch"), 2},
+		"a namespace":     {strings.ReplaceAll(written, "namespace: default", "namespace: kube-system"), 4},
+		"nothing":         {"", len(r.Required())},
+		"no manifest":     {"mine\n", len(r.Required())},
+		"bindings":        {strings.ReplaceAll(strings.ReplaceAll(written, "kind: ClusterRole\n", "kind: X\n"), "kind: Role\n", "kind: X\n"), len(r.Required())},
+		"damaged at last": {written + "---\nkind: [\n", 0},
+	} {
+		if got := r.Lacking([]byte(tt.manifest)); len(got) != tt.want {
+			t.Errorf("%s: got %v, want %d", name, got, tt.want)
+		}
+	}
+}
