@@ -38,7 +38,8 @@ type node struct {
 func newNode(p parts, observed *event.Value[[]Observed], show func(string), until <-chan struct{}) *node {
 	p.show = show
 	n := &node{
-		parts: p, observer: observer{p.client, p.directory, observed}, cluster: p.marker.Cluster, until: until, removed: make(chan error, 1),
+		parts: p, observer: observer{p.client, p.directory, observed}, cluster: p.marker.Cluster,
+		until: until, removed: make(chan error, 1),
 	}
 	n.change = &change{
 		resident: n.resident, outside: realOutside{&n.parts}, stopped: func() { n.state.Set(member.State{}) },
