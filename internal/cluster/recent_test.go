@@ -51,6 +51,7 @@ func TestRecentHealth_disk(t *testing.T) {
 		"it holds for five minutes":         {[]sample{{0, []float64{2.5, 2.5}}}, 4 * time.Minute, "took 2s"},
 		"the process started again":         {[]sample{{0, []float64{.2, .2, .01}}, {10 * time.Second, []float64{.3}}}, 20 * time.Second, "took 200ms"},
 		"and what was counted is forgotten": {[]sample{{0, []float64{.01, .01, .01}}, {10 * time.Second, []float64{.3}}}, 20 * time.Second, ""},
+		"it counts from zero":               {[]sample{{0, []float64{.2, .2, .2, .2}}, {7 * time.Minute, []float64{.2, .2, .3}}}, 7 * time.Minute, "took 200ms"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, commits := range []bool{false, true} {

@@ -43,6 +43,13 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: got %+v", name, got)
 		}
 	}
+	const whole = `{"metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
+		"subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"name": "https", "port": 6443, "protocol": "TCP"}]}]}`
+	for text, want := range map[string]bool{whole: true, strings.Replace(whole, `"ports"`, `"notReadyAddresses": [{"ip": "10.0.0.2"}], "ports"`, 1): false} {
+		if got := endpointsResource.parse([]byte(text), object{}); got.Complete != want {
+			t.Errorf("%s: got %+v", text, got)
+		}
+	}
 	for _, garbage := range []string{"", "null", "[]", `{"endpoints": 3}`, strings.Replace(ours, `"12"`, `"-3"`, 1)} {
 		if got := parse(garbage); got.Own || got.name != "kubernetes" {
 			t.Errorf("%s: got %+v", garbage, got)

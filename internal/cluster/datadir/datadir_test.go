@@ -184,6 +184,11 @@ func TestCheck_refuses(t *testing.T) {
 		"an open etcd":        {chmod(Layout.Etcd, 0o701), []string{"has the mode 0701", "chmod 700"}},
 		"an open key":         {chmod(Layout.NodeKey, 0o640), []string{"has the mode 0640", "chmod 600"}},
 		"an open key of a CA": {chmod(Layout.CAKey, 0o604), []string{"has the mode 0604", "chmod 600"}},
+		"an open next key": {func(t *testing.T, l Layout, _ *Expected) {
+			_, err := pki.NewNext(l.PKI(), "c")
+			must(t, err)
+			must(t, os.Chmod(l.NextKey(), 0o640))
+		}, []string{"has the mode 0640", "chmod 600"}},
 		"a CA anyone changes": {chmod(Layout.CACert, 0o666), []string{"has the mode 0666", "chmod 644"}},
 		"a marker of anyone":  {chmod(Layout.Marker, 0o622), []string{"has the mode 0622", "chmod 600"}},
 		"a damaged log":       {func(t *testing.T, l Layout, _ *Expected) { damage(t, l) }, []string{"has a damaged log of etcd", "sidecar cluster remove a1"}},

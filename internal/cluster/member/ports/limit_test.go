@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"testing"
+	"time"
 )
 
 // Silent clients at the address of a node that take all connections which the port may have, but fewer than the
@@ -18,7 +19,9 @@ func TestPort_fullOfHandshakes(t *testing.T) {
 		_ = r.connect(t, node)
 	}
 	for range 20 {
-		if err := talk(r.connect(t, anotherNode), &valid); err != nil {
+		conn := r.connect(t, anotherNode)
+		_ = conn.SetDeadline(time.Now().Add(limit / 10))
+		if err := talk(conn, &valid); err != nil {
 			t.Fatalf("a node is kept out: %v", err)
 		}
 	}
