@@ -81,6 +81,10 @@ func TestClaim_concurrent(t *testing.T) {
 					t.Errorf("%d sidecars have the directory", n)
 				}
 				claims.Add(1)
+				own, _ := c.file.Stat()
+				if present, err := os.Stat(l.Running()); err != nil || !os.SameFile(own, present) {
+					t.Errorf("it has a file that another one deleted: %v", err)
+				}
 				holders.Add(-1)
 				if err := c.End(); err != nil {
 					t.Error(err)
