@@ -70,7 +70,7 @@ func TestClients(t *testing.T) {
 		// The checks of HAProxy get no answer of a paused sidecar.
 		{"a node stops while all other sidecars are paused", stopAlone, withHAProxy},
 		{"two nodes go back without a rollback, and then with one", rollBackTwo, noneFails},
-		{"in the rollback, the leader is killed, and the last node, which starts again with 1.0.0", rollBackByCrashes, withBoth},
+		{"in the rollback, the leader is killed, and the last node, twice: also while it goes back", rollBackByCrashes, withBoth},
 		{"a node is killed", func(r *clientsRig) { r.outage(0, true) }, withBoth},
 		{"a kube-apiserver is killed", func(r *clientsRig) { r.outage(1, false) }, withBoth},
 		{"the leader is paused for longer than its lease lives", pauseLeaderOfClients, noneFails},

@@ -197,22 +197,30 @@ func rollBackTwo(r *clientsRig) {
 func (r *clientsRig) wantGoneBack(newer *balancers.Node) {
 	r.Helper()
 	r.must(r.fleet.AwaitDone(r.Context(), "1.0.0"))
-	for name, err := range map[string]error{
-		"added": r.find(newer, "configmaps", "added"), "dropped": r.find(newer, "configmaps", "dropped"),
-		"immutable": r.has(newer, "configmaps", "immutable", "1.0.0", "data", "release"),
-		"widget":    r.has(newer, "widgets", "widget", "", "spec", "color"),
-	} {
-		if err != nil {
-			r.Errorf("after the first node has gone back: %s: %v", name, err)
-		}
+	if err := errors.Join(r.find(newer, "configmaps", "added"), r.hasObjectsBack(newer)); err != nil {
+		r.Errorf("after the first node has gone back: %v", err)
 	}
 }
 
-// awaitGoneBack returns when the rollback has ended by itself, and nothing of 1.1.0 is left.
+// hasObjectsBack returns an error unless a kube-apiserver has all objects as 1.0.0 has them.
+func (r *clientsRig) hasObjectsBack(n *balancers.Node) error {
+	r.Helper()
+	return errors.Join(
+		r.has(n, "configmaps", "platform", "1.0.0", "data", "release"), r.find(n, "configmaps", "dropped"),
+		r.has(n, "configmaps", "immutable", "1.0.0", "data", "release"), r.has(n, "widgets", "widget", "", "spec", "color"),
+	)
+}
+
+// awaitGoneBack returns when the rollback has ended by itself, all gates are open, and nothing of 1.1.0 is left.
 func (r *clientsRig) awaitGoneBack() {
 	r.Helper()
 	r.must(r.fleet.AwaitReady(r.Context()))
 	r.must(r.fleet.AwaitDone(r.Context(), "1.0.0"))
+	for _, n := range r.fleet.Nodes {
+		if err := r.hasObjectsBack(n); err != nil {
+			r.Errorf("at the end, %s: %v", n.ID, err)
+		}
+	}
 	cluster.Await(r.T, "the rollback to end", func(context.Context) error {
 		out, err := r.rollback("status")
 		if err == nil && !strings.Contains(out, "no rollback is under way") {
@@ -229,13 +237,15 @@ func (r *clientsRig) awaitGoneBack() {
 }
 
 // rollBackByCrashes ends the rollback that rollBackTwo has begun: the last newer node and the
-// sidecar that leads are killed at the same moment.
+// sidecar that leads are killed at the same moment, and that node again while it goes back.
 func rollBackByCrashes(r *clientsRig) {
 	last := r.fleet.Nodes[2]
 	leader, err := balancers.AwaitLeader(r.Context(), r.fleet.Nodes[:2]...)
 	r.must(err)
 	r.must(errors.Join(leader.Sidecar.Kill(), last.Kill()))
 	r.must(leader.StartSidecar("1.0.0"))
+	r.must(last.Start("1.0.0"))
+	r.must(last.Kill())
 	r.must(last.Start("1.0.0"))
 	r.awaitGoneBack()
 }
