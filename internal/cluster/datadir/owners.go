@@ -14,13 +14,14 @@ import (
 // a member leaves other files in its directory alone. What cannot be read is refused by who reads it.
 func (l Layout) checkOwners() error {
 	var found *trusted.Finding
-	_ = filepath.WalkDir(string(l), func(path string, e fs.DirEntry, err error) error {
+	dir := l.resolved()
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil && e != nil && e.IsDir():
 			return fs.SkipDir
 		case err != nil:
 			return nil //nolint:nilerr // it was deleted meanwhile
-		case filepath.Dir(path) == string(l) && !isJudged(e.Name()):
+		case filepath.Dir(path) == dir && !isJudged(e.Name()):
 			if e.IsDir() {
 				return fs.SkipDir
 			}
@@ -50,24 +51,18 @@ func isJudged(name string) bool {
 // mostly not one file, but all that was copied or restored with it.
 func (l Layout) distrusted(found *trusted.Finding) error {
 	advice := found.Advice()
-	if l.has(found.Path) {
+	if in, err := filepath.Rel(l.resolved(), found.Path); err == nil && filepath.IsLocal(in) {
 		if info, err := os.Lstat(found.Path); err == nil && trusted.Owner(found.Path, info) != nil {
-			advice = fmt.Sprintf("if no other user has, type: chown -R %d %s", os.Geteuid(), l)
+			advice = fmt.Sprintf("if no other user has, type: chown -R %d %s", os.Geteuid(), l.resolved())
 		}
 	}
 	return &RefusedError{found.Path, found.What, advice}
 }
 
-// has reports whether a path is the directory, or in it.
-func (l Layout) has(path string) bool {
-	to, err := filepath.EvalSymlinks(string(l))
-	if err != nil {
-		return false
+// resolved returns the directory itself if the layout's path is a link: neither a walk nor chown -R follows that.
+func (l Layout) resolved() string {
+	if to, err := filepath.EvalSymlinks(string(l)); err == nil {
+		return to
 	}
-	for _, dir := range []string{string(l), to} {
-		if in, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(in) {
-			return true
-		}
-	}
-	return false
+	return string(l)
 }

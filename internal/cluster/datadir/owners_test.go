@@ -64,6 +64,23 @@ func TestLock_owners(t *testing.T) {
 	}
 }
 
+// The path of the directory may be a link to it.
+func TestLock_ownerBehindLink(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give files to other users")
+	}
+	l, _ := newMember(t)
+	link := filepath.Join(t.TempDir(), "link")
+	must(t, errors.Join(os.Symlink(string(l), link), os.Chown(l.PKI(), 4711, 0)))
+	d, err := Lock(link)
+	if err == nil {
+		_ = d.Close()
+	}
+	if err == nil || !strings.HasSuffix(err.Error(), "type: chown -R 0 "+string(l)) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // A directory above is not given away with all below it.
 func TestLock_ownerAbove(t *testing.T) {
 	if os.Geteuid() != 0 {
