@@ -101,6 +101,9 @@ type Options struct {
 	// Profiling serves profiles of the program at /debug/pprof, to the clients that may read
 	// /status. False: the path is not found.
 	Profiling bool
+	// NoFleetLock: no agent that reboots the machine gets a turn from this sidecar (FleetLock). False: each program on the
+	// machine can ask for one, without a credential.
+	NoFleetLock bool
 
 	// LeaseTTL is the lifetime of this sidecar's leases in etcd, in whole seconds, at least 3 s. After
 	// a leader dies, no other node leads for about this time. Zero: 10 s.
@@ -273,7 +276,7 @@ func (o Options) config() (app.Config, error) {
 		Kubeconfig: o.Kubeconfig, Bundle: o.Bundle,
 		Listen: o.Listen, AnonymousStatus: o.AnonymousStatus, OpenAPI: openAPI, Flags: o.Flags, Registerer: o.Registerer,
 		TLS:     httpapi.TLS{CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, ClientCAFile: o.ClientCAFile},
-		Reviews: o.reviews(), Profiling: o.Profiling,
+		Reviews: o.reviews(), Profiling: o.Profiling, NoFleetLock: o.NoFleetLock,
 		LeaseTTL: o.LeaseTTL, ShutdownDelay: o.ShutdownDelay, ResyncInterval: o.ResyncInterval,
 		LeaderYieldAfter: o.LeaderYieldAfter, EtcdElectionTimeout: o.EtcdElectionTimeout,
 		ExpireDeadNodes: o.ExpireDeadNodes, Ephemeral: o.Ephemeral,

@@ -174,6 +174,7 @@ func servingFlags(o *lockstep.Options) flagSection {
 	s.flags.StringVar(&o.TLSKeyFile, "tls-private-key-file", o.TLSKeyFile, "PEM `file` with the key of --tls-cert-file.")
 	s.flags.StringVar(&o.ClientCAFile, "client-ca-file", o.ClientCAFile, "PEM `file` with the authorities of client certificates. If set, all endpoints except the health checks require one, with a chain of at most 4 certificates. With --authorization-kubeconfig, its CN and O are the client's name, and a token does as well.")
 	s.flags.BoolVar(&o.Profiling, "profiling", o.Profiling, "Serve profiles of the program at /debug/pprof, to clients that may read /status.")
+	s.flags.BoolVar(&o.NoFleetLock, "no-fleet-lock", o.NoFleetLock, "Give no turn to an agent that reboots this machine (FleetLock), for which each program on the machine can ask.")
 	s.flags.StringVar(&o.OverrideFile, "override-file", o.OverrideFile, "The `file` that lets this node serve in spite of its gate: sidecar override begin writes it.")
 	s.flags.DurationVar(&o.ShutdownDelay, "shutdown-delay", o.ShutdownDelay, "Time between a failing /readyz and the exit, so that load balancers notice.")
 	return s

@@ -36,8 +36,10 @@ type Config struct {
 	Reviews Reviews
 	// Profiling serves /debug/pprof.
 	Profiling bool
-	OpenAPI   string
-	Flags     []httpapi.Flag
+	// NoFleetLock: the paths of FleetLock are not found.
+	NoFleetLock bool
+	OpenAPI     string
+	Flags       []httpapi.Flag
 	// Registerer gets the sidecar's metrics besides /metrics. nil: none.
 	Registerer prometheus.Registerer
 

@@ -11,6 +11,13 @@ import (
 // fleetLock adapts the turns of this node to the HTTP API.
 type fleetLock struct{ *turns.Node }
 
+func (p *parts) fleetLock() httpapi.FleetLock {
+	if p.cfg.NoFleetLock {
+		return nil
+	}
+	return fleetLock{p.turns}
+}
+
 // PreReboot implements httpapi.FleetLock.
 func (l fleetLock) PreReboot(ctx context.Context, agent string) error {
 	err := l.Node.PreReboot(ctx, agent)

@@ -30,7 +30,7 @@ func (p *parts) wireServer() error {
 		Stuck:     p.live.stuck,
 		History:   p.journal.Read,
 		Recording: p.app.recorder.WriteTo,
-		FleetLock: fleetLock{p.turns}, CommandFollows: p.turns.CommandFollows,
+		FleetLock: p.fleetLock(), CommandFollows: p.turns.CommandFollows,
 	})
 	return err
 }

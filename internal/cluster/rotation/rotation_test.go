@@ -18,6 +18,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
+	"github.com/lockstep-dev/lockstep/internal/cluster/token"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
@@ -244,6 +245,9 @@ func (w *town) ended(before pki.Hash, now record.Rotation) {
 			}
 		}
 	}
+	if left, err := token.List(w.t.Context(), w.client); err != nil || len(left) != 0 { // a removed node may have made one
+		w.t.Errorf("join tokens are left: %v, %v", left, err)
+	}
 	c, err := quorum.ReadCluster(w.t.Context(), w.client)
 	if err != nil || pki.Hash(c.CA) != next {
 		w.t.Errorf("the record of the cluster has %v, %v", c, err)
@@ -254,6 +258,9 @@ func (w *town) ended(before pki.Hash, now record.Rotation) {
 func (w *town) rotate() {
 	w.t.Helper()
 	before := w.nodes[0].adopted
+	if _, _, err := token.Create(w.t.Context(), w.client, token.Spec{CA: before, TTL: time.Hour, Uses: 1}); err != nil {
+		w.t.Fatal(err)
+	}
 	if already, err := quorum.StartRotation(w.t.Context(), w.client); err != nil || already {
 		w.t.Fatalf("got %t, %v", already, err)
 	}

@@ -276,13 +276,16 @@ func TestLoad_openToOthers(t *testing.T) {
 		"a file":        func(dir, _ string) string { return filepath.Join(dir, "a.yaml") },
 		"a program":     func(_, program string) string { return program },
 		"its directory": func(_, program string) string { return filepath.Dir(program) },
+		"a manifest":    func(dir, _ string) string { return filepath.Join(dir, "pods", "p.yaml") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			program := filepath.Join(t.TempDir(), "program")
 			if err := os.WriteFile(program, nil, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			dir := writeDir(t, map[string]string{"a.yaml": header + "process: {command: [" + program + "]}\n"})
+			dir := writeDir(t, map[string]string{
+				"a.yaml": header + "process: {command: [" + program + "]}\n", "b.yaml": staticPod("b", "pods/p.yaml"), "pods/p.yaml": pod,
+			})
 			if _, err := Load(dir); err != nil {
 				t.Fatal(err)
 			}
