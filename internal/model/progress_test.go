@@ -108,7 +108,9 @@ func TestProgressOfEveryWayBack(t *testing.T) {
 	}
 	sum := each(t, cfgs, CheckProgress)
 	t.Logf("%s\n%s", sum, &sum.counts)
-	wantWhole(t, sum.counts)
+	if sum.counts.ended[wholeRollback] == 0 || sum.counts.moves[moveRestore] == 0 {
+		t.Error("no whole fleet ever went back, or etcd was never restored")
+	}
 }
 
 // TestProgressNeedsWithdrawal turns off the safeguards that let another node lead.
