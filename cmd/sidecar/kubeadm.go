@@ -87,17 +87,8 @@ Exit codes: 0 success, 1 failure, or something is wrong; 2 wrong usage.`,
 
 // complete checks the flags, and sets the values that depend on the machine.
 func (f *kubeadmFlags) complete() error {
-	for name, dir := range map[string]string{"dir": f.dir, "kubernetes-dir": f.kubernetesDir} {
-		if !filepath.IsAbs(dir) || strings.ContainsAny(dir, " {}\n") {
-			return usagef("--%s: %q: must be an absolute path, without spaces and braces", name, dir)
-		}
-	}
-	if f.bundle != "" && f.bundle != bundle.BuiltinName { // printed commands are typed elsewhere
-		dir, err := filepath.Abs(f.bundle)
-		if err != nil {
-			return usagef("--bundle: %w", err)
-		}
-		f.bundle = dir
+	if err := f.completePaths(); err != nil {
+		return err
 	}
 	u, err := url.Parse(f.apiserverURL)
 	if f.apiserverURL != "" && (err != nil || u.Scheme != "https" || u.Hostname() == "" || u.Path != "") {
@@ -123,6 +114,23 @@ func (f *kubeadmFlags) complete() error {
 	}
 	f.host = strings.ToLower(host)
 	f.nodeID = cmp.Or(f.nodeID, f.host)
+	return nil
+}
+
+func (f *kubeadmFlags) completePaths() error {
+	for name, dir := range map[string]string{"dir": f.dir, "kubernetes-dir": f.kubernetesDir} {
+		if !filepath.IsAbs(dir) || strings.ContainsAny(dir, " {}\n") {
+			return usagef("--%s: %q: must be an absolute path, without spaces and braces", name, dir)
+		}
+	}
+	if f.bundle == "" || f.bundle == bundle.BuiltinName {
+		return nil
+	}
+	dir, err := filepath.Abs(f.bundle) // printed commands are typed elsewhere
+	if err != nil {
+		return usagef("--bundle: %w", err)
+	}
+	f.bundle = dir
 	return nil
 }
 

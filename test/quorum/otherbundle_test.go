@@ -71,7 +71,7 @@ func TestOtherBundle(t *testing.T) {
 		return errors.New("no node holds")
 	})
 	for _, n := range nodes {
-		p.awaitFirstRow(n, `OTHER BUNDLE: .*the objects are of the bundle platform.*with the bundle platform again`+
+		p.awaitFirstRow(n, `OTHER BUNDLE: .*the objects are of the bundle platform.*with the bundle platform`+
 			` \(--bundle\), or if base is meant to replace platform: sidecar bundle replace --from platform --to base --data-dir=`)
 	}
 	if now := versions(t, client); !maps.Equal(now, before) {
