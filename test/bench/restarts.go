@@ -54,9 +54,10 @@ func (r *clientRig) restarts(sleep time.Duration) []clientFault {
 	if !r.without {
 		return []clientFault{{name: restartName + "sidecar turn typed at once", upgrade: true, run: r.restartInTurns}}
 	}
+	oneByOne := func(ctx context.Context) error { return r.restartWithSleeps(ctx, sleep) }
 	return []clientFault{
 		{name: restartName + "all at once", run: r.restartAtOnce},
-		{name: restartName + "one by one, sleep " + sleep.String(), run: func(ctx context.Context) error { return r.restartWithSleeps(ctx, sleep) }},
+		{name: restartName + "one by one, sleep " + sleep.String(), run: oneByOne},
 	}
 }
 
