@@ -210,7 +210,7 @@ FUZZ := reconcile/bundle:FuzzLoad status:FuzzDecode reconcile/bundle:FuzzDigest 
 # Two at the same time, each with one worker.
 .PHONY: fuzz
 fuzz: ## look for bundles, statuses, marks, tokens, requests and certificates that break what reads them, each for FUZZTIME
-	printf '%s\n' $(FUZZ:%=./%) | $(STATIC) xargs -P2 -n1 sh -euc 'go test -trimpath "$${1%:*}" -run="^$$" -fuzz="^$${1#*:}$$" -fuzztime=$(FUZZTIME) -parallel=1' fuzz
+	printf '%s\n' $(FUZZ:%=./%) | $(STATIC) xargs -P2 -n1 test/fuzz.sh $(FUZZTIME)
 
 # Others that apply objects: each has a module of its own, with the versions that
 # are compared, and is built for the benchmarks only.
