@@ -221,7 +221,7 @@ PEERS := $(BIN)/peer-kubectl $(BIN)/peer-flux $(BIN)/peer-helm
 NEEDS_PEERS := $(if $(findstring cases,$(BENCH_ARGS)),$(findstring reconcile,$(BENCH_ARGS))$(findstring apply,$(BENCH_ARGS)),yes)
 
 .PHONY: bench
-bench: bin/sidecar bin/kube-apiserver $(if $(NEEDS_PEERS),$(PEERS)) $(if $(findstring recorder,$(BENCH_ARGS)),bin/trace/sidecar) ## what docs/benchmarks.md promises, measured beside others (23 minutes)
+bench: bin/sidecar bin/kube-apiserver $(if $(NEEDS_PEERS),$(PEERS)) $(if $(findstring recorder,$(BENCH_ARGS)),bin/trace/sidecar) ## what docs/benchmarks.md promises, measured beside others (27 minutes)
 	@cd test/bench && $(BUILD) go build -trimpath -o $(BIN)/bench .
 	@exec $(BIN)/bench -assets=$(BIN) $(BENCH_ARGS)
 
