@@ -9,12 +9,18 @@ import (
 	"testing"
 )
 
+// needsRoot skips a test that gives files to another user.
+func needsRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED, NOT TESTED: only root can give files to another user")
+	}
+}
+
 // What another user owns in the directory, that user can change whatever its mode is. A directory that
 // was given back without its content is such a one.
 func TestLock_owners(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to give files to other users")
-	}
+	needsRoot(t)
 	given := func(path func(Layout) string) func(Layout) error {
 		return func(l Layout) error {
 			return filepath.WalkDir(path(l), func(path string, _ fs.DirEntry, err error) error {
@@ -66,9 +72,7 @@ func TestLock_owners(t *testing.T) {
 
 // The path of the directory may be a link to it.
 func TestLock_ownerBehindLink(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to give files to other users")
-	}
+	needsRoot(t)
 	l, _ := newMember(t)
 	link := filepath.Join(t.TempDir(), "link")
 	must(t, errors.Join(os.Symlink(string(l), link), os.Chown(l.PKI(), 4711, 0)))
@@ -83,9 +87,7 @@ func TestLock_ownerBehindLink(t *testing.T) {
 
 // A directory above is not given away with all below it.
 func TestLock_ownerAbove(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to give files to other users")
-	}
+	needsRoot(t)
 	parent := t.TempDir()
 	must(t, os.Chown(parent, 4711, 0))
 	d, err := Lock(filepath.Join(parent, "data"))
