@@ -16,7 +16,6 @@ type sightings struct {
 	since    map[protocol.NodeID]httpapi.Sighting
 	records  []*protocol.Record // of the observation; fleets share the values of unchanged records
 	gone     bool               // a node is not alive
-	changes  int                // how often the states changed
 }
 
 // seenWarning is since when a node reports a warning.
@@ -48,7 +47,7 @@ func (s sightings) update(f protocol.Fleet, now time.Time) sightings {
 	}
 	out := sightings{
 		records: f.Records, nodes: make(map[protocol.NodeID]sighting, len(f.Records)), warnings: map[httpapi.NodeWarning]seenWarning{},
-		since: make(map[protocol.NodeID]httpapi.Sighting, len(f.Records)), changes: s.changes + 1,
+		since: make(map[protocol.NodeID]httpapi.Sighting, len(f.Records)),
 	}
 	for _, r := range f.Records {
 		was, known := s.nodes[r.ID]
@@ -120,7 +119,7 @@ func (s sightings) lastSeen(key httpapi.NodeWarning, since time.Time) (seenWarni
 }
 
 func (s sightings) equal(o sightings) bool {
-	return s.changes == o.changes || maps.Equal(s.nodes, o.nodes) && maps.Equal(s.warnings, o.warnings)
+	return maps.Equal(s.nodes, o.nodes) && maps.Equal(s.warnings, o.warnings)
 }
 
 // Missing returns since when this sidecar has seen that a node is not alive; zero: it has not.
