@@ -9,7 +9,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/etcd"
@@ -39,8 +38,6 @@ type Config struct {
 type Node struct {
 	cfg     Config
 	follows *event.Value[int] // how many commands follow the status of this sidecar
-
-	mu sync.Mutex // mu guards changes of follows
 }
 
 // New returns a Node that takes no turn by itself.
@@ -49,11 +46,7 @@ func New(cfg Config) *Node { return &Node{cfg: cfg, follows: event.New(0)} }
 // CommandFollows records that sidecar turn follows the status of this sidecar while it runs. It returns a function that
 // records the end, which the kernel reports when the program is killed.
 func (n *Node) CommandFollows() (ended func()) {
-	count := func(more int) {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.follows.Set(n.follows.Get() + more)
-	}
+	count := func(more int) { event.Update(n.follows, func(now int) int { return now + more }) }
 	count(1)
 	return func() { count(-1) }
 }

@@ -50,18 +50,8 @@ func (l Loss) costs(all []View, target View) error {
 	if l.Force || target.Learner {
 		return nil
 	}
-	var others []protocol.Voter
-	stay := 0
-	for _, v := range all {
-		if v.Learner || v.ID == target.ID {
-			continue
-		}
-		others = append(others, protocol.Voter{Healthy: v.Healthy, Leaving: v.Leaving})
-		if !v.Leaving {
-			stay++
-		}
-	}
-	cost := membership.JudgeCost(protocol.Voter{Healthy: target.Healthy, Leaving: target.Leaving}, others)
+	others, stay, _ := otherVoters(all, target)
+	cost := membership.JudgeCost(target.voter(), others)
 	if cost == membership.CostsNothing {
 		return nil
 	}

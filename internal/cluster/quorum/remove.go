@@ -205,19 +205,13 @@ func (r Removal) remedy(target View) string {
 		protocol.RoleConsensus, target.Node, protocol.RoleConsensus)
 }
 
-// mayRemove returns why the removal would harm the cluster; nil: it would not. remedy is the remedy
-// for the last voter.
-func mayRemove(all []View, target View, remedy string) error {
-	if target.Learner {
-		return nil
-	}
-	var others []protocol.Voter
-	stay, healthy := 0, 0
+// otherVoters returns the voters besides a member, how many of them stay, and how many are healthy.
+func otherVoters(all []View, target View) (others []protocol.Voter, stay, healthy int) {
 	for _, v := range all {
 		if v.Learner || v.ID == target.ID {
 			continue
 		}
-		others = append(others, protocol.Voter{Healthy: v.Healthy, Leaving: v.Leaving})
+		others = append(others, v.voter())
 		if !v.Leaving {
 			stay++
 		}
@@ -225,6 +219,18 @@ func mayRemove(all []View, target View, remedy string) error {
 			healthy++
 		}
 	}
+	return others, stay, healthy
+}
+
+func (v View) voter() protocol.Voter { return protocol.Voter{Healthy: v.Healthy, Leaving: v.Leaving} }
+
+// mayRemove returns why the removal would harm the cluster; nil: it would not. remedy is the remedy
+// for the last voter.
+func mayRemove(all []View, target View, remedy string) error {
+	if target.Learner {
+		return nil
+	}
+	others, stay, healthy := otherVoters(all, target)
 	switch membership.JudgeRemoval(others) {
 	case membership.MayRemove:
 		return nil
