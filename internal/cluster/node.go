@@ -186,7 +186,7 @@ func (c *change) endIfRemoved(ctx context.Context, list []members.Member) error 
 		return nil
 	}
 	known, err := c.outside.listed(ctx, c.marker.MemberID)
-	if err != nil || known.listed != membership.NotListed || !known.removed {
+	if err != nil || !membership.EndsAtWork(known.listed, known.removed) {
 		return err
 	}
 	return c.endRemoved()

@@ -86,6 +86,10 @@ func JudgeCost(target protocol.Voter, others []protocol.Voter) Cost {
 	return CostsNothing
 }
 
+// EndsAtWork reports whether the sidecar of a working member ends: an operator removed the member for good. A list that
+// misses it for another reason ends nothing.
+func EndsAtWork(listed Listed, removed bool) bool { return listed == NotListed && removed }
+
 // MayLeave reports whether a node that leaves by itself may ask for its removal: it lost the role, or
 // the removal was decided before. Nothing takes that back, because an earlier request may be carried out at
 // any time: a node that got the role again leaves first, and is added again.

@@ -160,3 +160,14 @@ func TestJudgeCost(t *testing.T) {
 		}
 	}
 }
+
+// TestEndsAtWork: neither a list that is unknown, nor a removal that was not for good, ends a working member.
+func TestEndsAtWork(t *testing.T) {
+	for _, listed := range []Listed{ListedUnknown, NotListed, ListedLearner, ListedVoter} {
+		for _, removed := range []bool{false, true} {
+			if got, want := EndsAtWork(listed, removed), listed == NotListed && removed; got != want {
+				t.Errorf("listed %d, removed %t: got %t", listed, removed, got)
+			}
+		}
+	}
+}
