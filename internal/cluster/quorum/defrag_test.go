@@ -18,9 +18,10 @@ func TestDefragment(t *testing.T) {
 	client := c.First.Client()
 	value := strings.Repeat("x", 1<<20)
 	for range 5 {
-		if _, err := client.Write(t.Context(), nil, clientv3.OpPut("/other", value)); err != nil {
-			t.Fatal(err)
-		}
+		await(t, "etcd writes a value", func() bool { // a busy disk needs longer than an attempt may take
+			_, err := client.Write(t.Context(), nil, clientv3.OpPut("/other", value))
+			return err == nil
+		})
 	}
 	await(t, "etcd commits its database", func() bool {
 		all, err := List(t.Context(), client)
