@@ -2,6 +2,7 @@ package kubeaccess
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -129,7 +130,12 @@ func (a *Access) Resolver(ctx context.Context) (rights.Resolve, error) {
 
 func resolver(ctx context.Context, client *kube.Client) rights.Resolve {
 	return func(apiVersion, kind string) (string, bool, error) {
-		r, found, err := client.ResourceOf(ctx, apiVersion, kind)
+		var r kube.Resource
+		var found bool
+		err := patiently(ctx, func() (err error) {
+			r, found, err = client.ResourceOf(ctx, apiVersion, kind)
+			return err
+		})
 		return r.Name, found, err
 	}
 }
@@ -143,9 +149,11 @@ func missingOf(ctx context.Context, client *kube.Client, needed []kube.Right) ([
 	var group errgroup.Group
 	group.SetLimit(askers)
 	for i, right := range needed {
-		group.Go(func() (err error) {
-			allowed[i], err = client.Allows(ctx, right)
-			return err
+		group.Go(func() error {
+			return patiently(ctx, func() (err error) {
+				allowed[i], err = client.Allows(ctx, right)
+				return err
+			})
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -158,6 +166,17 @@ func missingOf(ctx context.Context, client *kube.Client, needed []kube.Right) ([
 		}
 	}
 	return missing, nil
+}
+
+// patiently asks again after each answer that did not come in time, until ctx ends: who checks a
+// node that is busy waits for what it says.
+func patiently(ctx context.Context, ask func() error) error {
+	for {
+		err := ask()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // byObject returns rights as text. It joins all verbs for the same objects, and then all names.

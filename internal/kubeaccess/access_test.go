@@ -6,6 +6,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -188,4 +190,38 @@ func TestStoreOfObjects(t *testing.T) {
 			t.Error("got no error")
 		}
 	})
+}
+
+// TestPatiently: a question whose answer does not come in time is asked again while there is time, no other.
+func TestPatiently(t *testing.T) {
+	for _, test := range []struct {
+		late    int // answers that do not come in time
+		then    error
+		asked   int
+		want    error
+		limited time.Duration
+	}{
+		{late: 0, then: nil, asked: 1, limited: time.Minute},
+		{late: 2, then: nil, asked: 3, limited: time.Minute},
+		{late: 1, then: kube.ErrMayNotAsk, asked: 2, want: kube.ErrMayNotAsk, limited: time.Minute},
+		{late: 9, asked: 3, want: context.DeadlineExceeded, limited: 2500 * time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), test.limited)
+			defer cancel()
+			asked := 0
+			err := patiently(ctx, func() error {
+				one, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
+				if asked++; asked > test.late {
+					return test.then
+				}
+				<-one.Done()
+				return &kube.TransportError{Err: one.Err()}
+			})
+			if !errors.Is(err, test.want) || asked != test.asked {
+				t.Errorf("%+v: asked %d times, %v", test, asked, err)
+			}
+		})
+	}
 }

@@ -30,8 +30,8 @@ import (
 // Prefix is the prefix of the keys.
 const Prefix = "/lockstep/"
 
-// attemptTimeout is longer than an election takes on a busy machine.
-const attemptTimeout = 2 * time.Second
+// attemptTimeout is longer than an election takes, or a write to a busy disk; requestTimeout is several attempts.
+const attemptTimeout, requestTimeout = 5 * time.Second, 20 * time.Second
 
 // Cluster is a cluster whose first member runs.
 type Cluster struct {
@@ -203,7 +203,7 @@ func (n *Node) Client(clientURLs ...string) *etcd.Client {
 		clientURLs = []string{n.ClientURL}
 	}
 	client, err := etcd.NewClient(etcd.Config{
-		Endpoints: clientURLs, Prefix: Prefix, AttemptTimeout: attemptTimeout,
+		Endpoints: clientURLs, Prefix: Prefix, AttemptTimeout: attemptTimeout, RequestTimeout: requestTimeout,
 		CAFile:   filepath.Join(n.Dir, pki.CACertFile),
 		CertFile: filepath.Join(n.Dir, pki.NodeCertFile), KeyFile: filepath.Join(n.Dir, pki.NodeKeyFile),
 	})
