@@ -122,12 +122,12 @@ VARIANTS := bin/steps/sidecar bin/trace/sidecar bin/etcdmember
 .PHONY: programs
 programs: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/kubelet-probe bin/etcdutl bin/etcdctl $(VARIANTS) ## build what tests run
 
-# Four lists run side by side, one package of each at once, so that each ends after about ten minutes. Three have the tests of
-# processes, three or two tests of a package at once. With more, members would miss their elections. The fourth one has the
-# tests of one process, four packages at once: most of these only wait. It begins with what takes longest.
-FIRST := $(addprefix ./test/,quorum turns)
-SECOND := $(addprefix ./test/,e2e soak attack)
-THIRD := $(addprefix ./test/,roles balancers service local/run join)
+# Four lists run side by side, so that each ends after about ten minutes. Three have the tests of processes, one package of each
+# at once and two tests of a package; the fourth one has the tests of one process, three packages at once, and begins with what
+# takes longest. With more at once, what waits for a processor computes a fifth more, and ends no earlier.
+FIRST := $(addprefix ./test/,quorum)
+SECOND := $(addprefix ./test/,e2e soak)
+THIRD := $(addprefix ./test/,roles balancers service local/run join turns attack)
 PROCESSES := $(FIRST) $(SECOND) $(THIRD)
 LONG := $(addprefix ./,reconcile etcd election internal/app cmd/sidecar test/page internal/cluster/quorum trace test/upstream internal/cluster/backup fleet)
 # Without the race detector: what counts allocations or decodes many megabytes, what only reads the repository
@@ -167,15 +167,13 @@ test-rest:
 	@$(call side_by_side,test-third,test-others)
 
 test-first test-second test-third:
-	$(SEEN) -p=1 -parallel=$(AT_ONCE) $(SKIP_LATER) $(LIST)
-test-first test-second: AT_ONCE := 3
+	$(SEEN) -p=1 -parallel=2 $(SKIP_LATER) $(LIST)
 test-first: LIST = $(FIRST)
 test-second: LIST = $(SECOND)
-test-third: AT_ONCE := 2
 test-third: LIST = $(THIRD)
 
 test-others:
-	$(RACED) -p=4 $(LONG) $(OTHERS)
+	$(RACED) -p=3 $(LONG) $(OTHERS)
 
 # -vet=off: make vet already vets everything. On a fresh machine that saves 40 s of a processor.
 # MODEL=whole leaves out the searches that make model repeats in larger worlds: for a run of both.
