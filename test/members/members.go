@@ -30,8 +30,8 @@ import (
 // Prefix is the prefix of the keys.
 const Prefix = "/lockstep/"
 
-// attemptTimeout is longer than an election takes, or a write to a busy disk; requestTimeout is several attempts.
-const attemptTimeout, requestTimeout = 5 * time.Second, 20 * time.Second
+// attemptTimeout is longer than an election takes, or a write to a busy disk; requestTimeout is two attempts.
+const attemptTimeout, requestTimeout = 5 * time.Second, 10 * time.Second
 
 // Cluster is a cluster whose first member runs.
 type Cluster struct {
