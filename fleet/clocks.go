@@ -121,24 +121,35 @@ func (c *clocks) observe(f protocol.Fleet, contact etcd.Contact, now moment) {
 		clear(c.offsets)
 	}
 	c.last = now
-	alive := map[protocol.NodeID]bool{}
+	alive := 0 // of the nodes in seen
 	for _, r := range f.Records {
 		if !r.Alive || r.ID == c.own {
 			continue
 		}
-		alive[r.ID] = true
-		if p := r.Presence; !p.Written.Equal(c.seen[r.ID]) {
-			c.seen[r.ID] = p.Written
+		p := &r.Presence
+		was, known := c.seen[r.ID]
+		if !p.Written.Equal(was) {
+			c.seen[r.ID], known = p.Written, true
 			c.compare(r.ID, noderecord.ClockFacts{Written: p.Written, NotBefore: c.before(p.Revision), Seen: now.wall})
 		}
+		if known {
+			alive++
+		}
 	}
+	if len(c.seen) > alive {
+		c.forgetAbsent(f)
+	}
+	c.remember(contact)
+}
+
+// forgetAbsent drops what is known of nodes that are not alive.
+func (c *clocks) forgetAbsent(f protocol.Fleet) {
 	for id := range c.seen {
-		if !alive[id] {
+		if r, _ := f.Record(id); !r.Alive {
 			delete(c.seen, id)
 			delete(c.offsets, id)
 		}
 	}
-	c.remember(contact)
 }
 
 func (c *clocks) compare(id protocol.NodeID, facts noderecord.ClockFacts) {

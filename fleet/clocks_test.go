@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +68,27 @@ func TestClocks(t *testing.T) {
 				t.Errorf("noticed %d times that the clock was set, want %d", now.Steps, steps)
 			}
 		})
+	}
+}
+
+// What is known of a clock stays when another node stops.
+func TestClocks_otherStops(t *testing.T) {
+	began := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
+	of := func(id protocol.NodeID, alive bool) *protocol.Record {
+		return &protocol.Record{ID: id, Alive: alive, Presence: protocol.Presence{Revision: 5, Written: began.Add(time.Hour)}}
+	}
+	c := newClocks("a")
+	for i, alive := range []bool{true, false} {
+		f := protocol.Fleet{Records: []*protocol.Record{of("b", true), of("c", alive), of("d", true)}}
+		now := began.Add(time.Duration(i) * time.Second)
+		c.state(f, etcd.Contact{Connected: true, Last: now, Revision: 10}, CordonOver{}, moment{now, now.Sub(began)})
+		want := []protocol.NodeID{"b", "c", "d"}
+		if !alive {
+			want = []protocol.NodeID{"b", "d"}
+		}
+		if got := slices.Sorted(maps.Keys(c.offsets)); !slices.Equal(got, want) {
+			t.Errorf("c is alive: %t: got differences of %v, want %v", alive, got, want)
+		}
 	}
 }
 

@@ -91,6 +91,13 @@ func (d *decodedKeys[T]) update(kvs []*etcd.KV, decode func(*etcd.KV) T) differe
 	if len(kvs) > 0 && len(kvs) == len(d.kvs) && &kvs[0] == &d.kvs[0] {
 		return difference{} // the same listing
 	}
+	if written, same := d.sameKeys(kvs); same {
+		for _, i := range written {
+			d.values[i] = new(decode(kvs[i]))
+		}
+		d.kvs = kvs
+		return difference{changed: written}
+	}
 	out := difference{others: len(kvs) != len(d.kvs)}
 	values := make([]*T, len(kvs))
 	was := 0
@@ -114,6 +121,24 @@ func (d *decodedKeys[T]) update(kvs []*etcd.KV, decode func(*etcd.KV) T) differe
 	}
 	d.kvs, d.values = kvs, values
 	return out
+}
+
+// sameKeys reports whether a listing has the keys of the one before, and returns the indices of those that were written since.
+func (d *decodedKeys[T]) sameKeys(kvs []*etcd.KV) (written []int, same bool) {
+	if len(kvs) != len(d.kvs) {
+		return nil, false
+	}
+	for i, kv := range kvs {
+		was := d.kvs[i]
+		switch { // most pointers are the same as before: then nothing of the keys is read
+		case was == kv:
+		case was.Key != kv.Key:
+			return nil, false
+		case !sameWrite(was, kv):
+			written = append(written, i)
+		}
+	}
+	return written, true
 }
 
 // sameWrite reports whether two keys are the same, and the same write of it. The revisions

@@ -74,17 +74,16 @@ type about struct {
 func (h Happening) about() about { return about{h.Kind, h.Node, h.Subject, h.Reason} }
 func (e Entry) about() about     { return about{e.Kind, e.Node, e.Subject, e.Reason} }
 
-// Lasting returns the conditions that hold now and will end later. It leaves out gates: the ledger receives each
-// verdict of its gate.
-func Lasting(f Facts) []Happening {
+// conditions returns the conditions that hold now and will end later. It leaves out gates: the ledger receives each
+// verdict of its gate. c is the census of the fleet.
+func conditions(f Facts, c *census) []Happening {
 	out := lastingHere(f)
 	if f.Fleet.Revision == 0 {
 		return out
 	}
-	dead := func(r *protocol.Record) bool { return r.Counts() && !r.Alive }
-	out = slices.Grow(out, howMany(f.Fleet.Records, dead))
-	for _, r := range f.Fleet.Records {
-		if dead(r) {
+	out = slices.Grow(out, len(c.notable))
+	for _, r := range c.notable {
+		if r.Counts() && !r.Alive {
 			out = append(out, Happening{
 				Kind: Node, Node: r.ID, Reason: protocol.NoPresence, Fleet: true, Mark: max(r.Presence.Revision, r.Revision),
 				Message: "its sidecar does not run, or does not reach etcd",
@@ -105,16 +104,7 @@ func Lasting(f Facts) []Happening {
 			Kind: Blocked, Node: b.Node, Reason: b.Reason, Message: "the leader waits for it: " + b.Message, Fleet: true,
 		})
 	}
-	return append(out, underWay(f)...)
-}
-
-func howMany(records []*protocol.Record, ok func(*protocol.Record) bool) (n int) {
-	for _, r := range records {
-		if ok(r) {
-			n++
-		}
-	}
-	return n
+	return append(out, underWay(f, c)...)
 }
 
 // lastingHere returns the conditions that hold on this node.
@@ -158,7 +148,7 @@ func kindOf(r protocol.Reason) Kind {
 
 // underWay returns the upgrade or rollback of the fleet, if there is one: people asked for a rollback, or the
 // objects and the registered nodes are not all of one release.
-func underWay(f Facts) []Happening {
+func underWay(f Facts, c *census) []Happening {
 	if r := f.Fleet.Rollback; r.On() {
 		return []Happening{{
 			Kind: Rollback, Subject: r.To.String(), Reason: Begun, Message: r.String(), Fleet: true, Mark: r.Revision, Since: r.Since,
@@ -168,18 +158,7 @@ func underWay(f Facts) []Happening {
 		return nil
 	}
 	objects := f.Status.Status.ContentRelease
-	low, high := objects, objects
-	for _, r := range f.Fleet.Records {
-		if r.Problem != "" || !r.Node.Roles.Controller || protocol.ForeignBundle(f.Status, r.Node.Bundle) != "" { // it brings no objects here
-			continue
-		}
-		if r.Node.Version.Release.Less(low) {
-			low = r.Node.Version.Release
-		}
-		if high.Less(r.Node.Version.Release) {
-			high = r.Node.Version.Release
-		}
-	}
+	low, high := c.span(f.Status, objects)
 	if low == high {
 		return nil
 	}
@@ -339,6 +318,10 @@ func changedRecords(was, now protocol.Fleet) iter.Seq2[*protocol.Record, *protoc
 	return func(yield func(*protocol.Record, *protocol.Record) bool) {
 		old, records := was.Records, now.Records
 		for len(old) > 0 || len(records) > 0 {
+			if len(old) > 0 && len(records) > 0 && old[0] == records[0] { // nearly all: nothing of these is read
+				old, records = old[1:], records[1:]
+				continue
+			}
 			var before, r *protocol.Record
 			if len(records) == 0 || len(old) > 0 && old[0].ID <= records[0].ID {
 				before, old = old[0], old[1:]
@@ -346,7 +329,7 @@ func changedRecords(was, now protocol.Fleet) iter.Seq2[*protocol.Record, *protoc
 			if len(records) > 0 && (before == nil || records[0].ID == before.ID) {
 				r, records = records[0], records[1:]
 			}
-			if before != r && !yield(before, r) {
+			if !yield(before, r) {
 				return
 			}
 		}

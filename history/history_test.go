@@ -99,7 +99,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-func TestLasting(t *testing.T) {
+func TestConditions(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		now  Facts
@@ -143,7 +143,7 @@ func TestLasting(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := ""
-			for _, h := range Lasting(tc.now) {
+			for _, h := range conditions(tc.now, censusOf(tc.now.Fleet)) {
 				if got != "" {
 					got += " | "
 				}

@@ -24,6 +24,7 @@ type Ledger struct {
 	node     protocol.NodeID
 	held     []*Held // in the order of their discovery
 	facts    Facts
+	census   census    // of the fleet in facts
 	known    bool      // facts were observed
 	observed time.Time // when the fleet was observed last; zero: it was not
 	leading  bool
@@ -89,6 +90,7 @@ func (l *Ledger) Observe(at time.Time, now Facts) {
 	if now.Fleet.Revision != 0 && now.EtcdProblem == "" { // else the fleet may be older
 		l.observed = at
 	}
+	l.census.follow(was.Fleet, now.Fleet)
 	l.facts, l.leading = now, now.Leading
 	if l.known {
 		for _, h := range Compare(was, now) {
@@ -99,7 +101,7 @@ func (l *Ledger) Observe(at time.Time, now Facts) {
 	if !now.Leading { // a successor ends the open blockers of this leader
 		l.held = slices.DeleteFunc(l.held, func(h *Held) bool { return h.Kind == Blocked && h.Open() })
 	}
-	l.follow(before, at, Lasting(now))
+	l.follow(before, at, conditions(now, &l.census))
 	l.tally(at, now, begins)
 	l.forget(at)
 }

@@ -36,7 +36,7 @@ func TestLedger_more(t *testing.T) {
 	}
 	newer := *facts.Fleet.Records[0]
 	newer.Node.Version.Release = protocol.Release{Major: 2}
-	facts.Fleet.Records[0] = &newer
+	facts.Fleet.Records = append([]*protocol.Record{&newer}, facts.Fleet.Records[1:]...)
 	began(4)
 	if open := l.last(func(h *Held) bool { return h.Kind == Upgrade && h.Open() }); open == nil {
 		t.Error("the upgrade did not begin")

@@ -44,30 +44,17 @@ func (e Entry) failing() string {
 	return " (failed: " + strings.Join(e.Objects, ", ") + ")"
 }
 
-// release returns the release that all controllers registered with; false: they differ, or there is none.
-func (f Facts) release() (out protocol.Release, one bool) {
-	for _, r := range f.Fleet.Records {
-		switch {
-		case r.Problem != "" || !r.Node.Roles.Controller:
-		case !one:
-			out, one = r.Node.Version.Release, true
-		case out != r.Node.Version.Release:
-			return out, false
-		}
-	}
-	return out, one
-}
-
-// rolledOut reports whether every node serves with the release to which the fleet goes, and none is waited for.
-func (f Facts) rolledOut() bool {
-	release, one := f.release()
+// rolledOut reports whether every node serves with the release to which the fleet goes, and none is waited for. c is
+// the census of the fleet.
+func (f Facts) rolledOut(c *census) bool {
+	release, one := c.release()
 	switch back := f.Fleet.Rollback; {
 	case !one, len(f.Blockers) > 0, f.Status.Kind != protocol.StatusPresent:
 		return false
 	case back.On() && release != back.To, !back.On() && release.Less(f.Status.Status.ContentRelease):
 		return false
 	}
-	return !slices.ContainsFunc(f.Fleet.Records, func(r *protocol.Record) bool { return r.Counts() && !r.Serves() })
+	return c.serves()
 }
 
 // rollOut records that every node serves with the release.

@@ -141,7 +141,7 @@ func TestRolledOut(t *testing.T) {
 		f := steady()
 		upgraded(&f)
 		tc.change(&f)
-		if got := f.rolledOut(); got != tc.want {
+		if got := f.rolledOut(censusOf(f.Fleet)); got != tc.want {
 			t.Errorf("%s: got %t", name, got)
 		}
 	}

@@ -24,12 +24,12 @@ func (l *Ledger) begins(now Facts) map[protocol.NodeID]bool {
 func (l *Ledger) tally(at time.Time, now Facts, begins map[protocol.NodeID]bool) {
 	entry := l.last(func(h *Held) bool { return h.Open() && OfRelease(h.Entry) })
 	out, waits := make(map[protocol.NodeID]bool, len(l.outs)), map[protocol.NodeID]bool{}
-	for _, r := range now.Fleet.Records {
-		if r.Counts() && !r.Serves() {
+	for _, r := range l.census.notable {
+		if outOfService(r) {
 			out[r.ID] = true
 		}
 	}
-	if _, one := now.release(); entry != nil && entry.rolledOut() && !one {
+	if _, one := l.census.release(); entry != nil && entry.rolledOut() && !one {
 		l.rollsAgain(entry)
 	}
 	if entry == nil || entry.rolledOut() {
@@ -49,7 +49,7 @@ func (l *Ledger) tally(at time.Time, now Facts, begins map[protocol.NodeID]bool)
 	entry.Out = count(entry, entry.Out, l.outs, out, at)
 	entry.Waits = count(entry, entry.Waits, l.waits, waits, at)
 	maps.Copy(l.counted, l.outs)
-	if now.rolledOut() {
+	if now.rolledOut(&l.census) {
 		l.rollOut(at, entry)
 	}
 }

@@ -53,7 +53,7 @@ func (s *Show) KeepWarnings(ctx context.Context) error {
 			s.Fleet, s.Status, s.Rival, s.APIServer.Shown(), s.Verdict, s.Cluster.Status(), s.Cluster.Member(), s.Cluster.Members(),
 		), s.endpointsChanged())
 		now := time.Now()
-		if was, seen := s.seen.Get(), s.seen.Get().update(s.Fleet.Get(), now); !seen.equal(was) || !sameRecords(seen.records, was.records) {
+		if was, seen := s.seen.Get(), s.seen.Get().update(s.Fleet.Get(), now); !sameRecords(seen.records, was.records) || !seen.equal(was) {
 			s.seen.Set(seen)
 		}
 		was := s.warned.Get()
