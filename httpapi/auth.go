@@ -1,12 +1,15 @@
 package httpapi
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/lockstep-dev/lockstep/httpapi/reviews"
+	"github.com/lockstep-dev/lockstep/internal/allowance"
 )
 
 // With Config.Reviews, the kube-apiserver decides about access: the client shows a token, or a certificate of the
@@ -19,10 +22,10 @@ func (s *Server) reviewed(r *http.Request) (code int, why string) {
 		return code, why
 	}
 	verb := strings.ToLower(r.Method)
-	allowed, err := s.cfg.Reviews.Authorize(r.Context(), user, verb, r.URL.Path)
+	allowed, err := s.cfg.Reviews.Authorize(r.Context(), user, reviews.Request{From: originOf(r), Verb: verb, Path: r.URL.Path})
 	switch {
 	case err != nil:
-		return http.StatusServiceUnavailable, "whether the user may read this is not known, since the kube-apiserver in --authorization-kubeconfig gives no answer: " + oneLine(err.Error())
+		return s.unreviewed(r, err)
 	case !allowed:
 		return http.StatusForbidden, fmt.Sprintf("the user %q may not %s the path %s: give it a ClusterRole with nonResourceURLs [%q] and verbs [%s]",
 			clip(user.Name, maxHost), verb, clip(r.URL.Path, maxHost), clip(r.URL.Path, maxHost), verb)
@@ -40,14 +43,40 @@ func (s *Server) userOf(r *http.Request) (user reviews.User, code int, why strin
 	if !shown || !s.cfg.Reviews.TakesTokens() {
 		return user, http.StatusUnauthorized, "credentials are required, except for the health endpoints: " + s.credentials()
 	}
-	user, valid, err := s.cfg.Reviews.Authenticate(r.Context(), token)
+	user, valid, err := s.cfg.Reviews.Authenticate(r.Context(), originOf(r), token)
 	switch {
 	case err != nil:
-		return user, http.StatusServiceUnavailable, "whose token this is is not known, since the kube-apiserver in --authentication-kubeconfig gives no answer: " + oneLine(err.Error())
+		code, why = s.unreviewed(r, err)
+		return user, code, why
 	case !valid:
 		return user, http.StatusUnauthorized, "the kube-apiserver rejects the token: it has expired, or is of another cluster"
 	}
 	return user, 0, ""
+}
+
+// unreviewed returns the answer to a client that was not reviewed. It is not known who that is, so the log has
+// the reason, and the client does not get it.
+func (s *Server) unreviewed(r *http.Request, err error) (code int, why string) {
+	if errors.Is(err, reviews.ErrBusy) {
+		s.busyReviews.Do(func() {
+			s.log.Warn("clients with unknown credentials ask too often, and some are not reviewed", "client", r.RemoteAddr)
+		})
+		return http.StatusTooManyRequests, "too many clients show credentials that this sidecar does not know yet; try again later"
+	}
+	if r.Context().Err() == nil { // the client still waits
+		s.silentReviews.Do(func() {
+			s.log.Warn("the kube-apiserver that reviews clients gives no answer", "err", err)
+		})
+	}
+	return http.StatusServiceUnavailable, "the kube-apiserver that decides who may read this gives no answer; the log of this sidecar has the reason"
+}
+
+// originOf returns the address that counts as the origin of a request. This machine is one.
+func originOf(r *http.Request) netip.Addr {
+	if isLocal(r) {
+		return netip.IPv6Loopback()
+	}
+	return allowance.AddressOf(r.RemoteAddr)
 }
 
 // authenticated is the group of all users whose name is known.

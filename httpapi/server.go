@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/history"
@@ -135,8 +136,11 @@ type Server struct {
 	streams    streams
 	rendered   rendering
 	plainCheck atomic.Pointer[plainCheck]
-	reading    chan struct{} // holds a token while the metrics of the etcd member are read
-	stopping   chan struct{} // closed when Run begins to stop: ends the streams
+	// Log lines about reviews, once a minute.
+	busyReviews, silentReviews rate.Sometimes
+
+	reading  chan struct{} // holds a token while the metrics of the etcd member are read
+	stopping chan struct{} // closed when Run begins to stop: ends the streams
 }
 
 // New returns a server that does not listen yet. It reads the certificate files
@@ -153,6 +157,8 @@ func New(cfg Config) (*Server, error) {
 		timeouts: defaultTimeouts(),
 		reading:  make(chan struct{}, 1),
 		stopping: make(chan struct{}),
+
+		busyReviews: rate.Sometimes{Interval: refusalReminder}, silentReviews: rate.Sometimes{Interval: refusalReminder},
 	}
 	if cfg.TLS.CertFile != "" {
 		s.certs = &certificates{files: cfg.TLS, log: s.log, metrics: s.metrics}

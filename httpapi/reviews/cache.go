@@ -3,6 +3,8 @@ package reviews
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -16,8 +18,8 @@ const (
 	patienceStale = time.Second
 	// pause is for how long older answers are used without asking, after a question without an answer.
 	pause = 5 * time.Second
-	// maxFlights bounds the questions that are asked at the same moment. Each is about
-	// another token, or another right: strangers with invented tokens cannot cost more.
+	// maxFlights bounds the questions of a budget that are asked at the same moment. Vouched addresses may ask as many
+	// besides: strangers whose questions hang do not keep them out.
 	maxFlights = 16
 	// maxEntries bounds the remembered answers. At most half of them may be a no, so that invented tokens do not
 	// displace valid ones.
@@ -32,7 +34,10 @@ type cache[V any] struct {
 	life  func(V) time.Duration // for how long an answer counts without another question
 	yes   func(V) bool
 	count func(result string)
-	slots chan struct{} // a token for each question under way
+	// budget bounds the questions about strangers; slots hold a token for each of them that is under way, of vouched
+	// addresses and of others.
+	budget *budget
+	slots  map[bool]chan struct{}
 
 	mu      sync.Mutex // mu guards the fields below
 	entries map[sum]*entry[V]
@@ -50,12 +55,15 @@ type entry[V any] struct {
 }
 
 func newCache[V any](life func(V) time.Duration, yes func(V) bool, count func(string)) *cache[V] {
-	return &cache[V]{life: life, yes: yes, count: count, slots: make(chan struct{}, maxFlights), entries: map[sum]*entry[V]{}}
+	return &cache[V]{
+		life: life, yes: yes, count: count, budget: newBudget(), entries: map[sum]*entry[V]{},
+		slots: map[bool]chan struct{}{true: make(chan struct{}, maxFlights), false: make(chan struct{}, maxFlights)},
+	}
 }
 
-// get returns the answer to a question. If it remembers none that is new enough, it asks, or waits for the request
-// that asks already.
-func (c *cache[V]) get(ctx context.Context, key sum, ask func(context.Context) (V, error)) (V, error) {
+// get returns the answer to a question about a client at an address. If it remembers none that is new enough, it asks,
+// or waits for the request that asks already.
+func (c *cache[V]) get(ctx context.Context, from netip.Addr, key sum, ask func(context.Context) (V, error)) (V, error) {
 	c.mu.Lock()
 	e := c.entries[key]
 	if e == nil {
@@ -73,7 +81,7 @@ func (c *cache[V]) get(ctx context.Context, key sum, ask func(context.Context) (
 		if known { // an older answer says yes: this is no stranger, and does not wait for long
 			return c.land(key, e, fly(ctx, patienceStale, ask))
 		}
-		return c.land(key, e, c.flyForStranger(ctx, ask))
+		return c.land(key, e, c.flyForStranger(ctx, from, ask))
 	}
 	flight := e.flight
 	c.mu.Unlock()
@@ -116,11 +124,16 @@ type flown[V any] struct {
 	err   error
 }
 
-// flyForStranger asks, if fewer than the allowed number of such questions are under way.
-func (c *cache[V]) flyForStranger(ctx context.Context, ask func(context.Context) (V, error)) flown[V] {
+// flyForStranger asks, if the budget allows it, and fewer than the allowed number of such questions are under way.
+func (c *cache[V]) flyForStranger(ctx context.Context, from netip.Addr, ask func(context.Context) (V, error)) flown[V] {
+	vouched, ok := c.budget.admit(from)
+	if !ok {
+		return flown[V]{err: ErrBusy}
+	}
+	slots := c.slots[vouched]
 	select {
-	case c.slots <- struct{}{}:
-		defer func() { <-c.slots }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
 		return fly(ctx, patience, ask)
 	default:
 		return flown[V]{err: ErrBusy}
@@ -149,7 +162,11 @@ func (c *cache[V]) land(key sum, e *entry[V], f flown[V]) (V, error) {
 			c.count(resultStale)
 			return e.value, nil
 		}
-		c.count(resultFailed)
+		if errors.Is(f.err, ErrBusy) {
+			c.count(resultRefused)
+		} else {
+			c.count(resultFailed)
+		}
 		c.remove(key, e)
 		var none V
 		e.value, e.err = none, f.err

@@ -12,6 +12,8 @@ const (
 	resultNo     = "no"
 	resultFailed = "failed"
 	resultStale  = "stale"
+	// resultRefused: the question was not asked.
+	resultRefused = "refused"
 )
 
 var resultOf = map[bool]string{true: resultYes, false: resultNo}
@@ -20,10 +22,10 @@ type metrics struct{ reviews *prometheus.CounterVec }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{metric.In(reg).CounterVec("lockstep_reviews_total",
-		"Questions to the kube-apiserver about clients of this API. failed: it did not answer, so the client got 503; stale: likewise, and an answer of the last hour was used. If failed or stale grows, check the kube-apiserver in --authentication-kubeconfig, and the rights of its user (ClusterRole system:auth-delegator).",
+		"Questions to the kube-apiserver about clients of this API. failed: it did not answer, so the client got 503; stale: likewise, and an answer of the last hour was used; refused: not asked, since strangers ask too often (429). If failed or stale grows, check the kube-apiserver in --authentication-kubeconfig, and the rights of its user (ClusterRole system:auth-delegator).",
 		"kind", "result")}
 	for _, kind := range []string{"token", "access"} {
-		for _, result := range []string{resultYes, resultNo, resultFailed, resultStale} {
+		for _, result := range []string{resultYes, resultNo, resultFailed, resultStale, resultRefused} {
 			m.reviews.WithLabelValues(kind, result)
 		}
 	}

@@ -3,7 +3,8 @@
 //
 // The answers are remembered by a hash, so that no token is kept. Each question is asked by one
 // request at a time, and the others wait for its answer. While the kube-apiserver does not answer,
-// the last answer counts for up to an hour: the metrics are needed most while it is down.
+// the last answer counts for up to an hour: the metrics are needed most while it is down. Questions about
+// clients for whom no remembered answer speaks have a budget (docs/adr/0025-what-the-http-api-asks.md).
 //
 // It starts no goroutine: the request that asks first carries the question.
 package reviews
@@ -14,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -88,13 +90,14 @@ func (r *Reviewer) TakesTokens() bool { return r.cfg.Authentication != nil }
 // maxToken bounds a token: a ServiceAccount's takes 1 to 2 KiB.
 const maxToken = 16 << 10
 
-// Authenticate returns the owner of a token; not valid: the kube-apiserver rejects it. An error means that the
-// kube-apiserver did not answer, and that no answer is remembered.
-func (r *Reviewer) Authenticate(ctx context.Context, token string) (user User, valid bool, err error) {
+// Authenticate returns the owner of a token that a client at an address showed; not valid: the kube-apiserver rejects
+// it. An error means that the kube-apiserver did not answer, or was not asked (ErrBusy), and that no answer is
+// remembered.
+func (r *Reviewer) Authenticate(ctx context.Context, from netip.Addr, token string) (user User, valid bool, err error) {
 	if !r.TakesTokens() || token == "" || len(token) > maxToken {
 		return User{}, false, nil
 	}
-	found, err := r.tokens.get(ctx, sha256.Sum256([]byte(token)), func(ctx context.Context) (identity, error) {
+	found, err := r.tokens.get(ctx, from, sha256.Sum256([]byte(token)), func(ctx context.Context) (identity, error) {
 		var answer struct {
 			User          User `json:"user"`
 			Authenticated bool `json:"authenticated"`
@@ -108,8 +111,23 @@ func (r *Reviewer) Authenticate(ctx context.Context, token string) (user User, v
 // privileged is the group that may do everything, in every cluster.
 const privileged = "system:masters"
 
-// Authorize reports whether a user may send a request.
-func (r *Reviewer) Authorize(ctx context.Context, user User, verb, path string) (allowed bool, err error) {
+// Request is a request of a client.
+type Request struct {
+	From       netip.Addr // of the client
+	Verb, Path string
+}
+
+// Authorize reports whether a user may send a request. Errors are those of Authenticate.
+func (r *Reviewer) Authorize(ctx context.Context, user User, of Request) (allowed bool, err error) {
+	allowed, err = r.authorize(ctx, user, of)
+	if allowed {
+		r.tokens.budget.vouch(of.From)
+		r.rights.budget.vouch(of.From)
+	}
+	return allowed, err
+}
+
+func (r *Reviewer) authorize(ctx context.Context, user User, of Request) (allowed bool, err error) {
 	if user.Name == "" {
 		return false, nil
 	}
@@ -118,13 +136,13 @@ func (r *Reviewer) Authorize(ctx context.Context, user User, verb, path string) 
 	}
 	spec := map[string]any{
 		"user": user.Name, "uid": user.UID, "groups": user.Groups, "extra": user.Extra,
-		"nonResourceAttributes": map[string]string{"path": path, "verb": verb},
+		"nonResourceAttributes": map[string]string{"path": of.Path, "verb": of.Verb},
 	}
 	key, err := json.Marshal(spec) // in the order of the names
 	if err != nil {
 		return false, err
 	}
-	allowed, err = r.rights.get(ctx, sha256.Sum256(key), func(ctx context.Context) (bool, error) {
+	allowed, err = r.rights.get(ctx, of.From, sha256.Sum256(key), func(ctx context.Context) (bool, error) {
 		var answer struct {
 			Allowed bool `json:"allowed"`
 			Denied  bool `json:"denied"`
@@ -155,5 +173,5 @@ func post(ctx context.Context, send Post, group, kind string, spec, status any) 
 	return nil
 }
 
-// ErrBusy is the error of a question that cannot be asked now: too many others are under way.
-var ErrBusy = errors.New("too many reviews are under way")
+// ErrBusy is the error of a question that is not asked now: unknown clients ask too many others.
+var ErrBusy = errors.New("too many clients are unknown")

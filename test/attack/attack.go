@@ -12,12 +12,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +30,7 @@ import (
 type Target struct {
 	HTTP     string   // host:port of the HTTP API; empty: not attacked
 	TLS      bool     // it needs HTTPS
+	Reviews  bool     // a kube-apiserver reviews the tokens of its clients
 	Join     string   // host:port of the join port; empty: not attacked
 	Etcd     []string // host:port of both ports of etcd; empty: not attacked
 	From     []net.IP
@@ -59,6 +62,7 @@ func All() []Attack {
 	plain := func(t Target) bool { return t.HTTP != "" && !t.TLS }
 	secured := func(t Target) bool { return t.HTTP != "" && t.TLS }
 	join := func(t Target) bool { return t.Join != "" && !t.TLS }
+	reviewed := func(t Target) bool { return secured(t) && t.Reviews }
 	etcd := func(t Target) bool { return len(t.Etcd) > 0 && !t.TLS }
 	out := []Attack{
 		{"join port: requests without a token", requests, 8, true, join, 0},
@@ -76,6 +80,7 @@ func All() []Attack {
 		{"join port: TLS handshakes with 100 certificates", handshake(joinPort, chained), 8, true, join, 0},
 		{"etcd: connections that are closed at once", connect(etcdPort), 8, false, etcd, 0},
 		{"etcd: TLS handshakes with 100 certificates", handshake(etcdPort, chained), 8, true, etcd, 0},
+		{"requests with invented tokens, of thousands of addresses", inventedTokens, 64, true, reviewed, 0},
 	}
 	for i := range out {
 		out[i].first = i * few
@@ -205,29 +210,53 @@ func handshake(port func(Target) string, certificate func(Target) *tls.Certifica
 	}
 }
 
-// chainRequests sends requests in one connection, with a certificate that is expensive to check.
+// chainRequests sends requests with a certificate that is expensive to check.
 func chainRequests(ctx context.Context, t Target, from net.IP) int {
-	const request, count = "GET /status HTTP/1.1\r\nHost: x\r\n\r\n", 200
+	return overTLS(ctx, t, from, &t.Chain, func() string { return "" })
+}
+
+// inventedTokens sends requests, each with another token.
+func inventedTokens(ctx context.Context, t Target, from net.IP) int {
+	return overTLS(ctx, t, from, nil, func() string { return "Authorization: Bearer " + inventedToken() + "\r\n" })
+}
+
+// inventedToken returns one whose signature a kube-apiserver checks, with each of its keys.
+func inventedToken() string {
+	part := base64.RawURLEncoding.EncodeToString
+	claims := `{"iss":"https://kubernetes.default.svc","sub":"` + strconv.FormatUint(rand.Uint64(), 36) + `"}`    //nolint:gosec,mnd // no secret
+	return part([]byte(`{"alg":"ES256"}`)) + "." + part([]byte(claims)) + "." + part(bytes.Repeat([]byte{1}, 64)) //nolint:mnd // of P-256
+}
+
+// overTLS sends requests in one connection, each with another header, and returns how many are answered.
+func overTLS(ctx context.Context, t Target, from net.IP, certificate *tls.Certificate, header func() string) int {
+	const count = 200
 	return opened(ctx, from, t.HTTP, func(conn net.Conn) int {
-		client := tls.Client(conn, stranger(&t.Chain))
+		client := tls.Client(conn, stranger(certificate))
 		if client.HandshakeContext(ctx) != nil {
 			return 0
 		}
-		if _, err := io.WriteString(client, strings.Repeat(request, count)); err != nil {
-			return 1
-		}
 		answers := bufio.NewReader(client)
 		for answered := range count {
-			response, err := http.ReadResponse(answers, nil)
+			_, err := io.WriteString(client, "GET /status HTTP/1.1\r\nHost: x\r\n"+header()+"\r\n")
 			if err == nil {
-				_, err = io.Copy(io.Discard, response.Body)
+				err = discardResponse(answers)
 			}
 			if err != nil {
-				return 1 + answered
+				return answered
 			}
 		}
 		return count
 	})
+}
+
+func discardResponse(from *bufio.Reader) error {
+	response, err := http.ReadResponse(from, nil)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	_, err = io.Copy(io.Discard, response.Body)
+	return err
 }
 
 // rapidReset begins streams of HTTP/2 and resets each at once.

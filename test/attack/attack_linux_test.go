@@ -34,6 +34,7 @@ type victim struct {
 	pid int
 	log string
 	url string
+	api *reviewer // nil: none
 }
 
 // kubeconfig names a kube-apiserver that does not run: health checks do not need it.
@@ -132,12 +133,16 @@ func TestAttack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secured := start(t, strangers, own[1], "--tls-cert-file="+cert, "--tls-private-key-file="+key, "--client-ca-file="+cert)
+	api := startReviewer(t, balancers[0])
+	secured := start(t, strangers, own[1], "--tls-cert-file="+cert, "--tls-private-key-file="+key, "--client-ca-file="+cert,
+		"--authentication-kubeconfig="+api.kubeconfig, "--authorization-kubeconfig="+api.kubeconfig)
 	secured.url, secured.TLS = "https://"+secured.HTTP+"/livez", true
+	secured.api, secured.Reviews = api, true
 	plain.await(t.Context(), t)
 	secured.await(t.Context(), t)
 	for _, v := range []*victim{plain, secured} {
 		o := Observation{PID: v.pid, URL: v.url, Probes: balancers}
+		v.api.await(t, v)
 		quiet, err := o.During(t.Context(), func() int { <-time.After(*duration); return 0 })
 		if err != nil || len(quiet.Failed) > 0 {
 			t.Fatalf("without an attack: %v, %v", err, quiet.Failed)
@@ -148,6 +153,9 @@ func TestAttack(t *testing.T) {
 			if a.Fits(v.Target) {
 				t.Run(a.Name, func(t *testing.T) { spent += v.attack(t, o, a, quiet) })
 			}
+		}
+		if v.api != nil {
+			t.Run("reviews", func(t *testing.T) { v.api.attacked(t, v) })
 		}
 		// What is saved up counts once: after it is used, an attack of a second has a tenth of one.
 		if most := maxCPU*time.Since(began).Seconds() + burst; spent > most {
@@ -164,12 +172,15 @@ func (v *victim) attack(t *testing.T, o Observation, a Attack, quiet Cost) float
 	t.Helper()
 	var got Cost
 	for try := 0; try < attempts && got.Times == 0; try++ { // in a second on a busy machine, it may not come to it
-		ctx, cancel := context.WithTimeout(t.Context(), *duration)
-		var err error
-		got, err = o.During(t.Context(), func() int { return a.Run(ctx, v.Target) })
-		if cancel(); err != nil {
-			t.Fatal(err)
-		}
+		v.api.during(t, ofAll, func() int {
+			ctx, cancel := context.WithTimeout(t.Context(), *duration)
+			defer cancel()
+			var err error
+			if got, err = o.During(t.Context(), func() int { return a.Run(ctx, v.Target) }); err != nil {
+				t.Fatal(err)
+			}
+			return got.Times
+		})
 	}
 	t.Logf("%d times (%.0f/s): %.1f %% of a processor more, %d probes, p99 %s, %d failed", got.Times, float64(got.Times)/duration.Seconds(),
 		100*(got.CPU-quiet.CPU), got.Probes, got.P99, len(got.Failed))
