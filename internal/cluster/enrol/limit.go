@@ -23,15 +23,19 @@ const (
 	connectionsPerRequest = 2
 	// allBurst times Limits.Burst requests may come at once from all addresses.
 	allBurst = 4
-	// maxOpen and maxOpenPerAddress bound the open connections.
+	// maxOpen and maxOpenPerAddress bound the open connections. reservedOpen come on top of maxOpen, for addresses
+	// without a connection: a few strangers who hold all others keep no node out.
 	maxOpen           = 128
 	maxOpenPerAddress = 32
+	reservedOpen      = 128
 	// maxAddresses bounds the memory that addresses take. If more are active, only the
 	// limits in all are in force for the others.
 	maxAddresses = 4096
 	// addressIdle is how long an address is remembered: by then its limiters are full
 	// again.
 	addressIdle = time.Minute
+	// sweepPause is the time between two searches for addresses that can be forgotten.
+	sweepPause = time.Second
 )
 
 func (l Limits) withDefaults() Limits {
@@ -56,6 +60,7 @@ type guard struct {
 	connections *rate.Limiter
 	open        int
 	addresses   map[netip.Addr]*visitor
+	swept       time.Time // when addresses were last forgotten
 }
 
 type visitor struct {
@@ -80,7 +85,8 @@ func (g *guard) visitor(addr netip.Addr, now time.Time) *visitor {
 		c.last = now
 		return c
 	}
-	if len(g.addresses) >= maxAddresses {
+	if len(g.addresses) >= maxAddresses && now.Sub(g.swept) >= sweepPause {
+		g.swept = now
 		for a, c := range g.addresses {
 			if c.open == 0 && now.Sub(c.last) > addressIdle {
 				delete(g.addresses, a)
@@ -104,8 +110,11 @@ func (g *guard) mayConnect(addr netip.Addr) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
-	c := g.visitor(addr, now)
-	if g.open >= maxOpen || c != nil && (c.open >= maxOpenPerAddress || !c.connections.AllowN(now, 1)) || !g.connections.AllowN(now, 1) {
+	c, most := g.visitor(addr, now), maxOpen
+	if c != nil && c.open == 0 {
+		most += reservedOpen
+	}
+	if g.open >= most || c != nil && (c.open >= maxOpenPerAddress || !c.connections.AllowN(now, 1)) || !g.connections.AllowN(now, 1) {
 		return false
 	}
 	g.open++
