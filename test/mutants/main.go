@@ -8,6 +8,8 @@
 //	Breaks: the behavior that the change breaks, in a sentence
 //	Test: ./package TestName   (may be repeated: one of them must fail)
 //
+// To add one: change the code, run git diff -U1, put these lines above its output, and restore the code.
+//
 // The command copies the files of a patch to a temporary directory, applies the
 // patch there, and passes the copies to go test with -overlay, and to the builds of
 // the programs that tests run. So the working tree stays as it is, and the build cache
