@@ -47,21 +47,25 @@ func (s *Server) newPort() *allowance.Port {
 	})
 }
 
-// bounded returns a listener that refuses connections above the bounds.
+// bounded returns a listener that refuses connections above the bounds. Each is paid first: it may take the place of
+// another.
 func (s *Server) bounded(l net.Listener) net.Listener {
-	return s.port.Listener(newLimitedListener(l, s.log, func(c net.Conn) {
+	return newLimitedListener(s.port.Listener(l, l), s.log, func(c net.Conn) {
 		s.metrics.refusedFor(refusedConnections)
 		s.port.Refuse(c)
-	}), l)
+	})
 }
 
 // connContext is the ConnContext of the server.
 func (s *Server) connContext(ctx context.Context, c net.Conn) context.Context {
-	return withClientVerdict(allowance.ConnContext(ctx, c), c)
+	return withClientVerdict(withLimitedConn(allowance.ConnContext(ctx, c), c), c)
 }
 
 // identified ends the bounds of a request's connection: its client showed a valid identity.
-func identified(r *http.Request) { allowance.OfRequest(r).Identify() }
+func identified(r *http.Request) {
+	allowance.OfRequest(r).Identify()
+	limitedConnOf(r).identify()
+}
 
 // withinAllowance delays a request until its client's allowance covers it, and counts its cost. The handler of a
 // stream is not measured: it mostly waits.

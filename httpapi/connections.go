@@ -1,9 +1,13 @@
 package httpapi
 
 import (
+	"container/list"
+	"context"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,8 +21,8 @@ import (
 const (
 	maxConnections           = 1024
 	maxConnectionsPerAddress = 64
-	// reservedConnections come on top of maxConnections, for addresses without a connection: a few busy clients do
-	// not keep a load balancer out.
+	// reservedConnections come on top of maxConnections, for addresses without a connection: a few busy clients close
+	// no connection of others.
 	reservedConnections = 256
 
 	// reservedFiles are the file descriptors that connections never use: the sidecar's own files,
@@ -30,8 +34,9 @@ const (
 	refusalReminder = time.Minute // between two log lines
 )
 
-// limitedListener closes connections above the bounds as soon as they are accepted.
-// Clients on this machine are not counted, and always let in.
+// limitedListener closes connections above the bounds. If all are taken, a new one takes the place of another:
+// strangers who open connections and keep them must not keep health checks out. Clients on this machine are not
+// counted, and always let in.
 type limitedListener struct {
 	net.Listener
 	log      *slog.Logger
@@ -40,18 +45,37 @@ type limitedListener struct {
 
 	most int // connections, besides reservedConnections
 
-	mu        sync.Mutex // mu guards the fields below
-	open      int
-	byAddress map[netip.Addr]int // no zeros, so that it is no larger than open
+	mu      sync.Mutex // mu guards the fields below, and those of clients and connections
+	open    int
+	clients map[netip.Addr]*occupant // those with a connection
+	// byCount has the clients by the number of their strangers, the one that has had it for longest first.
+	byCount [maxConnectionsPerAddress + 1]list.List
+}
+
+// occupant is an address with connections.
+type occupant struct {
+	strangers []*limitedConn // the oldest first
+	known     int            // connections that showed an identity, which never make room
+	place     *list.Element  // in byCount[placed]; nil: it has no strangers
+	placed    int
+}
+
+func (c *occupant) all() int { return len(c.strangers) + c.known }
+
+// limitedConn is a connection that is counted.
+type limitedConn struct {
+	net.Conn
+	from    *limitedListener
+	address netip.Addr
+
+	gone, identified bool
 }
 
 func newLimitedListener(inner net.Listener, log *slog.Logger, refused func(net.Conn)) *limitedListener {
-	l := &limitedListener{
-		log: log, refused: refused, most: connectionsFor(allowance.FileLimit()),
-		reminder: rate.Sometimes{Interval: refusalReminder}, byAddress: map[netip.Addr]int{},
+	return &limitedListener{
+		Listener: inner, log: log, refused: refused, most: connectionsFor(allowance.FileLimit()),
+		reminder: rate.Sometimes{Interval: refusalReminder}, clients: map[netip.Addr]*occupant{},
 	}
-	l.Listener = allowance.Counted(inner, l.admit)
-	return l
 }
 
 // connectionsFor returns how many connections a process may accept that may open so many files: it keeps
@@ -63,44 +87,147 @@ func connectionsFor(files uint64) int {
 	return max(fewestConnections, int(files)-reservedConnections-reservedFiles) //nolint:gosec // below
 }
 
-// admit decides about a connection, and logs now and then that some are refused.
-func (l *limitedListener) admit(conn net.Conn) (leave func(), ok bool) {
-	if allowance.Local(conn) {
-		return nil, true
+// Accept returns the next connection within the bounds.
+func (l *limitedListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil || allowance.Local(conn) {
+			return conn, err
+		}
+		c := &limitedConn{Conn: conn, from: l, address: allowance.Network(conn)}
+		instead := l.enter(c)
+		if instead != nil {
+			l.reminder.Do(func() {
+				l.log.Warn("connections are refused: too many are open", "client", instead.address,
+					"perAddress", maxConnectionsPerAddress, "inAll", l.most)
+			})
+			l.refused(instead)
+			_ = instead.Conn.Close() // the client notices it either way
+		}
+		if instead != c {
+			return c, nil
+		}
 	}
-	client := allowance.Network(conn)
-	if l.enter(client) {
-		return func() { l.leave(client) }, true
-	}
-	l.reminder.Do(func() {
-		l.log.Warn("connections are refused: too many are open", "client", client,
-			"perAddress", maxConnectionsPerAddress, "inAll", l.most)
-	})
-	l.refused(conn)
-	return nil, false
 }
 
-// enter counts a connection, unless it is above the bounds. If it was counted, leave must follow.
-func (l *limitedListener) enter(client netip.Addr) bool {
+// enter counts a connection, and returns the one that has to be closed for it: itself, if its address has too many. Nil:
+// none has to.
+func (l *limitedListener) enter(c *limitedConn) (instead *limitedConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	most, own := l.most, l.byAddress[client]
-	if own == 0 {
+	own := l.clients[c.address]
+	if own == nil {
+		own = &occupant{}
+	}
+	most := l.most
+	if own.all() == 0 {
 		most += reservedConnections
 	}
-	if l.open >= most || own >= maxConnectionsPerAddress {
-		return false
+	if own.all() >= maxConnectionsPerAddress {
+		return c
 	}
+	if l.open >= most {
+		if instead = l.oldestOf(max(1, own.all())); instead == nil {
+			return c
+		}
+		l.remove(instead)
+	}
+	l.clients[c.address] = own
+	own.strangers = append(own.strangers, c)
 	l.open++
-	l.byAddress[client]++
-	return true
+	l.arrange(c.address)
+	return instead
 }
 
-func (l *limitedListener) leave(client netip.Addr) {
+// oldestOf needs mu. It returns the oldest stranger's connection of an address that has as many as any other, and not
+// fewer than least.
+func (l *limitedListener) oldestOf(least int) *limitedConn {
+	for n := maxConnectionsPerAddress; n >= least; n-- {
+		if first := l.byCount[n].Front(); first != nil {
+			return first.Value.(*occupant).strangers[0]
+		}
+	}
+	return nil
+}
+
+// arrange needs mu. It follows a change of an address.
+func (l *limitedListener) arrange(address netip.Addr) {
+	c := l.clients[address]
+	if c.place != nil {
+		l.byCount[c.placed].Remove(c.place)
+		c.place = nil
+	}
+	if c.placed = len(c.strangers); c.placed > 0 {
+		c.place = l.byCount[c.placed].PushBack(c)
+	}
+	if c.all() == 0 {
+		delete(l.clients, address)
+	}
+}
+
+// remove needs mu. It ends the count of a connection.
+func (l *limitedListener) remove(c *limitedConn) {
+	if c.gone {
+		return
+	}
+	c.gone = true
+	l.open--
+	own := l.clients[c.address]
+	if c.identified {
+		own.known--
+	} else {
+		own.strangers = slices.DeleteFunc(own.strangers, func(other *limitedConn) bool { return other == c })
+	}
+	l.arrange(c.address)
+}
+
+// Close closes the connection and ends its count.
+func (c *limitedConn) Close() error {
+	c.from.mu.Lock()
+	c.from.remove(c)
+	c.from.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// NetConn returns the connection below, for allowance.Of.
+func (c *limitedConn) NetConn() net.Conn { return c.Conn }
+
+// identify notes that the client of a connection showed a valid identity. Nil: it is not counted.
+func (c *limitedConn) identify() {
+	if c == nil {
+		return
+	}
+	l := c.from
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.open--
-	if l.byAddress[client]--; l.byAddress[client] == 0 {
-		delete(l.byAddress, client)
+	if c.gone || c.identified {
+		return
 	}
+	c.identified = true
+	own := l.clients[c.address]
+	own.strangers = slices.DeleteFunc(own.strangers, func(other *limitedConn) bool { return other == c })
+	own.known++
+	l.arrange(c.address)
+}
+
+type limitedConnKey struct{}
+
+// withLimitedConn is a part of the ConnContext of the server.
+func withLimitedConn(ctx context.Context, c net.Conn) context.Context {
+	for {
+		switch typed := c.(type) {
+		case *limitedConn:
+			return context.WithValue(ctx, limitedConnKey{}, typed)
+		case interface{ NetConn() net.Conn }:
+			c = typed.NetConn()
+		default:
+			return ctx
+		}
+	}
+}
+
+// limitedConnOf returns the connection of a request; nil: it is not counted.
+func limitedConnOf(r *http.Request) *limitedConn {
+	c, _ := r.Context().Value(limitedConnKey{}).(*limitedConn)
+	return c
 }

@@ -39,77 +39,128 @@ func (c *scriptedConn) LocalAddr() net.Addr {
 	return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 8086}
 }
 
+// limited is a limitedListener with its clients.
+type limited struct {
+	*limitedListener
+	script  scriptedListener
+	logged  bytes.Buffer
+	refused int
+}
+
+func newLimited() *limited {
+	out := &limited{script: scriptedListener{make(chan net.Conn, 2)}}
+	out.limitedListener = newLimitedListener(out.script, slog.New(slog.NewTextHandler(&out.logged, nil)), func(net.Conn) { out.refused++ })
+	return out
+}
+
+// connect connects a client, and returns the connection as the server gets it; nil: it was closed instead.
+func (l *limited) connect(t *testing.T, remote string) (server net.Conn, client *scriptedConn) {
+	t.Helper()
+	conn, last := &scriptedConn{remote: remote}, &scriptedConn{remote: "127.0.0.1"}
+	l.script.conns <- conn
+	l.script.conns <- last
+	got, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got == net.Conn(last) {
+		if conn.closed != 1 {
+			t.Errorf("%s: refused, and closed %d times", remote, conn.closed)
+		}
+		return nil, conn
+	}
+	if next, err := l.Accept(); err != nil || next != net.Conn(last) {
+		t.Fatalf("got %v, %v", next, err)
+	}
+	return got, conn
+}
+
+// fill opens connections of one address, one more than it may have.
+func (l *limited) fill(t *testing.T, remote string) (open []net.Conn, clients []*scriptedConn) {
+	t.Helper()
+	for range maxConnectionsPerAddress + 1 {
+		if server, client := l.connect(t, remote); server != nil {
+			open, clients = append(open, server), append(clients, client)
+		}
+	}
+	return open, clients
+}
+
+func numbered(network byte, i int) string {
+	return netip.AddrFrom4([4]byte{10, network, byte(i >> 8), byte(i)}).String()
+}
+
 func TestLimitedListener(t *testing.T) {
-	var logged bytes.Buffer
-	counted := 0
-	script := scriptedListener{make(chan net.Conn, 2)}
-	l := newLimitedListener(script, slog.New(slog.NewTextHandler(&logged, nil)), func(net.Conn) { counted++ })
-	// connect returns the connection as the server gets it; nil: it was closed instead.
-	connect := func(remote string) net.Conn {
-		t.Helper()
-		conn := &scriptedConn{remote: remote}
-		last := &scriptedConn{remote: "127.0.0.1"}
-		script.conns <- conn
-		script.conns <- last
-		got, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got == net.Conn(last) {
-			if conn.closed != 1 {
-				t.Errorf("%s: refused, and closed %d times", remote, conn.closed)
-			}
-			return nil
-		}
-		if next, err := l.Accept(); err != nil || next != net.Conn(last) {
-			t.Fatalf("got %v, %v", next, err)
-		}
-		return got
+	l := newLimited()
+	open, _ := l.fill(t, "10.1.0.1")
+	if len(open) != maxConnectionsPerAddress {
+		t.Errorf("%d connections of one address, want %d", len(open), maxConnectionsPerAddress)
 	}
-	fill := func(remote string, want int) (open []net.Conn) {
-		t.Helper()
-		for range maxConnectionsPerAddress + 1 {
-			if c := connect(remote); c != nil {
-				open = append(open, c)
-			}
-		}
-		if len(open) != want {
-			t.Errorf("%s: %d connections, want %d", remote, len(open), want)
-		}
-		return open
+	if n := strings.Count(l.logged.String(), "\n"); n != 1 || l.refused != 1 {
+		t.Errorf("%d lines in the log, and %d counted", n, l.refused)
 	}
-	var all []net.Conn
-	for i := range maxConnections / maxConnectionsPerAddress {
-		all = append(all, fill(netip.AddrFrom4([4]byte{10, 1, 0, byte(i)}).String(), maxConnectionsPerAddress)...)
-	}
-	all = append(all, fill("10.2.0.1", 1)...) // of the reserve
 	for _, own := range []string{"127.0.0.1", "::1", "::ffff:127.0.0.2", "10.0.0.1"} {
-		if fill(own, maxConnectionsPerAddress+1); strings.Contains(logged.String(), own+" ") {
-			t.Errorf("%s was refused", own)
+		if local, _ := l.fill(t, own); len(local) != maxConnectionsPerAddress+1 {
+			t.Errorf("%s: %d connections", own, len(local))
 		}
 	}
-	for i := range reservedConnections {
-		if c := connect(netip.AddrFrom4([4]byte{10, 3, 0, byte(i)}).String()); (c != nil) != (i < reservedConnections-1) {
-			t.Errorf("connection %d of the reserve: let in: %t", i+2, c != nil)
-		} else if c != nil {
-			all = append(all, c)
-		}
+	six, _ := l.fill(t, "fd00::1")
+	if refused, _ := l.connect(t, "fd00::2"); refused != nil {
+		t.Error("another address of the same /64 has a share of its own")
 	}
-	if n := strings.Count(logged.String(), "\n"); n != 1 {
-		t.Errorf("%d lines in the log", n)
-	}
-	for _, c := range all {
+	for _, c := range append(open, six...) {
 		for range 2 { // a server closes some connections twice
 			if err := c.Close(); err != nil {
 				t.Error(err)
 			}
 		}
 	}
-	if l.open != 0 || len(l.byAddress) != 0 {
-		t.Errorf("after all were closed, %d are counted: %v", l.open, l.byAddress)
+	if l.open != 0 || len(l.clients) != 0 || l.oldestOf(1) != nil {
+		t.Errorf("after all were closed, %d are counted: %v", l.open, l.clients)
 	}
-	if fill("fd00::1", maxConnectionsPerAddress); connect("fd00::2") != nil {
-		t.Error("another address of the same /64 has a share of its own")
+}
+
+// Strangers open all connections that there are, and keep them. A health check of a load balancer still gets one: the
+// oldest of the address that has most makes room, and never a client that showed an identity.
+func TestLimitedListener_held(t *testing.T) {
+	l := newLimited()
+	own, reader := l.connect(t, "10.9.0.1")
+	own.(*limitedConn).identify()
+	var most [][]*scriptedConn
+	for i := range maxConnections/maxConnectionsPerAddress - 1 {
+		_, clients := l.fill(t, numbered(1, i))
+		most = append(most, clients)
+	}
+	for i := 0; l.open < maxConnections+reservedConnections; i++ {
+		l.connect(t, numbered(2, i))
+	}
+	l.refused = 0
+	balancer, checked := l.connect(t, "10.3.0.1")
+	if balancer == nil || l.refused != 1 || most[0][0].closed != 1 || most[0][1].closed != 0 {
+		t.Fatalf("the check got %v; %d were refused; the oldest was closed %d times, the next %d times", balancer, l.refused, most[0][0].closed, most[0][1].closed)
+	}
+	if again, _ := l.connect(t, numbered(1, 1)); again != nil {
+		t.Error("an address with as many connections as any gets another one")
+	}
+	if second, _ := l.connect(t, numbered(2, 0)); second == nil {
+		t.Error("an address with one connection gets no other one")
+	}
+	for i := range maxConnections {
+		if got, _ := l.connect(t, numbered(4, i)); got == nil || l.open > maxConnections+reservedConnections {
+			t.Fatalf("address %d: got %v, %d are open", i, got, l.open)
+		}
+	}
+	if checked.closed != 0 {
+		t.Error("the check was closed, although older connections are open")
+	}
+	for i := range maxConnections {
+		l.connect(t, numbered(5, i))
+	}
+	if reader.closed != 0 {
+		t.Error("a client with an identity made room")
+	}
+	if checked.closed != 1 || balancer.Close() != nil {
+		t.Error("the oldest connection is not closed, when each address has one")
 	}
 }
 

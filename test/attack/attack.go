@@ -69,7 +69,7 @@ func All() []Attack {
 		{"requests with 100 certificates", chainRequests, 8, false, secured, 0},
 		{"connections that are closed at once", connect(httpPort), 8, false, plain, 0},
 		{"connections that are closed at once, of thousands of addresses", connect(httpPort), 8, true, plain, 0},
-		{"connections that stay open", idle("GET / HTTP/1.1\r\nHost: x\r\nX: "), 64, true, plain, 0},
+		{"connections that stay open", hold, 2000, true, plain, 0},
 		{"requests, many in one packet", pipelined, 64, false, plain, 0},
 		{"TLS handshakes", handshake(httpPort, nil), 8, false, secured, 0},
 		{"TLS handshakes, of thousands of addresses", handshake(httpPort, nil), 8, true, secured, 0},
@@ -148,15 +148,26 @@ func connect(port func(Target) string) func(context.Context, Target, net.IP) int
 	}
 }
 
-// idle opens connections, sends some bytes, and keeps them.
-func idle(text string) func(context.Context, Target, net.IP) int {
-	return func(ctx context.Context, t Target, from net.IP) int {
-		return opened(ctx, from, t.HTTP, func(conn net.Conn) int {
-			_, _ = io.WriteString(conn, text)
-			_, _ = conn.Read(make([]byte, 1)) // until it is closed, or for so long
-			return 1
-		})
-	}
+// hold opens connections, sends a request, and keeps them: the server waits for the next request. After a refusal it
+// pauses, so that its address is not held off.
+func hold(ctx context.Context, t Target, from net.IP) int {
+	const keep = 2 * time.Minute
+	done := opened(ctx, from, t.HTTP, func(conn net.Conn) int {
+		end, limited := ctx.Deadline()
+		if !limited {
+			end = time.Now().Add(keep)
+		}
+		_ = conn.SetDeadline(end)
+		if _, err := io.WriteString(conn, "GET /readyz HTTP/1.1\r\nHost:\r\n\r\n"); err != nil {
+			return 0
+		}
+		answered, _ := io.Copy(io.Discard, conn) // until it is closed
+		return min(1, int(answered))
+	})
+	pause := time.NewTimer(time.Second)
+	defer pause.Stop()
+	await(ctx, pause)
+	return done
 }
 
 // pipelined sends requests without waiting for their responses.
