@@ -30,8 +30,13 @@ func newReviewed(t *testing.T, post reviews.Post) (fixture, *bytes.Buffer) {
 // shows sends a request with a token, from an address, and returns the answer.
 func (f fixture) shows(t *testing.T, token, from string) *httptest.ResponseRecorder {
 	t.Helper()
+	return f.showsFor(t, "/status", token, from)
+}
+
+func (f fixture) showsFor(t *testing.T, path, token, from string) *httptest.ResponseRecorder {
+	t.Helper()
 	own := net.Addr(&net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 8086})
-	r := httptest.NewRequestWithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, own), http.MethodGet, "/status", nil)
+	r := httptest.NewRequestWithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, own), http.MethodGet, path, nil)
 	r.Host, r.RemoteAddr = "10.0.0.1:8086", from
 	r.Header.Set("Authorization", "Bearer "+token)
 	w := httptest.NewRecorder()
@@ -103,6 +108,28 @@ func TestReviewed_inventedTokens(t *testing.T) {
 		}
 		if n := strings.Count(log.String(), "ask too often"); n != 1 {
 			t.Errorf("%d lines about it, want one:\n%s", n, log)
+		}
+	})
+}
+
+// Each pod has a valid token. One without a right asks for a path that is new each time.
+func TestReviewed_withoutRight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		questions := 0
+		f, _ := newReviewed(t, func(_ context.Context, path string, body []byte) ([]byte, error) {
+			if strings.HasSuffix(path, "subjectaccessreviews") {
+				questions++
+				return []byte(`{"status":{"allowed":false}}`), nil
+			}
+			return reviewOf(body)
+		})
+		const most, all = 10, 200
+		answers := map[int]int{}
+		for i := range all {
+			answers[f.showsFor(t, fmt.Sprint("/debug/pprof/", i), "good", "10.0.0.2:1").Code]++
+		}
+		if questions != most || answers[http.StatusForbidden] != most || answers[http.StatusTooManyRequests] != all-most {
+			t.Errorf("got %v after %d questions", answers, questions)
 		}
 	})
 }
