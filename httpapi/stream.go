@@ -118,7 +118,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	if s.cfg.CommandFollows != nil && asked(r, "turn") {
+	// A client elsewhere is not the command, and could pretend that it still runs.
+	if s.cfg.CommandFollows != nil && asked(r, "turn") && local {
 		defer s.cfg.CommandFollows()()
 	}
 	s.follow(&sender{w: w, ctl: http.NewResponseController(w), within: s.timeouts.streamWrite}, r)

@@ -250,3 +250,22 @@ func run(t *testing.T, f fixture) (base string, stop func()) {
 	}
 	return scheme + l.Addr().String(), stop
 }
+
+// Only a command on this machine has the turn of this node.
+func TestStream_command(t *testing.T) {
+	for from, want := range map[string]int{"127.0.0.1:1": 1, "10.0.0.1:1": 1, "10.0.0.2:1": 0} {
+		follows, ended := 0, 0
+		f := newFixture(t, states(t)[1].snap, func(c *Config) {
+			c.CommandFollows = func() func() { follows++; return func() { ended++ } }
+		})
+		own := net.Addr(&net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 8086})
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), http.LocalAddrContextKey, own))
+		cancel() // the client leaves at once
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/status?watch&turn", nil)
+		r.Host, r.RemoteAddr = "10.0.0.1:8086", from
+		f.Handler().ServeHTTP(httptest.NewRecorder(), r)
+		if follows != want || ended != want {
+			t.Errorf("from %s: got %d commands, %d of them ended, want %d", from, follows, ended, want)
+		}
+	}
+}
