@@ -32,7 +32,7 @@ type serverFlags struct{ url, caFile, certFile, keyFile string }
 func (f *serverFlags) bind(flags *pflag.FlagSet) {
 	f.url = "http://" + nodeaddress.DefaultListen
 	flags.StringVar(&f.url, "server", f.url, "`URL` of the sidecar.")
-	flags.StringVar(&f.caFile, "certificate-authority", f.caFile, "PEM `file` with the authorities of the sidecar's certificate. If empty, those of the system.")
+	flags.StringVar(&f.caFile, "certificate-authority", f.caFile, "PEM `file` with the authorities of the sidecar's certificate. If empty, the system's.")
 	flags.StringVar(&f.certFile, "client-certificate", f.certFile, "PEM `file` with the client certificate.")
 	flags.StringVar(&f.keyFile, "client-key", f.keyFile, "PEM `file` with the key of --client-certificate.")
 }

@@ -229,7 +229,7 @@ func pasteable(err error, flags string) error {
 // bindEtcd returns the flags that lead a command to etcd.
 func bindEtcd(opts *runFlags, dataDir *string) flagSection {
 	section := etcdFlags(&opts.external, &opts.EtcdPrefix)
-	section.flags.StringVar(dataDir, "data-dir", *dataDir, "The data `directory` of an etcd member on this machine, in place of --etcd-servers and certificates. If neither is set, "+lockstep.Defaults().DataDir+" is used if it is that of a member.")
+	section.flags.StringVar(dataDir, "data-dir", *dataDir, "The data `directory` of an etcd member on this machine, in place of --etcd-servers and certificates. If neither is set, "+lockstep.Defaults().DataDir+" is used if it contains a member.")
 	section.flags.VisitAll(func(f *pflag.Flag) { annotate(f, sectionOf, etcdTopic) })
 	return section
 }

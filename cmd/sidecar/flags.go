@@ -106,7 +106,7 @@ func externalFlags(e *lockstep.External) *pflag.FlagSet {
 	flags := pflag.NewFlagSet("external", pflag.ContinueOnError)
 	flags.SortFlags = false
 	flags.StringSliceVar(&e.Servers, "etcd-servers", e.Servers, "List of etcd servers (scheme://host:port), comma separated. The first that works is used.")
-	flags.StringVar(&e.CAFile, "etcd-cafile", e.CAFile, "PEM `file` with the certificate authorities of the etcd servers. If empty, those of the system.")
+	flags.StringVar(&e.CAFile, "etcd-cafile", e.CAFile, "PEM `file` with the certificate authorities of the etcd servers. If empty, the system's.")
 	flags.StringVar(&e.CertFile, "etcd-certfile", e.CertFile, "PEM `file` with the client certificate for etcd. Requires --etcd-keyfile.")
 	flags.StringVar(&e.KeyFile, "etcd-keyfile", e.KeyFile, "PEM `file` with the key of --etcd-certfile.")
 	return flags
@@ -116,7 +116,7 @@ func clusterFlags(o *runFlags) flagSection {
 	s := newSection("Embedded etcd")
 	s.flags.Var(&o.etcd, "etcd", "The `kind` of etcd. external: at --etcd-servers. embedded: the sidecars run its members themselves.")
 	s.flags.StringVar(&o.DataDir, "data-dir", o.DataDir, "The `directory` of this node's etcd member, its certificates and, with --services, the node's last roles. It is made if it is missing.")
-	s.flags.StringVar(&o.NodeAddress, "node-address", o.NodeAddress, "`IP` address at which other nodes reach this one, for --etcd=embedded and --services. If empty, the one that --data-dir was made with; at first, that of the default route.")
+	s.flags.StringVar(&o.NodeAddress, "node-address", o.NodeAddress, "`IP` address at which other nodes reach this one, for --etcd=embedded and --services. If empty, the one that --data-dir was made with; at first, the default route's.")
 	s.flags.AddFlagSet(embeddedFlags(&o.embedded))
 	return s
 }

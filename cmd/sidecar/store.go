@@ -113,7 +113,7 @@ A store that has a status keeps its ID: its leader governs objects already.`,
 		return nil
 	})
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", kubeconfig, "Kubeconfig `file` for any kube-apiserver of the cluster, to read the ID from the objects.")
-	cmd.Flags().StringVar(&id, "id", id, "The store `ID` to adopt, in place of that of the objects.")
+	cmd.Flags().StringVar(&id, "id", id, "The store `ID` to adopt, in place of the objects' one.")
 	return cmd
 }
 

@@ -8,7 +8,8 @@ import (
 )
 
 // budget bounds three constructions that say less than the thing's name: in good Go projects they are rare, and
-// forbidding words alone moves everything into them. Counts are per 1,000 words of a package's comments.
+// forbidding words alone moves everything into them. Counts are per 1,000 words of a package's comments,
+// or of a page.
 var budget = []struct {
 	pattern *regexp.Regexp
 	most    float64
@@ -23,7 +24,7 @@ var budget = []struct {
 const shortComments = 300
 
 func TestBudgetOfWords(t *testing.T) {
-	comments := map[string]string{}
+	texts := map[string]string{} // the comments of a package, or a page
 	for _, s := range sources(t) {
 		if strings.HasSuffix(s.path, "_test.go") || strings.HasSuffix(s.path, ".pb.go") || strings.HasPrefix(s.path, "test/") {
 			continue
@@ -32,9 +33,16 @@ func TestBudgetOfWords(t *testing.T) {
 		for _, group := range s.file.Comments {
 			text.WriteString(group.Text() + "\n")
 		}
-		comments[path.Dir(s.path)] += text.String()
+		texts[path.Dir(s.path)] += text.String()
 	}
-	for dir, text := range comments {
+	// docs/adr is dated: the pages there are as they were decided.
+	for _, page := range pages(t) {
+		if dir := path.Dir(page); dir == "docs" || dir == "." {
+			prose := codeSpan.ReplaceAllString(fence.ReplaceAllString(read(t, page), ""), "")
+			texts[page] = mdLink.ReplaceAllString(prose, "]")
+		}
+	}
+	for of, text := range texts {
 		words := len(strings.Fields(text))
 		if words < shortComments {
 			continue
@@ -42,7 +50,7 @@ func TestBudgetOfWords(t *testing.T) {
 		for _, b := range budget {
 			got := len(b.pattern.FindAllString(text, -1))
 			if rate := 1000 * float64(got-1) / float64(words); rate > b.most {
-				t.Errorf("%s: %d in %d words of comments match %s, want at most %.1f in 1,000; write instead: %s", dir, got, words, b.pattern, b.most, b.instead)
+				t.Errorf("%s: %d in %d words match %s, want at most %.1f in 1,000; write instead: %s", of, got, words, b.pattern, b.most, b.instead)
 			}
 		}
 	}

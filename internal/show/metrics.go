@@ -43,7 +43,7 @@ func (s *Show) Register(reg prometheus.Registerer, client *etcd.Client) {
 		"Live controllers that report no gate. Above 0, two sidecars may have one node ID: see the warnings in /status.",
 		func() float64 { return float64(withoutGate(s.Fleet.Get())) })
 	in.GaugeFunc("lockstep_fleet_bundle_mismatches",
-		"Releases whose registered nodes have different bundles. Above 0, the objects depend on which node leads: give all nodes in /status the same bundle.",
+		"Releases whose registered nodes run different bundles. Above 0, the objects depend on which node leads: give all nodes in /status the same bundle.",
 		func() float64 { return float64(len(upgrade.Mismatched(s.Fleet.Get()))) })
 	s.registerDifferences(in)
 	in.GaugeFunc("lockstep_reconcile_bundle_rejected",
@@ -54,7 +54,7 @@ func (s *Show) Register(reg prometheus.Registerer, client *etcd.Client) {
 		func() float64 { return metric.Timestamp(s.Override.Get().Until) })
 	s.registerReadyz(in)
 	in.GaugeFunc("lockstep_fleet_upgrade_ready",
-		"1 while the next upgrade may start. If it is 0, upgradeObstacles in /status has the reasons.",
+		"1 while the next upgrade may start. If it is 0, upgradeObstacles in /status lists the reasons.",
 		func() float64 { return metric.Bool(httpapi.UpgradeReady(s.now())) })
 	in.GaugeFunc("lockstep_fleet_rollback_end_timestamp_seconds",
 		"When the rollback ends by its time; 0: none is under way. Until then only nodes of its release lead: see docs/operations.md#roll-back.",
@@ -91,10 +91,10 @@ func (s *Show) registerDatabase(in metric.Set) {
 // registerDifferences adds the metrics of differences between nodes that should not exist.
 func (s *Show) registerDifferences(in metric.Set) {
 	in.GaugeFunc("lockstep_fleet_services_mismatches",
-		"Releases whose live nodes have different services. Above 0, give the nodes in /status the same files in --services.",
+		"Releases whose live nodes run different services. Above 0, give the nodes in /status the same files in --services.",
 		func() float64 { return float64(len(upgrade.MismatchedServices(s.Fleet.Get()))) })
 	in.GaugeFunc("lockstep_fleet_apiserver_mismatches",
-		"Releases whose live nodes have kube-apiservers of different versions. Above 0, an old kube-apiserver may serve beside a new sidecar: /status names the nodes.",
+		"Releases whose live nodes run kube-apiservers of different versions. Above 0, an old kube-apiserver may serve beside a new sidecar: /status names the nodes.",
 		func() float64 { return float64(len(upgrade.MismatchedAPIServers(s.Fleet.Get()))) })
 	in.GaugeFunc("lockstep_fleet_clock_difference_seconds",
 		"How far the clock of another node differs from this one's; 0: less than 5 s. /status names the node: correct the wrong clock.",
