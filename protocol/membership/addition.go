@@ -84,7 +84,7 @@ func (m Occupant) against(node AddedNode) AdditionVerdict {
 	case peer && m.Node == "" && m.Leaving:
 		return AwaitRemoval // adopted, it would be removed when others count on it
 	case peer && !m.Recorded && m.Learner && !m.Started:
-		return WasAdded
+		return WasAdded // below, what an earlier attempt left would refuse its node for ever
 	case peer:
 		return PeerInUse
 	case m.Recorded && m.Node == node.Node:

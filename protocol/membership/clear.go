@@ -26,7 +26,7 @@ type MarkerFacts struct {
 func MayClear(f MarkerFacts) bool {
 	switch {
 	case f.Runs:
-		return false
+		return false // whatever the phase: the process writes into it
 	case f.Entering && f.Founds:
 		return !f.Log || !f.Founded // else this may be the only copy of a cluster in use
 	case f.Entering:

@@ -89,23 +89,23 @@ func Next(f Facts) Step {
 	leaves := !f.Wanted || f.Old
 	switch {
 	case !f.Known:
-		return AwaitRoles
+		return AwaitRoles // below, a node that merely cannot read its record would stop its services
 	case leaves && !f.GateClosed:
-		return CloseGate
+		return CloseGate // before all else: load balancers need time to notice
 	case leaves && f.Running && f.Published && f.Closed < MaxAwaitAddress:
-		return AwaitAddress
+		return AwaitAddress // below, pods would be sent to a kube-apiserver that stops
 	case leaves && f.Leads:
-		return HandOver
+		return HandOver // while its kube-apiserver still runs: a leader without one can only yield
 	case leaves && f.Running && f.Closed < f.ShutdownDelay:
-		return AwaitDelay
+		return AwaitDelay // below, clients that did not notice the gate yet would get errors
 	case leaves && f.Running:
-		return StopServices
+		return StopServices // old ones end before the new ones start below
 	case leaves:
-		return Idle
+		return Idle // below, they would start again
 	case f.Ready:
 		return Serve
 	case f.Complete:
-		return AwaitServices
+		return AwaitServices // they run: below, they would be started twice
 	}
 	return StartServices
 }
