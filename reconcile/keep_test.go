@@ -80,7 +80,7 @@ func (k *keeping) wantDue() error {
 	select {
 	case <-k.done:
 	case <-time.After(time.Minute):
-		k.t.Fatal("no full pass is asked for")
+		k.t.Fatalf("no full pass is asked for; got %+v", k.report().Drift)
 	}
 	if _, isDrift := errors.AsType[*reconcile.DriftError](k.err); !isDrift {
 		k.t.Fatalf("got %v, want a DriftError", k.err)
@@ -395,6 +395,10 @@ func TestKeep_asksForAFullPass(t *testing.T) {
 		r.use("1.0.0", definition)
 		k := r.keep()
 		r.delete(crds, "", "things."+r.ns+".test")
+		await(t, "the kube-apiserver to have deleted the definition", func() error {
+			_, err := r.api.Resource(crds).Get(t.Context(), "things."+r.ns+".test", getOptions)
+			return wantNotFound(err)
+		})
 		_ = k.wantDue()
 		r.mustComplete()
 		r.get(crds, "", "things."+r.ns+".test")
