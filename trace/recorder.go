@@ -29,10 +29,11 @@ type Recorder struct {
 	lost     error // why the newest event could not be recorded; nil: it was
 }
 
-// maxRaw is how many bytes are compressed at a time.
-const maxRaw = 256 << 10
+// maxRaw is how many bytes are compressed at a time. With less, the megabyte that a compressor needs would be allocated
+// too often; an idle sidecar reports these in some minutes.
+const maxRaw = 64 << 10
 
-// NewRecorder returns a recorder that keeps limit bytes, and up to 256 KiB that are not compressed
+// NewRecorder returns a recorder that keeps limit bytes, and up to 64 KiB that are not compressed
 // yet.
 func NewRecorder(limit int) *Recorder {
 	return &Recorder{limit: limit, now: time.Now, checker: NewChecker()}

@@ -94,7 +94,7 @@ func TestReadRecording_damaged(t *testing.T) {
 	}
 }
 
-// TestRecorder_memory: besides its ring, a recorder that has dropped much takes less than a megabyte.
+// TestRecorder_memory: besides its ring, a recorder that has dropped much takes less than 320 KiB.
 func TestRecorder_memory(t *testing.T) {
 	const limit = 40_000
 	events := lives(t, 150)
@@ -114,7 +114,7 @@ func TestRecorder_memory(t *testing.T) {
 		}
 	}
 	takes := live() - before
-	if !r.dropped || takes > limit+1<<20 {
+	if !r.dropped || takes > limit+320<<10 {
 		t.Errorf("it takes %d bytes, of which the ring %d, dropped: %t", takes, r.size, r.dropped)
 	}
 	t.Logf("%d bytes besides the ring", takes-r.size)

@@ -59,6 +59,8 @@ const (
 	// memoryPercent makes the garbage collector of the sidecars' process run rarely: it
 	// would take the CPU that etcd needs. In reality the sidecars run elsewhere.
 	memoryPercent = 400
+	// memoryLimit (bytes) makes it run more often when the sidecars need that much: 6,000 of them would take all memory.
+	memoryLimit = 12 << 30
 )
 
 // runMany is the peer "many": the sidecars of many control planes in one process. It
@@ -82,6 +84,7 @@ func runMany(ctx context.Context, args []string) error {
 		return err
 	}
 	debug.SetGCPercent(memoryPercent)
+	debug.SetMemoryLimit(memoryLimit)
 	out := carried{Prefixes: f.prefixes, Sidecars: tenantNodes * f.prefixes}
 	if err := f.measure(ctx, &out); err != nil {
 		if ctx.Err() != nil {
@@ -123,6 +126,7 @@ func (f loadFlags) measure(ctx context.Context, out *carried) error {
 		return fmt.Errorf("idle: %w", err)
 	}
 	out.Goroutines = float64(runtime.NumGoroutine())
+	debug.FreeOSMemory() // a sidecar alone collects its garbage much earlier
 	if out.Resident, err = residentMemory(); err != nil {
 		return err
 	}
