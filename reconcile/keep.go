@@ -182,9 +182,6 @@ func (k *keeper) startRepairs(ctx context.Context, workers *sync.WaitGroup) time
 	if next := k.env.fights.Expire(now); !next.IsZero() {
 		pause = next.Sub(now)
 	}
-	if !slices.EqualFunc(k.env.fights.Report(), k.env.report.Get().Drift.Fights, sameFight) {
-		k.show()
-	}
 	k.queue = slices.DeleteFunc(k.queue, func(o *drift.Kept) bool {
 		if o.Event == nil {
 			return true // a later event needs no repair
@@ -202,6 +199,9 @@ func (k *keeper) startRepairs(ctx context.Context, workers *sync.WaitGroup) time
 		workers.Go(func() { k.repaired <- k.repair(ctx, r) })
 		return true
 	})
+	if !slices.EqualFunc(k.env.fights.Report(), k.env.report.Get().Drift.Fights, sameFight) {
+		k.show()
+	}
 	return pause
 }
 

@@ -106,16 +106,22 @@ func (fs Fights) Expire(now time.Time) (next time.Time) {
 	return next
 }
 
-// Report returns the objects in a fight, in the order of their keys.
+// Report returns the objects in a fight, in the order of their keys. Each repair asks for it before it begins, and
+// hundreds of objects may have been repaired once.
 func (fs Fights) Report() []report.Fight {
-	var out []report.Fight
-	for _, k := range applyset.SortedKeys(fs) {
-		if f := fs[k]; f.isFight() {
-			out = append(out, report.Fight{
-				Object: k.String(), Manager: f.change.Manager, Fields: f.change.Fields, Repairs: f.count,
-				Since: report.At(f.since), LastRepair: report.At(f.last()),
-			}.Explained())
+	contested := map[applyset.Key]*fight{}
+	for k, f := range fs {
+		if f.isFight() {
+			contested[k] = f
 		}
+	}
+	var out []report.Fight
+	for _, k := range applyset.SortedKeys(contested) {
+		f := contested[k]
+		out = append(out, report.Fight{
+			Object: k.String(), Manager: f.change.Manager, Fields: f.change.Fields, Repairs: f.count,
+			Since: report.At(f.since), LastRepair: report.At(f.last()),
+		}.Explained())
 	}
 	return out
 }
