@@ -54,15 +54,35 @@ func (n *Node) Text() (string, bool) {
 	return s, ok
 }
 
+// Texts are strings that several values share. In a bundle most occur hundreds of times: names of fields, kinds, verbs. A
+// sidecar keeps its bundle, also while it does not lead.
+type Texts map[string]any
+
+// maxText is the length up to which strings are shared.
+const maxText = 128
+
+// shared returns the first string with that text.
+func (t Texts) shared(text string) any {
+	first, known := t[text]
+	if !known {
+		first = text
+		if len(text) <= maxText {
+			t[text] = first
+		}
+	}
+	return first
+}
+
 // Plain returns the node as values of encoding/json, without fields that are
-// null: a server drops those.
-func (n *Node) Plain() any {
+// null: a server drops those. The values share the strings in texts, and add theirs.
+func (n *Node) Plain(texts Texts) any {
 	switch n.Kind {
 	case Mapping:
 		out := make(map[string]any, len(n.Keys))
 		for i, k := range n.Keys {
 			name, _ := k.Text() // checked when the node was made
-			if v := n.Items[i].Plain(); v != nil {
+			name, _ = texts.shared(name).(string)
+			if v := n.Items[i].Plain(texts); v != nil {
 				out[name] = v
 			}
 		}
@@ -70,10 +90,13 @@ func (n *Node) Plain() any {
 	case Sequence:
 		out := make([]any, 0, len(n.Items))
 		for _, item := range n.Items {
-			out = append(out, item.Plain())
+			out = append(out, item.Plain(texts))
 		}
 		return out
 	case Scalar:
+	}
+	if text, isText := n.Value.(string); isText {
+		return texts.shared(text)
 	}
 	return n.Value
 }

@@ -2,9 +2,12 @@ package strict
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"unsafe"
 )
 
 // What a file becomes is the same in YAML and JSON, and each value has its line.
@@ -62,5 +65,37 @@ func TestOpen(t *testing.T) {
 	}
 	if _, err := Open(files, "missing"); err == nil || Reason(err).Error() != "file does not exist" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestNode_Plain_sharesTexts: strings that occur again, as keys or values, are one in memory.
+func TestNode_Plain_sharesTexts(t *testing.T) {
+	texts := Texts{}
+	long := strings.Repeat("x", maxText+1)
+	plain := func(text string) map[string]any {
+		out, _ := (&Node{
+			Kind: Mapping, Keys: []*Node{{Kind: Scalar, Value: strings.Clone("verb")}},
+			Items: []*Node{{Kind: Sequence, Items: []*Node{{Kind: Scalar, Value: strings.Clone("verb")}, {Kind: Scalar, Value: text}}}},
+		}).Plain(texts).(map[string]any)
+		return out
+	}
+	at := func(text any) *byte {
+		s, _ := text.(string)
+		return unsafe.StringData(s)
+	}
+	first := plain(long)
+	for range 2 {
+		for key, value := range plain(strings.Clone(long)) {
+			list, _ := value.([]any)
+			if key != "verb" || len(list) != 2 || list[0] != "verb" || list[1] != long {
+				t.Fatalf("got %q: %q", key, list)
+			}
+			if at(key) != at(list[0]) || !slices.ContainsFunc(slices.Collect(maps.Keys(first)), func(k string) bool { return at(k) == at(key) }) {
+				t.Error("the strings are not shared")
+			}
+		}
+	}
+	if len(texts) != 1 {
+		t.Errorf("%d strings are shared, want none that is long", len(texts))
 	}
 }

@@ -57,7 +57,7 @@ func newLoader(dir string) (*loader, error) {
 
 // loaderOf returns a loader of fsys. shown returns the name of a file for messages.
 func loaderOf(fsys fs.FS, shown func(string) string) *loader {
-	return &loader{fsys: fsys, shown: shown, problems: &strict.Problems{}, seen: map[Key]strict.Place{}}
+	return &loader{fsys: fsys, shown: shown, problems: &strict.Problems{}, seen: map[Key]strict.Place{}, texts: strict.Texts{}}
 }
 
 // load reads the bundle.
@@ -86,8 +86,9 @@ type loader struct {
 	headers  int
 	objects  []object
 	seen     map[Key]strict.Place
-	size     int // in bytes, of the files so far
-	entries  int // files and directories so far
+	texts    strict.Texts // of the objects
+	size     int          // in bytes, of the files so far
+	entries  int          // files and directories so far
 }
 
 func (l *loader) dir(dir string, depth int) {

@@ -41,7 +41,7 @@ func TestLoadDirectories(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		l := loader{fsys: os.DirFS(dir), shown: func(name string) string { return name }, problems: &strict.Problems{}, seen: map[Key]strict.Place{}}
+		l := loader{fsys: os.DirFS(dir), shown: func(name string) string { return name }, problems: &strict.Problems{}, seen: map[Key]strict.Place{}, texts: strict.Texts{}}
 		l.dir(".", 0)
 		if l.entries > 2*maxEntries || l.problems.Err() == nil {
 			t.Errorf("got %d entries, %v", l.entries, l.problems.Err())

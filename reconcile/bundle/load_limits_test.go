@@ -79,7 +79,7 @@ func TestLoadIsBounded(t *testing.T) {
 		})
 	}
 	t.Run("many files", func(t *testing.T) {
-		l := loader{fsys: fstest.MapFS{"x.yaml": {Data: []byte(goodObject)}}, shown: path.Base, problems: &strict.Problems{}, seen: map[Key]strict.Place{}}
+		l := loader{fsys: fstest.MapFS{"x.yaml": {Data: []byte(goodObject)}}, shown: path.Base, problems: &strict.Problems{}, seen: map[Key]strict.Place{}, texts: strict.Texts{}}
 		l.size = maxBundleSize - len(goodObject) + 1 // of the files before
 		l.file("x.yaml")
 		if err := l.problems.Err(); err == nil || err.Error() != "x.yaml: makes the bundle larger than 64 MiB" {

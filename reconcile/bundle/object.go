@@ -62,7 +62,7 @@ func (l *loader) manifest(at strict.Place, root *strict.Node) {
 		return
 	}
 	l.seen[k] = at
-	l.objects = append(l.objects, object{key: k, obj: strip(root), at: at})
+	l.objects = append(l.objects, object{key: k, obj: strip(root, l.texts), at: at})
 }
 
 // list reads the items of a `kind: List`. A List may contain Lists.
@@ -197,8 +197,8 @@ func (c *checker) content() {
 }
 
 // strip returns the object, without the null creationTimestamp of exports.
-func strip(root *strict.Node) *unstructured.Unstructured {
-	content, _ := root.Plain().(map[string]any) // a mapping, as checked
+func strip(root *strict.Node, texts strict.Texts) *unstructured.Unstructured {
+	content, _ := root.Plain(texts).(map[string]any) // a mapping, as checked
 	obj := &unstructured.Unstructured{Object: content}
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
 	if obj.GetAPIVersion() == "v1" && obj.GetKind() == "Secret" {
