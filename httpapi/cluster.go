@@ -14,6 +14,8 @@ type Cluster struct {
 	MemberProblem string
 	// Voters are the members that vote.
 	Voters []protocol.Voter
+	// Removed are the members that people removed.
+	Removed []protocol.MemberRemoval
 }
 
 // memberCheck shows the member of this node in /readyz. It never fails: this node

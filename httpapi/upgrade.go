@@ -12,7 +12,8 @@ func UpgradeReady(s Snapshot) bool { return judgeUpgrade(s.current()).Ready() }
 func judgeUpgrade(s Snapshot) upgrade.Answer {
 	fleet := protocol.WithMayRestart(s.Fleet, func(id protocol.NodeID) bool { return s.Sightings[id].MayRestart })
 	return upgrade.Judge(upgrade.Facts{
-		Unreachable: !s.Etcd.Connected, Full: s.Etcd.Full, Status: s.Status, Fleet: fleet, Voters: s.Cluster.Voters,
+		Unreachable: !s.Etcd.Connected, Full: s.Etcd.Full, Status: s.Status, Fleet: fleet,
+		Voters: s.Cluster.Voters, Removed: s.Cluster.Removed,
 		Overdue: s.Warnings,
 	})
 }

@@ -140,10 +140,15 @@ func (r *Record) Missing() bool {
 	return r.Problem == "" && r.MayServe() && !r.Alive && !deleted
 }
 
-// MissingRemedy is the remedy for a missing node. Until RemoveAfter it may be restarting, so no removal is proposed.
+// MissingRemedy is the remedy for a missing node. Until RemoveAfter it may be restarting, so no removal is proposed. A node
+// whose member was removed does not start again with its data directory.
 func (r *Record) MissingRemedy() string {
+	if r.Removed.On() {
+		return fmt.Sprintf("it is not alive: its etcd member was removed %s; if it has stopped for good: %s; to bring it back, "+
+			"delete its data directory, and join with a new token: sidecar cluster token create --node %s", r.Removed, r.removalCommand(), r.ID)
+	}
 	if r.MayRestart {
-		return fmt.Sprintf("it is not alive; start it again, unless it is restarting; whether it was stopped or killed, there: sidecar status, or here: sidecar history --node %s", r.ID)
+		return fmt.Sprintf("it is not alive; start it again, unless it is restarting; to see whether it was stopped or killed: sidecar status there, or sidecar history --node %s", r.ID)
 	}
 	return "it is not alive; start it again, or if it has stopped for good: " + r.DepartureCommands()
 }

@@ -95,8 +95,9 @@ type Record struct {
 
 	Alive      bool // its presence exists
 	Presence   Presence
-	Votes      bool // its member votes in the etcd that the sidecars run; only messages depend on it
-	MayRestart bool // missing, and it may be restarting (WithMayRestart); only messages depend on it
+	Votes      bool          // its member votes in the etcd that the sidecars run; only messages depend on it
+	Removed    MemberRemoval // of that member, since the record was written; only messages depend on it
+	MayRestart bool          // missing, and it may be restarting (WithMayRestart); only messages depend on it
 	// Gone is how long the presence was missing while the record was not written: a
 	// lower bound, by the clock of the leader that decides. It is 0 if the node is
 	// alive, its record never expires, or no leader counts (docs/protocol-nodes.md#dead-nodes).

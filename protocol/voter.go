@@ -15,6 +15,26 @@ type Voter struct {
 	Trouble string // the problem and its remedy, if it is not healthy
 }
 
+// MemberRemoval is the removal of a member of the etcd that the sidecars run, by people. Its zero value: there was none.
+type MemberRemoval struct {
+	Node     NodeID
+	At       time.Time
+	By       string // the user and the machine; empty: unknown
+	Revision int64  // of the key that says so
+}
+
+// On reports whether there was one.
+func (m MemberRemoval) On() bool { return m.Node != "" }
+
+// String says when and by whom, for people.
+func (m MemberRemoval) String() string {
+	text := "at " + m.At.UTC().Format(time.RFC3339)
+	if m.By != "" {
+		text += " by " + m.By
+	}
+	return text
+}
+
 // Majority returns how many of a number of voters must answer.
 func Majority(voters int) int { return voters/2 + 1 }
 

@@ -215,7 +215,7 @@ record stays: if the node is off for good, also type sidecar node remove.`,
 		ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 		defer cancel()
 		removed, err := quorum.Remove(ctx, at.Client, quorum.Removal{
-			Name: args[0], Dial: at.dial, Force: force,
+			Name: args[0], Dial: at.dial, Force: force, By: whoTypes(),
 			Progress: func(text string) { fmt.Fprintln(p.stderr, text) },
 		})
 		if err != nil {

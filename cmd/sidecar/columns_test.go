@@ -71,6 +71,9 @@ func TestWrap(t *testing.T) {
 			[]string{"type:", `sidecar uncordon cp-2 \`, "--etcd-servers=http://10.0.0.1:2379", "(yes)"}},
 		{"words in quotes stay together", "sidecar uncordon a --data-dir='/my dir' x", 30, []string{`sidecar uncordon a \`, "--data-dir='/my dir' x"}},
 		{"a sentence about a sidecar", "start the sidecar of node cp-2 again", 20, []string{"start the sidecar of", "node cp-2 again"}},
+		{"before another command", "or: sidecar turn --data-dir=/var/lib/lockstep -- COMMAND; wait", 40,
+			[]string{"or:", `sidecar turn \`, "--data-dir=/var/lib/lockstep -- COMMAND;", "wait"}},
+		{"a sentence about turns", "waits, since sidecar turn runs there", 22, []string{"waits, since sidecar", "turn runs there"}},
 		{"programs of others", "type: etcdctl --endpoints=x compaction 217; etcdctl defrag", 28,
 			[]string{"type:", `etcdctl --endpoints=x \`, "compaction 217;", "etcdctl defrag"}},
 	} {

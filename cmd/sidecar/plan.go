@@ -86,6 +86,9 @@ func (p program) plan(ctx context.Context, client etcdClient, opts planOptions) 
 	if in.Voters, err = readVoters(ctx, client); err != nil {
 		return err
 	}
+	if in.Removed, err = quorum.ReadRemovals(ctx, client.Client); err != nil {
+		return err
+	}
 	in.Full = client.Full(ctx)
 	var objects *objectsReport
 	if opts.inspect.Kubeconfig != "" {
@@ -117,12 +120,12 @@ func readVoters(ctx context.Context, client etcdClient) ([]protocol.Voter, error
 	if err != nil {
 		return nil, err
 	}
-	members, err := quorum.List(ctx, client.Client)
+	views, err := quorum.List(ctx, client.Client)
 	if err != nil {
 		return nil, err
 	}
 	var out []protocol.Voter
-	for _, m := range members {
+	for _, m := range views {
 		if !m.Learner {
 			out = append(out, protocol.Voter{
 				Name: cmp.Or(string(m.Node), strconv.FormatUint(m.ID, 16)), Address: m.Address, Healthy: m.Healthy,

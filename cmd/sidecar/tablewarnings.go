@@ -65,7 +65,10 @@ func (t table) warnings(r report.Status) [][]string {
 			if isOfFleet(w) {
 				one.nodes, one.local = []string{noNode}, true
 			}
-			if w.Subject != "" {
+			switch {
+			case slices.ContainsFunc(r.Fleet.Nodes, func(n report.FleetNode) bool { return n.ID == w.Subject }):
+				one.nodes = []string{w.Subject} // a leader reports which nodes it waits for
+			case w.Subject != "":
 				one.message = w.Subject + ": " + one.message
 			}
 			all = merged(all, one)

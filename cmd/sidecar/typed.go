@@ -51,7 +51,7 @@ func readCommand(root *cobra.Command, words []textWord) commandReader {
 		cmd = next
 		r.take()
 	}
-	if cmd.HasSubCommands() {
+	if cmd.HasSubCommands() && !r.beforeOther() {
 		return commandReader{}
 	}
 	places := len(argument.FindAllString(cmd.Use, -1))
@@ -60,6 +60,7 @@ func readCommand(root *cobra.Command, words []textWord) commandReader {
 		name, _, hasValue := strings.Cut(name, "=")
 		f := flagNamed(cmd, name)
 		switch {
+		case r.peek() == "--" && cmd.HasSubCommands(): // what follows is another command
 		case r.peek() == "#", isFlag && f == nil, !isFlag && places == 0: // the first begins a comment
 			return r
 		case !isFlag:
@@ -70,6 +71,19 @@ func readCommand(root *cobra.Command, words []textWord) commandReader {
 		r.take()
 	}
 	return r
+}
+
+// beforeOther reports whether flags, and then another command, follow: sidecar turn -- COMMAND.
+func (r commandReader) beforeOther() bool {
+	for _, w := range r.words[r.read:] {
+		switch {
+		case w.text == "--":
+			return true
+		case !strings.HasPrefix(w.text, "-"):
+			return false
+		}
+	}
+	return false
 }
 
 // flagNamed returns the flag -name or --name; nil: there is none.

@@ -24,6 +24,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/internal/cluster/rotation"
 	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
 	"github.com/lockstep-dev/lockstep/report"
 )
@@ -229,6 +230,9 @@ func (m *Manager) Membership() *event.Value[Membership] { return m.shared.value 
 // node IDs. It is empty before they are known, and with an etcd that runs elsewhere.
 func (m *Manager) Members() *event.Value[[]Observed] { return m.observed }
 
+// Removed follows the members that people removed from it.
+func (m *Manager) Removed() *event.Value[[]protocol.MemberRemoval] { return m.shared.removed }
+
 // Held follows whether this process locked its data directory, and found that it
 // belongs to a node in a cluster. It stays so until Run returns.
 func (m *Manager) Held() *event.Value[bool] { return m.held }
@@ -239,7 +243,10 @@ func (m *Manager) MemberProblem() string {
 	if m.cfg.Embedded == nil {
 		return ""
 	}
-	if phase := m.shared.value.Get().Phase; phase != membership.Working && phase != membership.PhaseUnset {
+	switch is := m.shared.value.Get(); {
+	case is.Removed:
+		return "it was removed from the cluster, so this sidecar ends; to join again, the node needs an empty data directory and a new token"
+	case is.Phase != membership.Working && is.Phase != membership.PhaseUnset:
 		return "" // the status shows why its next step waits
 	}
 	now := m.member.Get()

@@ -50,6 +50,12 @@ func TestManager_memberProblem(t *testing.T) {
 			t.Errorf("%+v: got %q, want %q", tt.observed, got, tt.want)
 		}
 	}
+	// People removed it: until the services have stopped, its sidecar says so.
+	m.shared.follow(datadir.Layout(t.TempDir()), datadir.Marker{Phase: datadir.Removed})
+	m.member.Set(member.State{})
+	if got := m.MemberProblem(); !strings.HasPrefix(got, "it was removed from the cluster, so this sidecar ends; ") {
+		t.Errorf("a removed member: got %q", got)
+	}
 }
 
 // The message with which etcd panics on an old copy of a directory ends the member for good.

@@ -108,7 +108,7 @@ func observedProblem(problem string) string {
 	case strings.Contains(problem, "no leader"):
 		return "it has no leader: start the other nodes, and check the network between them"
 	case problem == unanswered:
-		return "its process runs, and does not answer: the process was stopped, or its disk or the machine hangs"
+		return "its process runs, and does not answer: the process was stopped, or its disk or the machine hangs: check both there"
 	}
 	return cmp.Or(problem, "it is not healthy")
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/cluster/members"
+	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
 )
 
@@ -21,6 +22,8 @@ type Membership struct {
 	// Phase is the phase of the node's member. Unset: etcd runs elsewhere, or the node is
 	// not in its cluster yet.
 	Phase membership.Phase
+	// Removed: people removed the node, and its sidecar ends.
+	Removed bool
 
 	// Address is the IP at which other nodes reach this one. Empty: etcd runs elsewhere, or the
 	// node waits for an address.
@@ -39,7 +42,8 @@ type Membership struct {
 
 // Equal reports whether both are the same.
 func (m Membership) Equal(o Membership) bool {
-	return m.From == o.From && m.Phase == o.Phase && m.Address == o.Address && slices.Equal(m.Servers, o.Servers) && m.Local == o.Local &&
+	return m.From == o.From && m.Phase == o.Phase && m.Removed == o.Removed &&
+		m.Address == o.Address && slices.Equal(m.Servers, o.Servers) && m.Local == o.Local &&
 		m.CAFile == o.CAFile && m.CertFile == o.CertFile && m.KeyFile == o.KeyFile && m.Trust == o.Trust
 }
 
@@ -50,6 +54,8 @@ type sharer struct {
 	log    *slog.Logger
 	node   string // the node ID
 	value  *event.Value[Membership]
+	// removed are the members that people removed.
+	removed *event.Value[[]protocol.MemberRemoval]
 
 	mu   sync.Mutex // mu guards the fields below, and the order of the values
 	own  string     // the client URL of this node's member; empty: it never gets one
@@ -63,7 +69,10 @@ type sharer struct {
 }
 
 func newSharer(client *etcd.Client, log *slog.Logger, nodeID string, first Membership) *sharer {
-	return &sharer{client: client, log: log, node: nodeID, value: event.New(first), others: client.Endpoints()}
+	return &sharer{
+		client: client, log: log, node: nodeID, value: event.New(first),
+		removed: event.New[[]protocol.MemberRemoval](nil), others: client.Endpoints(),
+	}
 }
 
 // reachedAt sets the address of this node, when it is known.
@@ -88,7 +97,7 @@ func (s *sharer) follow(l datadir.Layout, m datadir.Marker) {
 			now.Trust = trust
 		}
 		was := now.Phase
-		now.Phase = phaseOf(m.Phase)
+		now.Phase, now.Removed = phaseOf(m.Phase), m.Phase == datadir.Removed
 		switch m.Phase {
 		case datadir.WithoutMember, datadir.Adding, datadir.Removed:
 			s.used = false

@@ -33,7 +33,8 @@ func newParts(cfg *Embedded, client *etcd.Client, log *slog.Logger, shared *shar
 		signers: &signers{resident: r, node: cfg.Node, client: client, log: own},
 		record:  &announcer{resident: r, cfg: cfg, client: client, log: own},
 		directory: members.New(members.Config{
-			Client: client, File: datadir.Layout(cfg.DataDir).Members(), Publish: shared.list, Log: log.With("worker", "members"),
+			Client: client, File: datadir.Layout(cfg.DataDir).Members(),
+			Publish: shared.list, PublishRemoved: shared.removed.Set, Log: log.With("worker", "members"),
 		}),
 	}
 }

@@ -1556,8 +1556,10 @@ type ClusterMember struct {
 	CertificateSerial string                 `protobuf:"bytes,7,opt,name=certificate_serial,json=certificateSerial,proto3" json:"certificate_serial,omitempty"`
 	AddedAt           *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=added_at,json=addedAt,proto3" json:"added_at,omitempty"`
 	// An operator removes it.
-	Leaving       bool                   `protobuf:"varint,9,opt,name=leaving,proto3" json:"leaving,omitempty"`
-	RemovedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=removed_at,json=removedAt,proto3" json:"removed_at,omitempty"`
+	Leaving   bool                   `protobuf:"varint,9,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	RemovedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=removed_at,json=removedAt,proto3" json:"removed_at,omitempty"`
+	// The user and the machine that typed it; empty: unknown.
+	RemovedBy     string `protobuf:"bytes,11,opt,name=removed_by,json=removedBy,proto3" json:"removed_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1660,6 +1662,13 @@ func (x *ClusterMember) GetRemovedAt() *timestamppb.Timestamp {
 		return x.RemovedAt
 	}
 	return nil
+}
+
+func (x *ClusterMember) GetRemovedBy() string {
+	if x != nil {
+		return x.RemovedBy
+	}
+	return ""
 }
 
 // ClusterLearner is a member that was added and is not a voter yet.
@@ -2060,7 +2069,7 @@ const file_lockstep_proto_rawDesc = "" +
 	"\x0fetcd_cluster_id\x18\x02 \x01(\x04R\retcdClusterId\x12\x17\n" +
 	"\aca_hash\x18\x03 \x01(\fR\x06caHash\x129\n" +
 	"\n" +
-	"created_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xe8\x02\n" +
+	"created_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\x87\x03\n" +
 	"\rClusterMember\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x19\n" +
@@ -2074,7 +2083,9 @@ const file_lockstep_proto_rawDesc = "" +
 	"\aleaving\x18\t \x01(\bR\aleaving\x129\n" +
 	"\n" +
 	"removed_at\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\tremovedAt\"[\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\tremovedAt\x12\x1d\n" +
+	"\n" +
+	"removed_by\x18\v \x01(\tR\tremovedBy\"[\n" +
 	"\x0eClusterLearner\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x125\n" +
 	"\badded_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aaddedAt\"\xb1\x02\n" +

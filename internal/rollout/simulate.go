@@ -23,13 +23,14 @@ type Input struct {
 	Rollback bool
 
 	// The other facts of upgrade.Judge.
-	Voters []protocol.Voter // of the etcd that the sidecars run
-	Full   bool             // the database of etcd is full
+	Voters  []protocol.Voter // of the etcd that the sidecars run
+	Removed []protocol.MemberRemoval
+	Full    bool // the database of etcd is full
 }
 
 // upgrade is the answer that /status gives.
 func (in Input) upgrade() upgrade.Answer {
-	return upgrade.Judge(upgrade.Facts{Full: in.Full, Status: in.Status, Fleet: in.Fleet, Voters: in.Voters})
+	return upgrade.Judge(upgrade.Facts{Full: in.Full, Status: in.Status, Fleet: in.Fleet, Voters: in.Voters, Removed: in.Removed})
 }
 
 // Simulate rolls the bundle out over the fleet: one node after the other stops

@@ -19,7 +19,7 @@ func (s *Show) clusterNow() httpapi.Cluster {
 			Rotation: s.Cluster.Rotation().Get().Rotation, Snapshots: s.snapshotsNow(),
 		},
 		Embedded:      s.cfg.DataDir != "" && s.Cluster.Membership().Get().Phase != membership.WithoutMember,
-		MemberProblem: problem, Voters: nodeVoters(members, s.warned.Get().troubles),
+		MemberProblem: problem, Voters: nodeVoters(members, s.warned.Get().troubles), Removed: s.Cluster.Removed().Get(),
 	}
 	for _, m := range members {
 		out.Members = append(out.Members, m.Member)

@@ -37,6 +37,7 @@ func databases(members []cluster.Observed) []database {
 // memberFacts are this sidecar's facts about the members of an etcd that the sidecars run.
 type memberFacts struct {
 	members []cluster.Observed
+	removed []protocol.MemberRemoval
 	fleet   protocol.Fleet
 	seen    sightings
 	own     protocol.NodeID
@@ -46,7 +47,7 @@ type memberFacts struct {
 
 func (s *Show) memberFacts() memberFacts {
 	return memberFacts{
-		members: s.Cluster.Members().Get(), fleet: s.Fleet.Get(), seen: s.seen.Get(),
+		members: s.Cluster.Members().Get(), removed: s.Cluster.Removed().Get(), fleet: s.Fleet.Get(), seen: s.seen.Get(),
 		own: s.Local.Get().ID, problem: s.memberProblem(),
 	}
 }
@@ -110,7 +111,7 @@ func (f memberFacts) warnings(troubles map[string]string) []protocol.Warning {
 // fleetWarningsNow returns the warnings of the fleet. A node that is not alive for a short time may be restarting.
 func (f memberFacts) fleetWarningsNow(v protocol.StatusView, now time.Time) []protocol.Warning {
 	marked := protocol.WithMayRestart(f.fleet, func(id protocol.NodeID) bool { return f.seen.nodes[id].mayRestart(now) })
-	out := fleetWarnings(upgrade.Facts{Status: v, Fleet: marked, Voters: nodeVoters(f.members, nil)}, f.own)
+	out := fleetWarnings(upgrade.Facts{Status: v, Fleet: marked, Voters: nodeVoters(f.members, nil), Removed: f.removed}, f.own)
 	for i, w := range out {
 		if r, found := f.fleet.Record(protocol.NodeID(w.Subject)); found && w.Reason == protocol.NodeDead {
 			out[i].Since = f.seen.aliveSince(r, now) // the message changes while it lasts

@@ -63,7 +63,8 @@ func (s *Show) KeepSnapshot(ctx context.Context) error {
 		changes := append(event.Changes(
 			s.Verdict, s.Election, s.Leader, s.Status, s.Fleet, s.Store, s.Registration, s.Reconcile, s.Contact,
 			s.APIServer.State(), s.EtcdFaults, s.Local, s.BundleFault, s.Override, s.Certificates, s.warned, s.seen, s.EtcdProblem,
-			s.Cluster.Status(), s.Cluster.Member(), s.Cluster.Members(), s.Schedule, s.Roles, s.Services, s.ServiceState,
+			s.Cluster.Status(), s.Cluster.Member(), s.Cluster.Members(), s.Cluster.Removed(), s.Schedule,
+			s.Roles, s.Services, s.ServiceState,
 		), s.cfg.Beat(), s.APIServer.AnswersChanged(), s.endpointsChanged())
 		// A new observation of the fleet counts as a change: comparing all records would cost more than
 		// it saves.

@@ -3,6 +3,7 @@ package upgrade
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -32,12 +33,14 @@ func VoterObstacles(voters []protocol.Voter) []protocol.Warning {
 // notes returns a sentence for each cost.
 func notes(f protocol.Fleet, voters []protocol.Voter) []string {
 	var out []string
+	var more string
 	if n := len(voters); n > 0 && n-1 < protocol.Majority(n) {
 		what := "add a third voter"
 		if n == 1 {
 			what = "add two voters"
 		}
-		out = append(out, fmt.Sprintf("etcd, and each kube-apiserver that uses it, stop during the upgrade; %s: %s", what, moreVoters(f, voters)))
+		more = moreVoters(f, voters)
+		out = append(out, fmt.Sprintf("etcd, and each kube-apiserver that uses it, stop during the upgrade; %s: %s", what, more))
 	}
 	var only []protocol.NodeID
 	for _, r := range f.Records {
@@ -46,7 +49,11 @@ func notes(f protocol.Fleet, voters []protocol.Voter) []string {
 		}
 	}
 	if len(only) == 1 {
-		out = append(out, fmt.Sprintf("%s is the only controller, so no kube-apiserver serves while it is upgraded; add a second one: %s", only[0], moreControllers(f, voters)))
+		remedy := "add a second one: " + moreControllers(f, voters)
+		if more == joins && strings.HasSuffix(remedy, joins) {
+			remedy = "each node that joins is one more"
+		}
+		out = append(out, fmt.Sprintf("%s is the only controller, so no kube-apiserver serves while it is upgraded; %s", only[0], remedy))
 	}
 	return out
 }

@@ -58,7 +58,7 @@ func TestNotes(t *testing.T) {
 		{"two voters, and a node that could be one", []*record{a, b, c}, "ab", stop + "add a third voter: sidecar node set-roles c --add consensus_member"},
 		{"one voter of two nodes", []*record{a, c}, "a", stop + "add two voters: sidecar node set-roles c --add consensus_member"},
 		{"one alone", []*record{c}, "", "c is the only controller, so no kube-apiserver serves while it is upgraded; add a second one: start a kube-apiserver and its sidecar on another machine"},
-		{"one alone, with an etcd of its own", []*record{a}, "a", stop + "add two voters: sidecar cluster token create|a is the only controller, so no kube-apiserver serves while it is upgraded; add a second one: sidecar cluster token create"},
+		{"one alone, with an etcd of its own", []*record{a}, "a", stop + "add two voters: sidecar cluster token create|a is the only controller, so no kube-apiserver serves while it is upgraded; each node that joins is one more"},
 		{"two voters, and a node without roles", []*record{a, b, none}, "ab", stop + "add a third voter: sidecar node set-roles d --add consensus_member"},
 		{"one controller, and a node without roles", []*record{c, none}, "", "c is the only controller, so no kube-apiserver serves while it is upgraded; add a second one: sidecar node set-roles d --add kubernetes_controller"},
 		{"a node without roles that is not alive", []*record{c, controller("d", "1.1.0").worker().dead()}, "", "c is the only controller, so no kube-apiserver serves while it is upgraded; add a second one: start a kube-apiserver and its sidecar on another machine"},

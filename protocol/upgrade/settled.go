@@ -135,6 +135,10 @@ func olderRemedy(older, newest []*protocol.Record) string {
 		out = append(out, "upgrade "+protocol.RecordNames(alive))
 	}
 	for _, r := range dead[:min(len(dead), maxRemedies)] {
+		if r.Removed.On() {
+			out = append(out, fmt.Sprintf("%s is not alive, and its etcd member was removed: %s", r.ID, r.DepartureCommands()))
+			continue
+		}
 		if r.MayRestart {
 			out = append(out, fmt.Sprintf("%s is not alive: upgrade it, unless it is restarting", r.ID))
 			continue

@@ -14,8 +14,9 @@ type Facts struct {
 	Full        bool // the database of etcd is full
 	Status      protocol.StatusView
 	Fleet       protocol.Fleet
-	Voters      []protocol.Voter   // of the etcd that the sidecars run; none: etcd runs elsewhere
-	Overdue     []protocol.Warning // of which TurnOverdue counts: these turns are over their limit
+	Voters      []protocol.Voter         // of the etcd that the sidecars run; none: etcd runs elsewhere
+	Removed     []protocol.MemberRemoval // of members of it
+	Overdue     []protocol.Warning       // of which TurnOverdue counts: these turns are over their limit
 }
 
 // Answer says whether the next upgrade may start.
@@ -41,7 +42,7 @@ func Judge(f Facts) Answer {
 			Reason: protocol.EtcdFull, Message: "the database of etcd is full, so no node can register: see ETCD",
 		})
 	}
-	out.Obstacles = slices.Concat(out.Obstacles, obstacles(f.Status, withVoters(f.Fleet, f.Voters)), VoterObstacles(f.Voters))
+	out.Obstacles = slices.Concat(out.Obstacles, obstacles(f.Status, f.fleet()), VoterObstacles(f.Voters))
 	for _, w := range f.Overdue {
 		if w.Reason == protocol.TurnOverdue {
 			out.Obstacles = append(out.Obstacles, w)
@@ -286,17 +287,24 @@ func rollbackObstacle(v protocol.StatusView, f protocol.Fleet) []protocol.Warnin
 	return []protocol.Warning{{Reason: protocol.RollingBack, Message: fmt.Sprintf("%s is under way: %s", f.Rollback, state)}}
 }
 
-// withVoters returns a copy of a fleet whose records show which nodes vote.
-func withVoters(f protocol.Fleet, voters []protocol.Voter) protocol.Fleet {
-	if len(voters) == 0 {
-		return f
+// fleet returns a copy of the fleet whose records show which nodes vote, and whose member was removed since the
+// sidecar last wrote the record: a node that joined again has written it.
+func (f Facts) fleet() protocol.Fleet {
+	if len(f.Voters) == 0 {
+		return f.Fleet
 	}
-	marked := make([]*protocol.Record, 0, len(f.Records))
-	for _, r := range f.Records {
+	marked := make([]*protocol.Record, 0, len(f.Fleet.Records))
+	for _, r := range f.Fleet.Records {
 		one := *r
-		one.Votes = slices.ContainsFunc(voters, func(v protocol.Voter) bool { return v.Name == string(r.ID) })
+		one.Votes = slices.ContainsFunc(f.Voters, func(v protocol.Voter) bool { return v.Name == string(r.ID) })
+		for _, m := range f.Removed {
+			if m.Node == r.ID && !one.Votes && m.Revision > r.Revision && m.Revision > one.Removed.Revision {
+				one.Removed = m
+			}
+		}
 		marked = append(marked, &one)
 	}
-	f.Records = marked
-	return f
+	out := f.Fleet
+	out.Records = marked
+	return out
 }

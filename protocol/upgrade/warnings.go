@@ -15,7 +15,7 @@ func Warnings(f Facts, own protocol.NodeID) []protocol.Warning {
 		return nil // the fleet was not read yet
 	}
 	var out []protocol.Warning
-	for _, o := range obstacles(f.Status, withVoters(f.Fleet, f.Voters)) {
+	for _, o := range obstacles(f.Status, f.fleet()) {
 		if warnsOfFleet(o.Reason) || warnsOfNode(o.Reason) && o.Subject != string(own) {
 			out = append(out, o)
 		}

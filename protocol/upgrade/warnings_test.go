@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -54,5 +55,51 @@ func TestWarnings(t *testing.T) {
 	f = protocol.Fleet{Revision: 1, Records: of(controller("a", "1.1.0").closedBy(protocol.Fenced), controller("b", "1.1.0").closedBy(protocol.Fenced))}
 	if got, want := strings.Join(shown("a"), ", "), "NoLeader , Outage , GateClosed b"; got != want {
 		t.Errorf("no gate is open: got %s, want %s", got, want)
+	}
+}
+
+// A node whose etcd member was removed does not start again with its data directory: the other nodes say who removed it,
+// and what brings it back. One that has joined again since then is an ordinary node.
+func TestWarnings_removedMember(t *testing.T) {
+	removal := protocol.MemberRemoval{Node: "b", At: time.Date(2026, 11, 27, 6, 0, 0, 0, time.UTC), By: "root@cp-1", Revision: 9}
+	older, another := removal, removal
+	older.Revision, older.By = 7, "nobody"
+	another.Node = "c"
+	facts := func(b *record, voters ...string) Facts {
+		f := Facts{Status: presentStatus(doneStatus("1.0.0")), Fleet: protocol.Fleet{Revision: 1, Records: of(controller("a", "1.0.0").leading(), b)}}
+		for _, name := range voters {
+			f.Voters = append(f.Voters, protocol.Voter{Name: name, Healthy: true})
+		}
+		f.Removed = []protocol.MemberRemoval{another, removal, older}
+		return f
+	}
+	messages := func(f Facts) (out string) {
+		for _, w := range Warnings(f, "a") {
+			out += w.Message + "\n"
+		}
+		return out
+	}
+	const says = "it is not alive: its etcd member was removed at 2026-11-27T06:00:00Z by root@cp-1; " +
+		"if it has stopped for good: sidecar node remove b --confirm-stopped; to bring it back, delete its data directory, " +
+		"and join with a new token: sidecar cluster token create --node b"
+	b := controller("b", "1.0.0")
+	if got := messages(facts(b.dead(), "a")); !strings.Contains(got, says) {
+		t.Errorf("got %q, want %q", got, says)
+	}
+	rejoined := b.dead()
+	rejoined.Revision = removal.Revision + 1
+	for name, f := range map[string]Facts{
+		"it votes":            facts(b.dead(), "a", "b"),
+		"it has joined again": facts(rejoined, "a"),
+		"etcd runs elsewhere": facts(b.dead()),
+		"another node's was":  facts(controller("d", "1.0.0").dead(), "a"),
+	} {
+		if got := messages(f); strings.Contains(got, "was removed") {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+	behind := facts(controller("b", "0.9.0").dead(), "a")
+	if got := Judge(behind).Obstacles[0].Message; !strings.Contains(got, "b is not alive, and its etcd member was removed: sidecar node remove b --confirm-stopped") {
+		t.Errorf("during an upgrade: got %q", got)
 	}
 }

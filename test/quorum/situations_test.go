@@ -134,7 +134,7 @@ func (s *situations) capture(n *Node) {
 	body = strings.ReplaceAll(body, filepath.Dir(s.rig.Kubeconfig), "/etc/kubernetes")
 	host, err := os.Hostname()
 	s.must(err)
-	body = strings.ReplaceAll(body, `"host": "`+host+`"`, `"host": "machine-1"`)
+	body = strings.NewReplacer(`"host": "`+host+`"`, `"host": "machine-1"`, "@"+host, "@machine-1").Replace(body)
 	base := filepath.Join("../../cmd/sidecar/testdata/situations", s.name, n.ID)
 	s.must(os.MkdirAll(filepath.Dir(base), 0o755))
 	s.must(os.WriteFile(base+".json", []byte(body), 0o644))
@@ -355,7 +355,12 @@ func (s *situations) oldCopy() {
 	// A command with the node's name does the same, and names the one for the rest of the departure.
 	const rest = "sidecar node remove c --confirm-stopped"
 	wantText(s.T, s.b.command(s.T, "cluster", "remove", "c"), "of node c removed", rest)
-	wantText(s.T, s.b.command(s.T, strings.Fields(rest)[1:]...), "node c removed")
+	s.name = "member-removed"
+	for _, n := range []*Node{s.a, s.b} {
+		s.says(n, "c|it is not alive: its etcd member was removed at |; if it has stopped for good: "+rest+"|"+"to bring it back, delete its data directory, "+
+			"and join with a new token: sidecar cluster token create --node c")
+	}
+	wantText(s.T, s.types(s.b, rest), "node c removed")
 }
 
 // restrict gives the files of a data directory the rights that a sidecar gives them.

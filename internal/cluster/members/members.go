@@ -28,6 +28,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/durable"
 	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // Member is one member of the cluster.
@@ -50,7 +51,9 @@ type Config struct {
 	// Publish is called with each list before List returns it, and first with the list on
 	// the disk. It must not call the Directory.
 	Publish func([]Member)
-	Log     *slog.Logger
+	// PublishRemoved is called with the members that people removed, after each change.
+	PublishRemoved func([]protocol.MemberRemoval)
+	Log            *slog.Logger
 }
 
 // Directory is the list of the members.
@@ -93,6 +96,9 @@ func (d *Directory) Run(ctx context.Context) error {
 			d.update(func() { d.learners = l.KVs })
 		})
 	})
+	group.Go(func() error {
+		return d.cfg.Client.Follow(ctx, keys.RemovedMembers(), func(l etcd.Listing) { d.cfg.PublishRemoved(Removals(l)) })
+	})
 	return group.Wait()
 }
 
@@ -134,6 +140,17 @@ func (d *Directory) decode() []Member {
 		})
 	}
 	return list
+}
+
+// Removals decodes the records of removed members. It leaves corrupt ones out: only messages depend on them.
+func Removals(l etcd.Listing) []protocol.MemberRemoval {
+	var out []protocol.MemberRemoval
+	for _, kv := range l.KVs {
+		if m, err := record.DecodeMember(kv.Key, kv.Value); err == nil {
+			out = append(out, protocol.MemberRemoval{Node: m.Node, At: m.Removed, By: m.By, Revision: kv.ModRevision})
+		}
+	}
+	return out
 }
 
 func (d *Directory) publish(list []Member) {

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/cluster/members"
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
@@ -57,7 +58,7 @@ func use(t *testing.T, c *etcd.Client, own string) func([]members.Member) {
 // follow runs a directory until the test ends.
 func follow(t *testing.T, c *etcd.Client, file, own string) *members.Directory {
 	t.Helper()
-	d := members.New(members.Config{Client: c, File: file, Publish: use(t, c, own), Log: slog.New(slog.DiscardHandler)})
+	d := members.New(members.Config{Client: c, File: file, Publish: use(t, c, own), PublishRemoved: func([]protocol.MemberRemoval) {}, Log: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -199,9 +200,42 @@ func TestRead(t *testing.T) {
 			t.Errorf("%q is read", text)
 		}
 		c := newClient(t, "http://127.0.0.1:2")
-		d := members.New(members.Config{Client: c, File: file, Publish: use(t, c, "http://127.0.0.1:2"), Log: slog.New(slog.DiscardHandler)})
+		d := members.New(members.Config{Client: c, File: file, Publish: use(t, c, "http://127.0.0.1:2"), PublishRemoved: func([]protocol.MemberRemoval) {}, Log: slog.New(slog.DiscardHandler)})
 		if list := d.List().Get(); len(list) != 0 || len(c.Endpoints()) != 1 {
 			t.Errorf("got %v, %v", list, c.Endpoints())
 		}
+	}
+}
+
+// Other nodes show who removed a member. Corrupt records are left out.
+func TestDirectory_removed(t *testing.T) {
+	server := etcdtest.New(t)
+	raw := server.Client(t)
+	c := newClient(t, server.Endpoints()[0])
+	removed := event.New[[]protocol.MemberRemoval](nil)
+	d := members.New(members.Config{
+		Client: c, File: filepath.Join(t.TempDir(), "members.json"), Publish: func([]members.Member) {}, PublishRemoved: removed.Set,
+		Log: slog.New(slog.DiscardHandler),
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = d.Run(ctx) // it returns when ctx ends
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	m := record.Member{Node: "b", Removed: time.Date(2026, 11, 27, 6, 0, 0, 0, time.UTC), By: "root@cp-1"}
+	written, err := raw.Put(t.Context(), keys.RemovedMember(2), string(record.EncodeMember(m)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := raw.Put(t.Context(), keys.RemovedMember(3), "broken"); err != nil {
+		t.Fatal(err)
+	}
+	want := []protocol.MemberRemoval{{Node: "b", At: m.Removed, By: "root@cp-1", Revision: written.Header.Revision}}
+	limited, end := context.WithTimeout(t.Context(), time.Minute)
+	defer end()
+	if err := event.Until(limited, removed, func(got []protocol.MemberRemoval) bool { return slices.Equal(got, want) }); err != nil {
+		t.Errorf("got %+v", removed.Get())
 	}
 }

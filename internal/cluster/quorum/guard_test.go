@@ -77,7 +77,7 @@ func TestRemove_interrupted(t *testing.T) {
 			client := c.First.Client()
 			b := c.Node("b")
 			added := join(t, client, b)
-			removal := Removal{Name: "b", Dial: func(url string) (*etcd.Client, error) { return c.First.Client(url), nil }}
+			removal := Removal{Name: "b", By: "root@cp-1", Dial: func(url string) (*etcd.Client, error) { return c.First.Client(url), nil }}
 			ctx, kill := context.WithCancel(t.Context())
 			removal.After = func(step string) {
 				if step == at {
@@ -88,8 +88,11 @@ func TestRemove_interrupted(t *testing.T) {
 				t.Fatalf("got %v", err)
 			}
 			s := records(t, client)
-			if len(s.removed) != 1 || s.removed[0].Key != b.Record().Key || s.removed[0].Removed.IsZero() {
+			if len(s.removed) != 1 || s.removed[0].Key != b.Record().Key || s.removed[0].Removed.IsZero() || s.removed[0].By != "root@cp-1" {
 				t.Errorf("got the removed members %+v", s.removed)
+			}
+			if found, err := ReadRemovals(t.Context(), client); err != nil || len(found) != 1 || found[0].Node != "b" || found[0].By != "root@cp-1" || found[0].Revision == 0 {
+				t.Errorf("got the removals %+v, %v", found, err)
 			}
 			if !s.members[added.ID].Leaving {
 				t.Errorf("got the members %+v", s.members)

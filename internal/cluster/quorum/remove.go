@@ -31,6 +31,8 @@ type Removal struct {
 
 	// Force: also if the sidecar of the node is alive.
 	Force bool
+	// By is the user and the machine that removes it, for people; empty: unknown.
+	By string
 	// Leaves: the node leaves because it lost the role of a member. It may become a
 	// member again with the same key.
 	Leaves bool
@@ -132,7 +134,8 @@ func (r Removal) remove(ctx context.Context, client *etcd.Client, all []View, ta
 	rec, known := s.members[target.ID]
 	leaving := []clientv3.Op{clientv3.OpGet(keys.Cluster())}
 	if known && !r.Leaves {
-		rec.Removed = time.Now() // each sidecar sees by this that its node does not end the removal by itself
+		// Each sidecar sees by this that its node does not end the removal by itself.
+		rec.Removed, rec.By = time.Now(), r.By
 	}
 	if known {
 		rec.Leaving = true

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/cluster/members"
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -141,6 +142,16 @@ func ReadCluster(ctx context.Context, client *etcd.Client) (record.Cluster, erro
 		return record.Cluster{}, ErrNoCluster
 	}
 	return *s.cluster, nil
+}
+
+// ReadRemovals returns the members that people removed.
+func ReadRemovals(ctx context.Context, client *etcd.Client) ([]protocol.MemberRemoval, error) {
+	prefix := keyspace.Under(client.Prefix()).RemovedMembers()
+	resp, err := client.Txn(ctx, nil, []clientv3.Op{clientv3.OpGet(prefix, clientv3.WithPrefix())}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read the records of removed members: %w", err)
+	}
+	return members.Removals(etcd.NewListing(resp, 0)), nil
 }
 
 // write makes changes without a condition: they record changes of the members that

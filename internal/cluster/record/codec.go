@@ -38,7 +38,7 @@ func EncodeMember(m Member) []byte {
 	return lockstepv1.Marshal(&lockstepv1.ClusterMember{
 		Node: string(m.Node), Address: m.Address, PeerUrl: m.PeerURL, ClientUrl: m.ClientURL, JoinUrl: m.JoinURL,
 		KeyHash: m.Key[:], CertificateSerial: m.Serial, AddedAt: lockstepv1.FromTime(m.Added),
-		Leaving: m.Leaving, RemovedAt: lockstepv1.FromTime(m.Removed),
+		Leaving: m.Leaving, RemovedAt: lockstepv1.FromTime(m.Removed), RemovedBy: m.By,
 	})
 }
 
@@ -55,7 +55,8 @@ func DecodeMember(key string, value []byte) (Member, error) {
 		ID: id, Node: protocol.NodeID(m.GetNode()), Address: m.GetAddress(),
 		PeerURL: m.GetPeerUrl(), ClientURL: m.GetClientUrl(), JoinURL: m.GetJoinUrl(),
 		Key: pki.Hash(m.GetKeyHash()), Serial: m.GetCertificateSerial(),
-		Added: lockstepv1.ToTime(m.GetAddedAt()), Leaving: m.GetLeaving(), Removed: lockstepv1.ToTime(m.GetRemovedAt()),
+		Added: lockstepv1.ToTime(m.GetAddedAt()), Leaving: m.GetLeaving(),
+		Removed: lockstepv1.ToTime(m.GetRemovedAt()), By: m.GetRemovedBy(),
 	}, nil
 }
 

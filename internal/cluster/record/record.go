@@ -35,6 +35,7 @@ type Member struct {
 	Added   time.Time
 	Leaving bool      // its removal was decided
 	Removed time.Time // when an operator decided to remove it for good; zero: none did
+	By      string    // the user and the machine that typed that; empty: unknown
 }
 
 // nodeID is the form of a node ID: a DNS subdomain.
