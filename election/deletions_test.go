@@ -11,6 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/upgrade"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // putEphemeral registers an ephemeral controller that no sidecar of the test runs.
@@ -66,7 +67,7 @@ func TestElection_deletesExpired(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, o := range upgrade.Judge(upgrade.Facts{Status: w.view(), Fleet: in}).Obstacles {
-		if o.Reason == protocol.UpgradeUnderWay {
+		if o.Reason == warn.UpgradeUnderWay {
 			t.Errorf("got the obstacle %+v", o)
 		}
 	}

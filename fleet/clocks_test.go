@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // Each case lists observations of a fleet, in the order of the steps, and whether the clock of b
@@ -101,7 +102,7 @@ func TestClocks_cordonOver(t *testing.T) {
 		return c.state(protocol.Fleet{}, etcd.Contact{}, over, moment{over.Read.Add(later), later})
 	}
 	got := state(0).Warnings
-	if len(got) != 1 || got[0].Reason != protocol.CordonOver {
+	if len(got) != 1 || got[0].Reason != warn.CordonOver {
 		t.Fatalf("got %+v", got)
 	}
 	for _, text := range []string{"written at 2026-11-22T03:00:00Z", "until 2026-11-22T03:30:00Z", "at 2026-11-22T04:00:00Z by its own clock"} {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 const (
@@ -44,7 +45,7 @@ func causesOf(all []Entry, node protocol.NodeID, asked Asked, out []incident) (c
 	}
 	for _, e := range all {
 		within := during
-		if e.Reason == protocol.DiskSlow {
+		if e.Reason == warn.DiskSlow {
 			within = slow
 		}
 		if within.has(e) && trouble(e) && (e.Node == node || ofEtcd(e)) && !isSymptom(e, node, out) {
@@ -87,10 +88,10 @@ func closesGates(e Entry) bool {
 	case Turn, Etcd:
 		return true
 	case Service:
-		return e.Reason != protocol.OptionalServiceFailing && e.Reason != protocol.ServicesRejected
+		return e.Reason != warn.OptionalServiceFailing && e.Reason != warn.ServicesRejected
 	case Warning:
 		return slices.Contains([]protocol.Reason{
-			protocol.DiskSlow, protocol.EtcdFull, protocol.MemberDown, protocol.DuplicateNodeID, protocol.OtherAPIServer,
+			warn.DiskSlow, warn.EtcdFull, warn.MemberDown, protocol.DuplicateNodeID, protocol.OtherAPIServer,
 		}, e.Reason)
 	}
 	return false
@@ -98,7 +99,7 @@ func closesGates(e Entry) bool {
 
 // etcdFails reports whether a node reports that etcd, or its member, does not serve.
 func etcdFails(e Entry) bool {
-	return e.Kind == Etcd || e.Kind == Warning && e.Reason == protocol.MemberDown
+	return e.Kind == Etcd || e.Kind == Warning && e.Reason == warn.MemberDown
 }
 
 // trouble reports whether clients may notice an entry about a node although its gate stays open, or it is the cause
@@ -117,7 +118,7 @@ func trouble(e Entry) bool {
 // ofEtcd reports whether trouble of one node is that of all: each request of each kube-apiserver may wait for a member of
 // etcd with a slow disk.
 func ofEtcd(e Entry) bool {
-	slow := []protocol.Reason{protocol.DiskSlow, protocol.EtcdLeaderChanges, protocol.EtcdFull}
+	slow := []protocol.Reason{warn.DiskSlow, warn.EtcdLeaderChanges, warn.EtcdFull}
 	return e.Kind == Warning && slices.Contains(slow, e.Reason)
 }
 

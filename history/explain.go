@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // Asked is the time that people ask about, such as a minute: from From until before To.
@@ -110,7 +111,7 @@ func beginOf(all []Entry, node protocol.NodeID) (out time.Time) {
 // servicesDown adds the trouble of services on a node whose gate was open.
 func servicesDown(found []Entry, asked Asked) (out string) {
 	for _, e := range found {
-		if e.Kind == Service && asked.has(e) && e.Reason != protocol.ServicesRejected { // those that run stay in use
+		if e.Kind == Service && asked.has(e) && e.Reason != warn.ServicesRejected { // those that run stay in use
 			out += "; meanwhile: " + e.Sentence()
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // minuteOf is the minute that begins then, secondOf the second.
@@ -22,7 +23,7 @@ func TestExplain(t *testing.T) {
 	at := func(second int) time.Time { return t0.Add(time.Duration(second) * time.Second) }
 	all := []Entry{
 		{Kind: Gate, Node: "cp-1", Time: at(-7200), Until: at(-7100), Reason: protocol.Cordoned},
-		{Kind: Warning, Node: "cp-2", Time: at(-30), Until: at(60), Reason: protocol.DiskSlow, Message: "fsync took 2.5s"},
+		{Kind: Warning, Node: "cp-2", Time: at(-30), Until: at(60), Reason: warn.DiskSlow, Message: "fsync took 2.5s"},
 		{Kind: Node, Node: "cp-2", Time: at(10), Until: at(30), Reason: protocol.NoPresence, Message: "its sidecar does not run"},
 		{Kind: Sidecar, Node: "cp-2", Time: at(25), Until: at(30), Reason: Started, Message: "it started"},
 		{Kind: Leader, Node: "cp-1", Time: at(11), Until: at(11), Reason: Elected},
@@ -70,7 +71,7 @@ func TestExplain_inService(t *testing.T) {
 	}
 	crash.Subject = "api"
 	failing := Entry{Kind: Service, Node: "cp-2", Time: t0, Reason: protocol.ServiceFailing, Message: `its service "api" ended`} // as Facts: without a subject
-	rejected := Entry{Kind: Service, Node: "cp-2", Time: t0, Reason: protocol.ServicesRejected, Message: "its services directory was rejected"}
+	rejected := Entry{Kind: Service, Node: "cp-2", Time: t0, Reason: warn.ServicesRejected, Message: "its services directory was rejected"}
 	want := `it was in service, as far as the history shows; meanwhile: signal: killed; meanwhile: its service "api" ended`
 	if got := Explain([]Entry{known, crash, failing, rejected}, "cp-2", minuteOf(t0)); got.Verdict != want || len(got.Causes) != 3 {
 		t.Errorf("got %q, %v, want %q", got.Verdict, got.Causes, want)
@@ -89,8 +90,8 @@ func TestExplain_before(t *testing.T) {
 		{Kind: Service, Node: "cp-2", Time: at(-605), Until: at(-605), Reason: Restarted, Message: "exit status 2"},
 		{Kind: Service, Node: "cp-3", Time: at(-605), Until: at(5), Reason: Restarted, Message: "of another node"},
 		{Kind: Gate, Node: "cp-2", Time: at(-600), Until: at(600), Reason: protocol.ServicesNotReady, Message: "apiserver"},
-		{Kind: Warning, Node: "cp-1", Time: at(-20), Until: at(20), Reason: protocol.DiskSlow, Message: "its disk is slow"},
-		{Kind: Warning, Node: "cp-1", Time: at(-20), Until: at(20), Reason: protocol.BundlesDiffer, Message: "of no concern"},
+		{Kind: Warning, Node: "cp-1", Time: at(-20), Until: at(20), Reason: warn.DiskSlow, Message: "its disk is slow"},
+		{Kind: Warning, Node: "cp-1", Time: at(-20), Until: at(20), Reason: warn.BundlesDiffer, Message: "of no concern"},
 	}
 	got := Explain(all, "cp-2", minuteOf(t0))
 	var causes []string
@@ -111,11 +112,11 @@ func TestExplain_before(t *testing.T) {
 func TestExplain_member(t *testing.T) {
 	at := func(second int) time.Time { return t0.Add(time.Duration(second) * time.Second) }
 	slow := []Entry{
-		{Kind: Warning, Node: "cp-2", Time: at(-4000), Until: at(-3000), Reason: protocol.DiskSlow, Message: "an hour before"},
-		{Kind: Warning, Node: "cp-2", Time: at(-900), Until: at(-400), Reason: protocol.DiskSlow, Message: "its disk is slow"},
+		{Kind: Warning, Node: "cp-2", Time: at(-4000), Until: at(-3000), Reason: warn.DiskSlow, Message: "an hour before"},
+		{Kind: Warning, Node: "cp-2", Time: at(-900), Until: at(-400), Reason: warn.DiskSlow, Message: "its disk is slow"},
 	}
 	for _, fails := range []Entry{
-		{Kind: Warning, Node: "cp-2", Time: at(-10), Until: at(60), Reason: protocol.MemberDown},
+		{Kind: Warning, Node: "cp-2", Time: at(-10), Until: at(60), Reason: warn.MemberDown},
 		{Kind: Etcd, Node: "cp-2", Time: at(-10), Until: at(60), Reason: Unreachable},
 	} {
 		got := Explain(append(slices.Clip(slow), fails), "cp-2", minuteOf(t0)).Causes
@@ -195,7 +196,7 @@ func TestExplain_turn(t *testing.T) {
 func TestExplain_knownLater(t *testing.T) {
 	at := func(second int) time.Time { return t0.Add(time.Duration(second) * time.Second) }
 	failed := func(second int) Entry {
-		return Entry{Kind: Turn, Node: "a", Time: at(second), Reason: protocol.TurnFailed, Message: "killed", Count: 1}
+		return Entry{Kind: Turn, Node: "a", Time: at(second), Reason: warn.TurnFailed, Message: "killed", Count: 1}
 	}
 	for until, want := range map[int]int{0: 1, 100: 1, 80: 0} { // 0: it goes on
 		gate := Entry{Kind: Gate, Node: "a", Time: t0, Reason: protocol.Cordoned, Count: 1}
@@ -263,15 +264,15 @@ func TestExplain_likeliest(t *testing.T) {
 		return Entry{Kind: kind, Node: node, Time: at(from), Until: at(until), Reason: reason, Message: string(reason), Count: 1}
 	}
 	all := []Entry{
-		entry(Warning, "b", -600, 60, protocol.DiskSlow),
-		entry(Warning, "b", -500, 60, protocol.EtcdLeaderChanges),
+		entry(Warning, "b", -600, 60, warn.DiskSlow),
+		entry(Warning, "b", -500, 60, warn.EtcdLeaderChanges),
 		entry(Service, "a", -20, -20, Restarted),
-		entry(Warning, "a", -15, 60, protocol.ClocksDiffer),
-		entry(Warning, "a", -14, 60, protocol.DiskSlow),
+		entry(Warning, "a", -15, 60, warn.ClocksDiffer),
+		entry(Warning, "a", -14, 60, warn.DiskSlow),
 		entry(Service, "a", -3, -3, protocol.ServiceFailing),
 		entry(Gate, "a", 0, 50, protocol.ServicesNotReady),
-		entry(Service, "a", 5, 5, protocol.OptionalServiceFailing),
-		entry(Turn, "a", 10, 40, protocol.TurnUnderWay),
+		entry(Service, "a", 5, 5, warn.OptionalServiceFailing),
+		entry(Turn, "a", 10, 40, warn.TurnUnderWay),
 	}
 	var got []string
 	for _, c := range Explain(all, "a", minuteOf(t0)).Causes {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -134,13 +135,13 @@ func lastingHere(f Facts) []Happening {
 // kindOf returns the kind of the entry for a warning.
 func kindOf(r protocol.Reason) Kind {
 	switch r { //nolint:exhaustive // all others are warnings
-	case protocol.ObjectFailed, protocol.Fight, protocol.RemovalsHeld:
+	case warn.ObjectFailed, warn.Fight, warn.RemovalsHeld:
 		return Object
-	case protocol.BundleRejected, protocol.BundleWaits, protocol.OtherBundle:
+	case warn.BundleRejected, warn.BundleWaits, warn.OtherBundle:
 		return Bundle
-	case protocol.ServiceFailing, protocol.ServiceNotReady, protocol.OptionalServiceFailing, protocol.ServicesRejected:
+	case protocol.ServiceFailing, protocol.ServiceNotReady, warn.OptionalServiceFailing, warn.ServicesRejected:
 		return Service
-	case protocol.OverrideRejected:
+	case warn.OverrideRejected:
 		return Override
 	}
 	return Warning

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -111,11 +112,11 @@ func TestConditions(t *testing.T) {
 		{"a kube-apiserver", with(func(f *Facts) { f.APIServer = protocol.Verdict{Reason: protocol.APIServerNotReady, Message: "500"} }), "apiserver a APIServerNotReady"},
 		{"an override", with(func(f *Facts) { f.Override.Until = t0 }), "override a OverrideBegun"},
 		{"a slow disk", with(func(f *Facts) {
-			f.Warnings = []protocol.Warning{{Reason: protocol.DiskSlow, Message: "fsync took 2.5s"}}
+			f.Warnings = []protocol.Warning{{Reason: warn.DiskSlow, Message: "fsync took 2.5s"}}
 		}), "warning a DiskSlow"},
 		{"a failing service", with(func(f *Facts) { f.Warnings = []protocol.Warning{{Reason: protocol.ServiceFailing, Subject: "x"}} }), "service a ServiceFailing"},
-		{"a fight", with(func(f *Facts) { f.Warnings = []protocol.Warning{{Reason: protocol.Fight, Subject: "x"}} }), "object a Fight"},
-		{"a rejected bundle", with(func(f *Facts) { f.Warnings = []protocol.Warning{{Reason: protocol.BundleRejected}} }), "bundle a BundleRejected"},
+		{"a fight", with(func(f *Facts) { f.Warnings = []protocol.Warning{{Reason: warn.Fight, Subject: "x"}} }), "object a Fight"},
+		{"a rejected bundle", with(func(f *Facts) { f.Warnings = []protocol.Warning{{Reason: warn.BundleRejected}} }), "bundle a BundleRejected"},
 		{"a killed sidecar", with(func(f *Facts) { f.Fleet.Records[1].Alive = false }), "node b NoPresence"},
 		{"a turn", with(func(f *Facts) {
 			f.Fleet.Turns.Held = []protocol.Turn{{Node: "b", Message: "disks", By: "root@b", Revision: 50}}
@@ -370,7 +371,7 @@ func TestLedger_bounded(t *testing.T) {
 	for i := range 5000 {
 		at = at.Add(2 * MergeWithin)
 		l.Observe(at, with(func(f *Facts) {
-			f.Warnings = []protocol.Warning{{Reason: protocol.ObjectFailed, Subject: fmt.Sprint(i), Message: strings.Repeat("ü", 4000)}}
+			f.Warnings = []protocol.Warning{{Reason: warn.ObjectFailed, Subject: fmt.Sprint(i), Message: strings.Repeat("ü", 4000)}}
 		}))
 	}
 	if len(l.held) > MaxHeld {
@@ -392,7 +393,7 @@ func TestLedger_wholeCommand(t *testing.T) {
 		f.Fleet.Turns.Held = []protocol.Turn{{Node: "b", Command: command, By: "root@b", Work: protocol.TurnWorkFailed, Problem: "exit code 5", Revision: 50}}
 	}))
 	for _, h := range l.held {
-		if h.Kind == Turn && h.Reason == protocol.TurnFailed {
+		if h.Kind == Turn && h.Reason == warn.TurnFailed {
 			if !strings.Contains(h.Message, command+", by root@b: exit code 5") || len(h.Note()) != maxNote {
 				t.Errorf("got %q with a note of %d bytes", h.Message, len(h.Note()))
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // Picture is what Lanes draws: what happened between two times, in Width cells.
@@ -105,7 +106,7 @@ func (p painter) marks(cells []rune, id protocol.NodeID, within []Entry) {
 		case e.Kind == Turn && !e.Time.Before(p.from):
 			e.Until = e.Time
 			mark := Turns
-			if e.Reason == protocol.TurnFailed {
+			if e.Reason == warn.TurnFailed {
 				mark = Fails
 			}
 			p.paint(cells, e, mark)

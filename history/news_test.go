@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // TestLedger_news: each happening is counted once, by the sidecar that writes it.
@@ -25,7 +26,7 @@ func TestLedger_news(t *testing.T) {
 			if i%2 == 0 {
 				facts.Fleet.Records = []*protocol.Record{&off}
 			}
-			facts.Warnings = []protocol.Warning{{Reason: protocol.Fight, Subject: fmt.Sprint(i % 2)}}
+			facts.Warnings = []protocol.Warning{{Reason: warn.Fight, Subject: fmt.Sprint(i % 2)}}
 			l.Observe(t0.Add(time.Duration(i)*time.Second), facts)
 		}
 		var got []string

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // gates is a ledger whose gate closes again and again, a second each, with a second between.
@@ -175,7 +176,7 @@ func TestLedger_begunByPeople(t *testing.T) {
 	for _, kind := range []Kind{Turn, Cordon, Override} {
 		entries := s.entries(kind)
 		if kind == Turn {
-			entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Reason != protocol.TurnFailed })
+			entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Reason != warn.TurnFailed })
 		}
 		if len(entries) != 2 || !strings.Contains(entries[0].Message, "one") || !strings.Contains(entries[1].Message, "two") || counted(entries) != 2 {
 			t.Errorf("%s: got %+v", kind, entries)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // An upgrade or a rollback goes on until its objects are complete. If one of them fails, that may take days, in which
@@ -73,7 +74,7 @@ func (l *Ledger) rollsAgain(h *Held) {
 func (h *Held) nameFailing(now Facts) {
 	for _, w := range now.Warnings {
 		object := clipTo(w.Subject, maxName)
-		if w.Reason != protocol.ObjectFailed || object == "" || slices.Contains(h.Objects, object) || len(h.Objects) == MaxObjects {
+		if w.Reason != warn.ObjectFailed || object == "" || slices.Contains(h.Objects, object) || len(h.Objects) == MaxObjects {
 			continue
 		}
 		h.Objects, h.dirty = append(slices.Clip(h.Objects), object), true

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // stuck is an upgrade of two nodes whose objects fail.
@@ -36,7 +37,7 @@ func (u stuck) want(open bool, sentence string) {
 }
 
 func objectFails(object string) func(*Facts) {
-	return func(f *Facts) { f.Warnings = []protocol.Warning{{Reason: protocol.ObjectFailed, Subject: object}} }
+	return func(f *Facts) { f.Warnings = []protocol.Warning{{Reason: warn.ObjectFailed, Subject: object}} }
 }
 
 func bOut(f *Facts) { f.Fleet.Records[1].Presence.Ready = false }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // turnOf returns the happenings of a node that has a turn: the turn, for as long as the node has it, and while its work has
@@ -17,7 +18,7 @@ func turnOf(t protocol.Turn) []Happening {
 		what += ", by " + t.By
 	}
 	turn := Happening{
-		Kind: Turn, Node: t.Node, Subject: t.Since.UTC().Format(time.RFC3339Nano), Reason: protocol.TurnUnderWay,
+		Kind: Turn, Node: t.Node, Subject: t.Since.UTC().Format(time.RFC3339Nano), Reason: warn.TurnUnderWay,
 		Message: "planned work" + what, Fleet: true, Mark: t.Since.UnixMilli(), // it stays when the key changes
 	}
 	if t.Since.IsZero() {
@@ -27,7 +28,7 @@ func turnOf(t protocol.Turn) []Happening {
 		return []Happening{turn}
 	}
 	failed := turn
-	failed.Reason, failed.Message, failed.Mark = protocol.TurnFailed, "planned work, which failed"+what, t.Revision
+	failed.Reason, failed.Message, failed.Mark = warn.TurnFailed, "planned work, which failed"+what, t.Revision
 	if t.Problem != "" {
 		failed.Message += ": " + t.Problem
 	}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // The checks of /readyz.
@@ -62,7 +63,7 @@ func checks(s Snapshot) []check {
 			c.Note, c.Reason = oneLine(v.Message), v.Reason
 		}
 		if name == checkEtcd && c.OK && !s.Etcd.Connected {
-			c.Note, c.Reason = oneLine(unansweredNote(s)), protocol.EtcdUnreachable
+			c.Note, c.Reason = oneLine(unansweredNote(s)), warn.EtcdUnreachable
 		}
 		out = append(out, c)
 	}

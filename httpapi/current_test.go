@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -27,7 +28,7 @@ func TestNewStatus_ownGate(t *testing.T) {
 		}
 		closed := false
 		for _, o := range got.UpgradeObstacles {
-			closed = closed || o.Reason == string(protocol.GateClosed)
+			closed = closed || o.Reason == string(warn.GateClosed)
 		}
 		if closed != (want != protocol.Ready) {
 			t.Errorf("%s: got obstacles %+v", reason, got.UpgradeObstacles)
@@ -55,10 +56,10 @@ func TestNewStatus_ownAPIServer(t *testing.T) {
 // The warnings follow the fleet: a node that FLEET lists no more has none, and one that is alive again is not missing.
 func TestNewStatus_removedNode(t *testing.T) {
 	s := Snapshot{Fleet: protocol.Fleet{Revision: 1, Records: []*protocol.Record{{ID: "c", Alive: true}}}, Warnings: []protocol.Warning{
-		{Reason: protocol.NodeDead, Subject: "c"},
-		{Reason: protocol.NodeDead, Subject: "b"}, {Reason: protocol.MemberDown, Subject: "b"}, {Reason: protocol.APIServerNotReady},
+		{Reason: warn.NodeDead, Subject: "c"},
+		{Reason: warn.NodeDead, Subject: "b"}, {Reason: warn.MemberDown, Subject: "b"}, {Reason: protocol.APIServerNotReady},
 	}}
-	if got := NewStatus(s).Warnings; len(got) != 2 || got[0].Reason != string(protocol.MemberDown) {
+	if got := NewStatus(s).Warnings; len(got) != 2 || got[0].Reason != string(warn.MemberDown) {
 		t.Errorf("got %+v", got)
 	}
 	s.Fleet = protocol.Fleet{}
@@ -74,7 +75,7 @@ func TestNewStatus_warningsAreOver(t *testing.T) {
 	closed := protocol.Fleet{Revision: 1, Records: []*protocol.Record{b}, Rollback: protocol.Rollback{To: protocol.Release{Major: 1}, Revision: 1}}
 	gone := *b
 	gone.Alive = false
-	warnings := []protocol.Warning{{Reason: protocol.RollingBack}, {Reason: protocol.GateClosed, Subject: "b"}, {Reason: protocol.APIServerNotReady}}
+	warnings := []protocol.Warning{{Reason: protocol.RollingBack}, {Reason: warn.GateClosed, Subject: "b"}, {Reason: protocol.APIServerNotReady}}
 	for name, tc := range map[string]struct {
 		fleet protocol.Fleet
 		want  int
@@ -98,11 +99,11 @@ func TestNewStatus_ownLeadership(t *testing.T) {
 	s := Snapshot{Local: protocol.Local{ID: "c"}, Fleet: protocol.Fleet{Revision: 1, Records: []*protocol.Record{own}}}
 	s.Gate = Gate{Verdict: protocol.Verdict{Ready: true, Reason: protocol.Ready}, Since: epochTime}
 	s.Etcd.Connected = true
-	s.Warnings = []protocol.Warning{{Reason: protocol.NoLeader, Message: "no node leads"}}
+	s.Warnings = []protocol.Warning{{Reason: warn.NoLeader, Message: "no node leads"}}
 	for election, leads := range map[protocol.ElectionState]bool{protocol.Campaigning: false, protocol.Leading: true} {
 		s.Election.State = election
 		got := NewStatus(s)
-		none := slices.ContainsFunc(got.UpgradeObstacles, func(o report.Obstacle) bool { return o.Reason == string(protocol.NoLeader) })
+		none := slices.ContainsFunc(got.UpgradeObstacles, func(o report.Obstacle) bool { return o.Reason == string(warn.NoLeader) })
 		if none == leads || (len(got.Warnings) == 0) != leads || got.Fleet.Nodes[0].Election != string(election) {
 			t.Errorf("%s: got obstacles %+v, warnings %+v, %s in the fleet", election, got.UpgradeObstacles, got.Warnings, got.Fleet.Nodes[0].Election)
 		}
@@ -117,7 +118,7 @@ func TestNewStatus_restarts(t *testing.T) {
 	for _, restarts := range []bool{true, false} {
 		s.Sightings = map[protocol.NodeID]Sighting{"b": {Alive: epochTime, MayRestart: restarts}}
 		for _, o := range NewStatus(s).UpgradeObstacles {
-			if o.Reason == string(protocol.NodeDead) && strings.Contains(o.Message, "sidecar node remove b") == restarts {
+			if o.Reason == string(warn.NodeDead) && strings.Contains(o.Message, "sidecar node remove b") == restarts {
 				t.Errorf("restarts: %t: got %s", restarts, o.Message)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -131,7 +132,7 @@ func TestReportWithFullEtcd(t *testing.T) {
 func TestReportedBlockers(t *testing.T) {
 	f := protocol.Fleet{Records: []*protocol.Record{
 		{ID: "a", Alive: true, Presence: protocol.Presence{Election: protocol.Leading, Warnings: []protocol.Warning{
-			{Reason: protocol.ReleaseTooOld, Subject: "b"}, {Reason: protocol.ObjectFailed, Subject: "c"},
+			{Reason: protocol.ReleaseTooOld, Subject: "b"}, {Reason: warn.ObjectFailed, Subject: "c"},
 		}}},
 		{ID: "b"}, {ID: "c"},
 		{ID: "d", Alive: true, Presence: protocol.Presence{Warnings: []protocol.Warning{{Reason: protocol.ReleaseTooOld, Subject: "d"}}}},

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -29,7 +30,7 @@ func NewStatus(s Snapshot) report.Status {
 
 		UpgradeObstacles: UpgradeObstacles(upgrade, s.EtcdFlags),
 		UpgradeNotes:     UpgradeNotes(upgrade, s.EtcdFlags),
-		Warnings:         s.warningReports(protocol.BySeverity(s.Warnings)),
+		Warnings:         s.warningReports(warn.BySeverity(s.Warnings)),
 	}
 }
 
@@ -39,7 +40,7 @@ func (s Snapshot) warningReports(from []protocol.Warning) []report.Warning {
 	for _, w := range from {
 		out = append(out, report.Warning{
 			Reason: string(w.Reason), Subject: w.Subject, Message: s.pasteable(w.Message), Since: report.At(w.Since),
-			Severity: string(w.Severity()),
+			Severity: string(warn.SeverityOf(w)),
 		})
 	}
 	return out
@@ -118,7 +119,7 @@ func electionReport(s Snapshot) report.Election {
 	}
 	if s.Etcd.Reached && !s.Etcd.Connected && e.State != protocol.Leading && e.State != protocol.Withdrawn {
 		// The facts behind the election's decision may be outdated.
-		out.State, out.Eligible, out.Reason = electionUnknown, false, string(protocol.EtcdUnreachable)
+		out.State, out.Eligible, out.Reason = electionUnknown, false, string(warn.EtcdUnreachable)
 		out.Message = "etcd does not answer, so this node cannot campaign"
 	}
 	if e.Step.Kind != protocol.StepUnset {

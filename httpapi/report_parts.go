@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -51,7 +52,7 @@ func fleetReport(s Snapshot) report.Fleet {
 // nodeWarnings returns the warnings that a node reports. Their Since is by this sidecar's clock if it saw them
 // begin: the clock of that node may differ.
 func (s Snapshot) nodeWarnings(r *protocol.Record) []report.Warning {
-	sorted := protocol.BySeverity(r.Presence.Warnings)
+	sorted := warn.BySeverity(r.Presence.Warnings)
 	out := s.warningReports(sorted)
 	for i, w := range sorted {
 		if at, found := s.WarningsSince[NodeWarning{r.ID, w.Reason, w.Subject, w.Message}]; found {

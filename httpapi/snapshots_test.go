@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/history"
 	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
 	"github.com/lockstep-dev/lockstep/trace"
 )
@@ -124,8 +125,8 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 		{Use: "etcd-client", File: "/etcd.crt", Expires: report.At(epochTime)}, {Use: "serving", File: "/tls.crt", Problem: "no PEM certificate"},
 	}
 	s.Warnings = []protocol.Warning{
-		{Reason: protocol.RemovalsHeld, Message: "the bundle is empty", Since: epochTime},
-		{Reason: protocol.NodeDead, Subject: "cp-2", Message: "sidecar node remove cp-2 --confirm-stopped"},
+		{Reason: warn.RemovalsHeld, Message: "the bundle is empty", Since: epochTime},
+		{Reason: warn.NodeDead, Subject: "cp-2", Message: "sidecar node remove cp-2 --confirm-stopped"},
 	}
 	s.EtcdFlags = " --etcd-servers=http://10.0.0.1:2379"
 	s.Etcd.Endpoints = []string{"http://10.0.0.1:2379"}

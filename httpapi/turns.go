@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/nodeturns"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -34,7 +35,7 @@ func NewTurns(f protocol.Fleet, voters []protocol.Voter, overdue func(protocol.T
 func (s Snapshot) turnsReport() report.Turns {
 	out := NewTurns(s.Fleet, s.Cluster.Voters, func(t protocol.Turn) bool {
 		return slices.ContainsFunc(s.Warnings, func(w protocol.Warning) bool {
-			return w.Reason == protocol.TurnOverdue && w.Subject == string(t.Node)
+			return w.Reason == warn.TurnOverdue && w.Subject == string(t.Node)
 		})
 	})
 	for i := range out.Held {

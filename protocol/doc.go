@@ -2,9 +2,10 @@
 // a pure function. Facts go in, a decision comes out. The package uses no I/O, no
 // clock, no randomness and no memory. Packages fleet, status, election and
 // reconcile read the facts, call it, and carry out the decision. Package rollout
-// and the model checker call the same functions. Six packages lie below it: upgrade decides whether
+// and the model checker call the same functions. Seven packages lie below it: upgrade decides whether
 // the next upgrade may start, noderecord about a node's record, publish about the Service kubernetes, membership
-// about members of etcd, nodeservices about what a node runs, nodeturns about who works on a node while the others serve.
+// about members of etcd, nodeservices about what a node runs, nodeturns about who works on a node while the others
+// serve, and warn has the reasons of warnings and their order.
 //
 // The code of each part of the specification:
 //

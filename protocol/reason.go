@@ -66,9 +66,6 @@ const (
 	// RollingBack: people bring the objects of an older release back, and only nodes of that
 	// release lead (docs/protocol-objects.md#rollback). It also holds the next upgrade.
 	RollingBack Reason = "RollingBack"
-	// RollbackEnds: the time of a rollback is nearly over, and it is not done. Begin it again
-	// for longer, or start the rest of the nodes with its release.
-	RollbackEnds Reason = "RollbackEnds"
 	// APIUnreachable: the kube-apiserver of the leader's node stays unreachable, or
 	// answers only with errors (docs/protocol.md#yielding).
 	APIUnreachable Reason = "APIUnreachable"
@@ -77,113 +74,14 @@ const (
 	APIRefused Reason = "APIRefused"
 )
 
-// Reasons of warnings, and of obstacles to the next upgrade
-// (docs/protocol.md#upgrade-ready).
+// Reasons of warnings that other decisions use, too. Package warn declares the rest.
 const (
-	// UpgradeUnderWay: the status is not DONE at the release of all registered
-	// controllers, or there is no status. Wait for the leader and its blockers.
-	UpgradeUnderWay Reason = "UpgradeUnderWay"
-	// TurnUnderWay: a node holds a turn: people or programs work on it. Wait until it
-	// ends.
-	TurnUnderWay Reason = "TurnUnderWay"
-	// TurnFailed: the work of a turn failed, or its services do not become ready, and no
-	// other node gets one. Repair that, or end the turn.
-	TurnFailed Reason = "TurnFailed"
-	// TurnOverdue: a turn is over its limit, and no other node gets one. End the work, or the
-	// turn.
-	TurnOverdue Reason = "TurnOverdue"
-	// EtcdUnreachable: etcd does not answer this sidecar, so it cannot know the
-	// fleet or campaign. Check etcd.
-	EtcdUnreachable Reason = "EtcdUnreachable"
-	// EtcdFull: the database of etcd is full, so it refuses writes: a node that is
-	// upgraded could not register. Make space in it.
-	EtcdFull Reason = "EtcdFull"
-	// EtcdNearlyFull: the database of an etcd member uses most of its quota. Make space
-	// before etcd refuses writes.
-	EtcdNearlyFull Reason = "EtcdNearlyFull"
-	// MemberDown: a voter of the etcd that the sidecars run is not healthy, and if an
-	// upgrade stops another one, etcd accepts no writes. Start its sidecar, or remove it.
-	MemberDown Reason = "MemberDown"
-	// NodeDead: a registered controller is not alive. Start it again, or if it stopped for
-	// good, remove its record.
-	NodeDead Reason = "NodeDead"
-	// Outage: no kube-apiserver would serve while one node is stopped. Bring more nodes into
-	// service first.
-	Outage Reason = "Outage"
-	// NodeWithdrawn: a sidecar withdrew from the election, because it cannot use its
-	// kube-apiserver. Repair that; the node's warnings name the cause.
-	NodeWithdrawn Reason = "NodeWithdrawn"
-	// NoLeader: no alive controller leads. See the warnings of the nodes.
-	NoLeader Reason = "NoLeader"
-	// NoGate: a controller is alive and reports no gate. Check whether two
-	// sidecars use its node ID.
-	NoGate Reason = "NoGate"
-	// GateClosed: the gate of a controller that is alive is closed, for a reason that does
-	// not follow from an upgrade that is under way. That node says why.
-	GateClosed Reason = "GateClosed"
-	// BundlesDiffer: nodes of one release run different bundles of one name. Give them the
-	// same one.
-	BundlesDiffer Reason = "BundlesDiffer"
-	// APIServersDiffer: nodes of one release run kube-apiservers of different versions.
-	// The gate compares releases, so it cannot see that: give them the same one.
-	APIServersDiffer Reason = "APIServersDiffer"
-	// ServicesDiffer: nodes of one release run different services. Give them the same
-	// files.
-	ServicesDiffer Reason = "ServicesDiffer"
-	// OtherBundle: a node's bundle and the objects' bundle differ in name. Start the node
-	// with the right one, or type `sidecar bundle replace`.
-	OtherBundle Reason = "OtherBundle"
-	// BundleRejected: the bundle in a sidecar's directory is invalid. Repair the directory.
-	BundleRejected Reason = "BundleRejected"
-	// BundleWaits: the bundle in a sidecar's directory is valid, and of another release or with
-	// other constraints. Start the sidecar again when that is meant.
-	BundleWaits Reason = "BundleWaits"
-	// MemberLeaves: a node that is off lost the role of a member of etcd. It leaves the
-	// cluster when its sidecar starts again.
-	MemberLeaves Reason = "MemberLeaves"
-	// RemovalInterrupted: the removal of a voter of etcd was decided, and not carried out. Type it
-	// again.
-	RemovalInterrupted Reason = "RemovalInterrupted"
-	// ServicesRejected: a file in a sidecar's services directory is invalid. Correct it.
-	ServicesRejected Reason = "ServicesRejected"
 	// ServiceFailing: a service of the node ended, was started again, and is not ready. Its
 	// last lines are in the status of that node.
 	ServiceFailing Reason = "ServiceFailing"
-	// ClocksDiffer: the clocks of two nodes differ. Correct the wrong one
-	// (docs/protocol-nodes.md#clocks).
-	ClocksDiffer Reason = "ClocksDiffer"
-	// CordonOver: a cordon with an end was over, by the node's clock, when its sidecar read
-	// it. Compare the clocks of the node and of the machine where it was typed.
-	CordonOver Reason = "CordonOver"
-	// DiskSlow: the disk of a node's etcd member is slow. Find out what else uses it.
-	DiskSlow Reason = "DiskSlow"
-	// SnapshotOld: a node saves snapshots of etcd by itself, and its newest one is missing or too old.
-	// The message says why.
-	SnapshotOld Reason = "SnapshotOld"
-	// EtcdLeaderChanges: the leader of the etcd that the sidecars run changes again and
-	// again. Check the members that stop answering, and the network between them.
-	EtcdLeaderChanges Reason = "EtcdLeaderChanges"
 	// ServiceNotReady: a service of the node runs, and did not become ready within a
 	// minute. The message contains the answer of its probe.
 	ServiceNotReady Reason = "ServiceNotReady"
-	// OptionalServiceFailing: a service with `required: false` ended, or does not become
-	// ready. It holds nothing. Its last lines are in the status of that node.
-	OptionalServiceFailing Reason = "OptionalServiceFailing"
-	// OverrideRejected: the override file of a sidecar is invalid. Write it with
-	// `sidecar override begin`.
-	OverrideRejected Reason = "OverrideRejected"
-	// WorkerFailed: a part of the sidecar failed or panicked, and was started again. Read
-	// the log, and report it.
-	WorkerFailed Reason = "WorkerFailed"
-	// RemovalsHeld: a brake keeps objects that the bundle dropped
-	// (docs/operations.md#a-brake-on-removals).
-	RemovalsHeld Reason = "RemovalsHeld"
-	// ObjectFailed: the kube-apiserver rejects objects of the bundle. Change the
-	// manifests.
-	ObjectFailed Reason = "ObjectFailed"
-	// Fight: another writer changes an object of the bundle again and again. Stop
-	// that writer.
-	Fight Reason = "Fight"
 )
 
 // Reasons for the contents of the Service kubernetes that other decisions use, too. Package publish declares the rest

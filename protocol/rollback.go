@@ -20,9 +20,6 @@ type Rollback struct {
 // MaxRollbackTime is how long a rollback can last: it must not be forgotten.
 const MaxRollbackTime = 7 * 24 * time.Hour
 
-// rollbackNotice is how long before its end people are warned.
-const rollbackNotice = time.Hour
-
 // On reports whether there is a rollback.
 func (r Rollback) On() bool { return r.Revision != 0 }
 
@@ -52,30 +49,11 @@ func RollbackDone(v StatusView, f Fleet) bool {
 	if !f.Rollback.On() || v.Kind != StatusPresent || s.State != Done || s.Version.Release != to || s.ContentRelease != to {
 		return false
 	}
-	return len(newerControllers(f, to)) == 0 && !slices.ContainsFunc(f.Records, func(r *Record) bool { return r.Problem != "" })
+	return len(f.NewerControllers(to)) == 0 && !slices.ContainsFunc(f.Records, func(r *Record) bool { return r.Problem != "" })
 }
 
 // Over reports whether the time of the rollback is over.
 func (r Rollback) Over(now time.Time) bool { return r.On() && !now.Before(r.Until) }
-
-// noticeAt is when people are warned that the rollback ends by its time: an hour
-// before, or a quarter of its time if that is less.
-func (r Rollback) noticeAt() time.Time {
-	return r.Until.Add(-min(rollbackNotice, max(0, r.Until.Sub(r.Since)/4)))
-}
-
-// rollbackEnding warns that the rollback ends by its time, and of the consequence.
-func rollbackEnding(f Fleet, now time.Time) []Warning {
-	r := f.Rollback
-	if !r.On() || now.Before(r.noticeAt()) {
-		return nil
-	}
-	follows := "nothing has to follow"
-	if newer := newerControllers(f, r.To); len(newer) > 0 {
-		follows = fmt.Sprintf("then a node of a newer release (%s) leads, and brings its own objects again", RecordNames(newer))
-	}
-	return []Warning{{Reason: RollbackEnds, Message: fmt.Sprintf("%s ends soon: %s; to go on longer: sidecar rollback begin --to %s --for 24h", r, follows, r.To)}}
-}
 
 // rollbackBlockers returns the controllers that do not fit the objects of a release: they go
 // back before the objects.
@@ -109,7 +87,7 @@ func rollbackRefusal(v StatusView, f Fleet, to Release) string {
 		return "there is no reconciler status, so no objects could go back; wait until the leader has written it"
 	}
 	objects := v.Status.ContentRelease
-	if !to.Less(objects) && len(newerControllers(f, to)) == 0 {
+	if !to.Less(objects) && len(f.NewerControllers(to)) == 0 {
 		return fmt.Sprintf("the objects are at release %s, and no registered controller is of a release above %s: nothing goes back to it", objects, to)
 	}
 	return ""
@@ -125,7 +103,7 @@ func shutsOut(v StatusView, to Release) bool {
 // release serves before.
 func rollbackRisk(v StatusView, f Fleet, to Release) string {
 	unfit := rollbackBlockers(f, to)
-	if len(unfit) > 0 && len(unfit) == len(newerControllers(f, to)) && shutsOut(v, to) {
+	if len(unfit) > 0 && len(unfit) == len(f.NewerControllers(to)) && shutsOut(v, to) {
 		return fmt.Sprintf("no node of a newer release fits the objects of release %s (%s), so the objects cannot go back while one of them serves; "+
 			"%s; if that is meant: --force", to, releasesNeeded(unfit), forcedRollback(f, to))
 	}
@@ -147,7 +125,7 @@ func rollbackNotes(v StatusView, f Fleet, to Release) []string {
 	switch {
 	case len(unfit) == 0:
 		return nil
-	case closes && len(unfit) == len(newerControllers(f, to)):
+	case closes && len(unfit) == len(f.NewerControllers(to)):
 		return []string{forcedRollback(f, to)}
 	}
 	var out []string
@@ -163,7 +141,7 @@ func rollbackNotes(v StatusView, f Fleet, to Release) []string {
 
 // forcedRollback says how long which gates are closed where no newer node fits the old objects.
 func forcedRollback(f Fleet, to Release) string {
-	ids := RecordNames(newerControllers(f, to))
+	ids := RecordNames(f.NewerControllers(to))
 	return fmt.Sprintf("each of %s closes its gate when it restarts with %s, until the last of them has restarted and the objects are applied; "+
 		"from the stop of the last one until then no node serves; do not use sidecar turn: the first node would keep its turn until then", ids, to)
 }
@@ -192,8 +170,8 @@ func releasesNeeded(records []*Record) string {
 	return strings.Join(out, ", ")
 }
 
-// newerControllers are the registered controllers above a release.
-func newerControllers(f Fleet, to Release) []*Record {
+// NewerControllers are the registered controllers above a release.
+func (f Fleet) NewerControllers(to Release) []*Record {
 	var out []*Record
 	for _, r := range f.Records {
 		if r.Problem == "" && r.MayServe() && to.Less(r.Node.Version.Release) {
@@ -214,7 +192,7 @@ func RollbackProgress(v StatusView, f Fleet) (message string, waitsFor []NodeID)
 
 func rollbackState(v StatusView, f Fleet) string {
 	r := f.Rollback
-	newer := newerControllers(f, r.To)
+	newer := f.NewerControllers(r.To)
 	done := v.Kind == StatusPresent && v.Status.State == Done && v.Status.ContentRelease == r.To
 	leads := slices.ContainsFunc(f.Records, func(n *Record) bool { return n.AliveController() && r.leads(n.Node.Version.Release) })
 	var what string

@@ -77,27 +77,6 @@ func wantText(t *testing.T, got, want string) {
 	}
 }
 
-func TestRollbackEnding(t *testing.T) {
-	begun := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	for _, tt := range []struct{ lasts, before, ends time.Duration }{
-		{24 * time.Hour, 22 * time.Hour, 23 * time.Hour},
-		{time.Hour, 44 * time.Minute, 45 * time.Minute},
-	} {
-		in := rolledBack()
-		in.Fleet.Rollback.Since, in.Fleet.Rollback.Until = begun, begun.Add(tt.lasts)
-		if got := rollbackEnding(in.Fleet, begun.Add(tt.before)); got != nil {
-			t.Errorf("%s after it began for %s: got %v", tt.before, tt.lasts, got)
-		}
-		got := rollbackEnding(in.Fleet, begun.Add(tt.ends))
-		if len(got) != 1 || got[0].Reason != RollbackEnds || !strings.Contains(got[0].Message, "a node of a newer release (n, o) leads") {
-			t.Errorf("%s after it began for %s: got %v", tt.ends, tt.lasts, got)
-		}
-	}
-	if got := rollbackEnding(Fleet{}, begun); got != nil {
-		t.Errorf("without a rollback: got %v", got)
-	}
-}
-
 func TestRollbackStops(t *testing.T) {
 	f := rolledBack().Fleet // n is of 1.0.0
 	wantText(t, rollbackStops(f, rel("1.0.0")), "")

@@ -12,52 +12,6 @@ func turnFleet(records ...*Record) Fleet {
 	return Fleet{Records: records}
 }
 
-// A turn of services that never become ready says why on every node, and what to type.
-func TestTurnWarnings_services(t *testing.T) {
-	since := time.Unix(1000, 0)
-	turn := Turn{Node: "a", Since: since, Until: since.Add(TurnTime), Kind: TurnOfServices, Message: "start again what has changed: api", Work: TurnWorkFailed}
-	broken := controller("a", "1.0.0").cordoned()
-	broken.Presence.Warnings = []Warning{
-		{Reason: OptionalServiceFailing, Message: "an add-on"}, {Reason: ServiceNotReady, Message: `its service "api" runs and does not become ready`},
-	}
-	f := turnFleet(broken, controller("b", "1.0.0").ready())
-	f.Turns.Held = []Turn{turn}
-	got := turnWarnings(f, since)
-	if len(got) != 1 || got[0].Reason != TurnFailed || got[0].Subject != "a" {
-		t.Fatalf("got %+v, want that the turn of a has failed", got)
-	}
-	for _, part := range []string{turn.Message, `its service "api" runs and does not become ready`, "no other node gets a turn", "repair the file", "sidecar turn end a"} {
-		if !strings.Contains(got[0].Message, part) {
-			t.Errorf("got %q, want %q in it", got[0].Message, part)
-		}
-	}
-	f.Turns.Held[0].Work = TurnWorkUnderWay
-	if got := turnWarnings(f, since); len(got) != 0 || f.TurnProblem(f.Turns.Held[0]) != "" {
-		t.Errorf("got %+v, want nothing of work under way", got)
-	}
-	if got := turnWarnings(f, since.Add(TurnTime)); len(got) != 1 || got[0].Reason != TurnOverdue {
-		t.Errorf("got %+v, want that it is over its limit", got)
-	}
-}
-
-// Every node says that the command of a turn was killed, and what to type.
-func TestTurnWarnings_interrupted(t *testing.T) {
-	since := time.Unix(1000, 0)
-	f := turnFleet(controller("a", "1.0.0").cordoned(), controller("b", "1.0.0").ready())
-	turn := Turn{Node: "a", Since: since, Kind: TurnOfCommand, Command: "kubeadm upgrade node", Work: TurnWorkInterrupted, BootID: "one"}
-	turn.Problem = "there is no sign of it since 1970-01-01T00:16:40Z"
-	f.Turns.Held = []Turn{turn}
-	got := turnWarnings(f, since)
-	if len(got) != 1 || got[0].Reason != TurnFailed {
-		t.Fatalf("got %+v, want that the turn of a has failed", got)
-	}
-	for _, part := range []string{"kubeadm upgrade node", "there is no sign of it since 1970-01-01T00:16:40Z", "start the same command again", "sidecar turn end a"} {
-		if !strings.Contains(got[0].Message, part) {
-			t.Errorf("got %q, want %q in it", got[0].Message, part)
-		}
-	}
-}
-
 // The turn of an ephemeral node that is not alive keeps its record: only its removal ends both.
 func TestFleet_TurnRemedy_ephemeral(t *testing.T) {
 	f := turnFleet(controller("a", "1.0.0"))
@@ -74,16 +28,9 @@ func TestFleet_TurnRemedy_ephemeral(t *testing.T) {
 func TestFleet_TurnRemedy(t *testing.T) {
 	f := turnFleet(controller("a", "1.0.0"))
 	for id, forced := range map[NodeID]bool{"a": false, "gone": true} {
-		turn := Turn{Node: id, Kind: TurnOfCommand, Work: TurnWorkFailed, Until: time.Unix(1000, 0)}
-		f.Turns.Held = []Turn{turn}
-		said := []string{f.TurnRemedy(turn)}
-		for _, now := range []time.Time{time.Unix(0, 0), turn.Until} {
-			said = append(said, turnWarnings(f, now)[0].Message)
-		}
-		for _, text := range said {
-			if !strings.Contains(text, "sidecar turn end "+string(id)) || strings.HasSuffix(text, "--force") != forced {
-				t.Errorf("%s: got %q, want --force: %t", id, text, forced)
-			}
+		text := f.TurnRemedy(Turn{Node: id, Kind: TurnOfCommand, Work: TurnWorkFailed})
+		if !strings.Contains(text, "sidecar turn end "+string(id)) || strings.HasSuffix(text, "--force") != forced {
+			t.Errorf("%s: got %q, want --force: %t", id, text, forced)
 		}
 	}
 }

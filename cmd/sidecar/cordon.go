@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // cordonFlags are the flags of cordon.
@@ -194,7 +195,7 @@ func overWhenRead(r *protocol.Record, c protocol.Cordon) string {
 		return ""
 	}
 	for _, w := range r.Presence.Warnings {
-		if w.Reason == protocol.CordonOver && strings.Contains(w.Message, c.Since.UTC().Format(time.RFC3339)) {
+		if w.Reason == warn.CordonOver && strings.Contains(w.Message, c.Since.UTC().Format(time.RFC3339)) {
 			return w.Message
 		}
 	}

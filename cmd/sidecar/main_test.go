@@ -23,6 +23,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -181,7 +182,7 @@ func held() httpapi.Snapshot {
 	s.Reconcile.Running, s.Reconcile.Drift = false, report.Drift{}
 	s.Reconcile.Objects = report.Objects{Desired: 3, Unchanged: 3, Owed: 11}
 	s.Reconcile.PruneHeld = "the bundle drops 11 of 14 objects, more than half; if that is meant, start the sidecars with --allow-mass-prune"
-	s.Warnings = []protocol.Warning{{Reason: protocol.RemovalsHeld, Since: noon.Add(-12 * time.Second), Message: "11 objects that the bundle dropped are not removed: " + s.Reconcile.PruneHeld}}
+	s.Warnings = []protocol.Warning{{Reason: warn.RemovalsHeld, Since: noon.Add(-12 * time.Second), Message: "11 objects that the bundle dropped are not removed: " + s.Reconcile.PruneHeld}}
 	s.Fleet.Records[0].Presence.Warnings = s.Warnings
 	return s
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -175,7 +176,7 @@ func when(r planReport) string {
 	if removed >= 0 && r.Objects.Counts[string(report.ActionPrune)] > 0 {
 		out = append(out, fmt.Sprintf("deleted in step %d", removed+1))
 	}
-	held := slices.ContainsFunc(r.Obstacles, func(o obstacleReport) bool { return o.Kind == string(protocol.OtherBundle) && o.Node == "" })
+	held := slices.ContainsFunc(r.Obstacles, func(o obstacleReport) bool { return o.Kind == string(warn.OtherBundle) && o.Node == "" })
 	if len(out) == 0 && held {
 		out = append(out, "nothing of that while the leader holds")
 	}

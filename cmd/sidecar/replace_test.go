@@ -9,6 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/internal/rollout"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/report"
 	"github.com/lockstep-dev/lockstep/status"
@@ -87,7 +88,7 @@ func TestReplacesBundle(t *testing.T) {
 			t.Fatalf("plan: %s: no obstacle, though a record is corrupt", name)
 		}
 		o := got.Obstacles[0]
-		if found := strings.HasSuffix(o.Message, "sidecar bundle replace --from base --to "+name); found != want || found != (o.Kind == string(protocol.OtherBundle)) {
+		if found := strings.HasSuffix(o.Message, "sidecar bundle replace --from base --to "+name); found != want || found != (o.Kind == string(warn.OtherBundle)) {
 			t.Errorf("plan: %s: got %+v", name, got.Obstacles)
 		}
 	}

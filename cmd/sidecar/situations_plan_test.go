@@ -13,6 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/rollout"
 	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/report"
 )
@@ -68,7 +69,7 @@ func TestPlanAgreesWithStatus(t *testing.T) {
 func bothAnswers(t *testing.T, r report.Status) (report.Status, planReport) {
 	t.Helper()
 	fleet, view := fleetOf(t, r), statusOf(t, r.Reconciler)
-	full := slices.ContainsFunc(r.UpgradeObstacles, func(o report.Obstacle) bool { return o.Reason == string(protocol.EtcdFull) })
+	full := slices.ContainsFunc(r.UpgradeObstacles, func(o report.Obstacle) bool { return o.Reason == string(warn.EtcdFull) })
 	next := protocol.Local{Version: protocol.Version{Release: protocol.Release{Major: 99}}, Digest: "sha256:next"}
 	in := rollout.Input{Fleet: fleet, Status: view, Bundle: next, Full: full}
 	for _, m := range r.Cluster.Members {
@@ -106,7 +107,7 @@ func fleetOf(t *testing.T, r report.Status) protocol.Fleet {
 		record.Presence.APIServer, record.Presence.Services = n.ApiserverVersion, n.ServicesDigest
 		record.Presence.APIServerDown = n.ServesReason == string(protocol.APIServerNotReady) || n.ServesReason == string(protocol.APIRefused)
 		if slices.ContainsFunc(r.UpgradeObstacles, func(o report.Obstacle) bool {
-			return o.Reason == string(protocol.ObjectFailed) && o.Node == n.ID
+			return o.Reason == string(warn.ObjectFailed) && o.Node == n.ID
 		}) {
 			record.Presence.Failing = 1
 		}

@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
 // isOtherBundle reports whether a warning of this node is about its bundle, which differs from the objects'
 // bundle.
 func isOtherBundle(w report.Warning) bool {
-	return w.Reason == string(protocol.OtherBundle) && w.Subject == ""
+	return w.Reason == string(warn.OtherBundle) && w.Subject == ""
 }
 
 // otherBundle is the first row if this node runs another bundle than the one applied to the objects. It says all that a

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -39,6 +40,6 @@ func byWhom(who string) string { return prefixed(", by ", who) }
 
 // isTurn reports whether a warning repeats the row TURN.
 func isTurn(w report.Warning, turns report.Turns) bool {
-	return (w.Reason == string(protocol.TurnFailed) || w.Reason == string(protocol.TurnOverdue)) &&
+	return (w.Reason == string(warn.TurnFailed) || w.Reason == string(warn.TurnOverdue)) &&
 		slices.ContainsFunc(turns.Held, func(h report.Turn) bool { return h.Node == w.Subject })
 }

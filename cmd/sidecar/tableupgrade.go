@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -92,13 +93,13 @@ func obstacleText(o report.Obstacle, warnings []report.Warning) string {
 		"ServiceNotReady":  "a service of it is not ready",
 	}
 	switch o.Reason {
-	case string(protocol.OtherBundle):
+	case string(warn.OtherBundle):
 		return "it runs another bundle than that of the objects"
 	case string(protocol.RollingBack):
 		return "a rollback is under way (see ROLLBACK)"
-	case string(protocol.TurnUnderWay):
+	case string(warn.TurnUnderWay):
 		return "it has the turn (see TURN)"
-	case string(protocol.MemberDown):
+	case string(warn.MemberDown):
 		if trouble, cost, found := strings.Cut(o.Message, "; an upgrade stops "); found && len(trouble) > longSentence {
 			return "its etcd member does not serve (see WARNINGS); an upgrade stops " + cost
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -17,11 +18,11 @@ type warned struct {
 	since   report.Timestamp
 	message string
 
-	severity protocol.Severity
+	severity warn.Severity
 }
 
 func warnedOf(node string, w report.Warning) warned {
-	severity := protocol.Warning{Reason: protocol.Reason(w.Reason), Subject: w.Subject}.Severity()
+	severity := warn.SeverityOf(protocol.Warning{Reason: protocol.Reason(w.Reason), Subject: w.Subject})
 	return warned{nodes: []string{node}, reason: w.Reason, since: w.Since, message: w.Message, severity: severity}
 }
 
@@ -74,7 +75,7 @@ func (t table) warnings(r report.Status) [][]string {
 			all = merged(all, one)
 		}
 	}
-	sorting.By(all, func(a, b warned) int { return protocol.CompareSeverity(a.severity, b.severity) })
+	sorting.By(all, func(a, b warned) int { return warn.Compare(a.severity, b.severity) })
 	rows := [][]string{{"NODE", "FOR", "WHAT TO DO"}}
 	for _, w := range all {
 		rows = append(rows, []string{strings.Join(w.nodes, ", "), t.lasting(w.since), w.message})
@@ -108,7 +109,7 @@ func knownHere(r report.Status) []warned {
 	}
 	for _, text := range r.Etcd.Warnings {
 		known := own(report.Warning{Message: text})
-		known.severity = protocol.SeverityNote
+		known.severity = warn.Note
 		out = append(out, known)
 	}
 	return out
@@ -117,8 +118,8 @@ func knownHere(r report.Status) []warned {
 // isOfFleet reports whether a warning is about no node: the one that reports it has nothing to do with it.
 func isOfFleet(w report.Warning) bool {
 	return w.Subject == "" && slices.Contains([]protocol.Reason{
-		protocol.NoLeader, protocol.Outage, protocol.BundlesDiffer, protocol.APIServersDiffer, protocol.ServicesDiffer,
-		protocol.EtcdLeaderChanges,
+		warn.NoLeader, warn.Outage, warn.BundlesDiffer, warn.APIServersDiffer, warn.ServicesDiffer,
+		warn.EtcdLeaderChanges,
 	}, protocol.Reason(w.Reason))
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -128,7 +129,7 @@ func TestServices(t *testing.T) {
 
 	// An invalid file is rejected, and the services go on.
 	isWarned := func(r statusReport) bool {
-		return slices.ContainsFunc(r.Warnings, func(w struct{ Reason string }) bool { return w.Reason == string(protocol.ServicesRejected) })
+		return slices.ContainsFunc(r.Warnings, func(w struct{ Reason string }) bool { return w.Reason == string(warn.ServicesRejected) })
 	}
 	broken := filepath.Join(cfg.Services, "broken.yaml")
 	if err := os.WriteFile(broken, []byte("kind: Service\n"), 0o600); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/supervise"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -37,7 +38,7 @@ func TestWarnings_workerFailed(t *testing.T) {
 	s.app.supervisor.Failures().Set([]supervise.Failure{{Worker: "kubernetes", Problem: "panic: on purpose", Since: since, Times: 3}})
 	s.awaitFleet("the warning", func(r report.Status) bool {
 		return slices.ContainsFunc(r.Warnings, func(w report.Warning) bool {
-			return w.Reason == string(protocol.WorkerFailed) && w.Since.Equal(since) && strings.Contains(w.Message, `"kubernetes" of this sidecar failed 3 times`)
+			return w.Reason == string(warn.WorkerFailed) && w.Since.Equal(since) && strings.Contains(w.Message, `"kubernetes" of this sidecar failed 3 times`)
 		})
 	})
 }

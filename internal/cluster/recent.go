@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/cluster/member"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // This file decides when a sidecar warns of a slow disk of its etcd member, and of
@@ -180,7 +181,7 @@ func (h recentHealth) diskWarning(now time.Time) (protocol.Warning, bool) {
 	if !isSlow {
 		return protocol.Warning{}, false
 	}
-	return protocol.Warning{Reason: protocol.DiskSlow, Message: fmt.Sprintf(
+	return protocol.Warning{Reason: warn.DiskSlow, Message: fmt.Sprintf(
 		"the disk of its etcd member is slow, or its machine has too much to do: within the last %s, a write took %s or longer (limit %s), and the writes "+
 			"of all nodes wait for it; find out what else uses that disk and that machine, or give --data-dir a faster disk", minutes(slowHold), rounded(all.worst), slowDisk)}, true
 }
@@ -192,7 +193,7 @@ func (h recentHealth) leaderWarning(now time.Time) (protocol.Warning, bool) {
 	if len(changes) <= manyChanges {
 		return protocol.Warning{}, false
 	}
-	return protocol.Warning{Reason: protocol.EtcdLeaderChanges, Since: changes[0], Message: fmt.Sprintf(
+	return protocol.Warning{Reason: warn.EtcdLeaderChanges, Since: changes[0], Message: fmt.Sprintf(
 		"etcd's leader changed %d times within the last %s%s; check the disks, the load and the network of the members",
 		len(changes), minutes(changesWindow), h.lost())}, true
 }

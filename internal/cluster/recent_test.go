@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/cluster/member"
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // took returns durations as etcd counts them, of operations that took so many seconds.
@@ -64,7 +64,7 @@ func TestRecentHealth_disk(t *testing.T) {
 					h = h.after(m, start.Add(s.after))
 				}
 				got, is := h.diskWarning(start.Add(tc.asked))
-				if is != (tc.want != "") || !strings.Contains(got.Message, tc.want) || is && got.Reason != protocol.DiskSlow {
+				if is != (tc.want != "") || !strings.Contains(got.Message, tc.want) || is && got.Reason != warn.DiskSlow {
 					t.Errorf("got %+v, want %q", got, tc.want)
 				}
 			}
@@ -79,7 +79,7 @@ func TestRecentHealth_leaderChanges(t *testing.T) {
 	}
 	warned := func(h recentHealth, minute int) string {
 		w, is := h.leaderWarning(start.Add(time.Duration(minute) * time.Minute))
-		if is != (w.Reason == protocol.EtcdLeaderChanges) {
+		if is != (w.Reason == warn.EtcdLeaderChanges) {
 			t.Errorf("got %+v, %t", w, is)
 		}
 		return w.Message

@@ -22,6 +22,7 @@ import (
 	"github.com/lockstep-dev/lockstep/history"
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // world has a leader's Events, the journal that they show, and an API that keeps what it gets. A test with a real
@@ -305,7 +306,7 @@ func TestEventOf(t *testing.T) {
 		}
 	}
 	open := eventOf(history.Entry{Kind: history.Gate, Reason: protocol.Cordoned, Time: time.Unix(0, 0), Count: 3}, "cp-1", time.Unix(9, 0))
-	if failed := eventOf(history.Entry{Kind: history.Turn, Node: "a", Reason: protocol.TurnFailed}, "a", time.Time{}); failed.Type != "Warning" {
+	if failed := eventOf(history.Entry{Kind: history.Turn, Node: "a", Reason: warn.TurnFailed}, "a", time.Time{}); failed.Type != "Warning" {
 		t.Errorf("work that failed is %s", failed.Type)
 	}
 	if open.Type != "Normal" || open.Series.LastObservedTime != "1970-01-01T00:00:09.000000Z" || open.EventTime != "1970-01-01T00:00:00.000000Z" {

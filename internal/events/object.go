@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/history"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // controller is the reporting controller of all Events.
@@ -96,7 +97,7 @@ func typeOf(e history.Entry) string {
 		}
 		return warning
 	case history.Node, history.Turn:
-		if e.Reason == protocol.NoPresence || e.Reason == protocol.TurnFailed {
+		if e.Reason == protocol.NoPresence || e.Reason == warn.TurnFailed {
 			return warning
 		}
 		return normal

@@ -22,6 +22,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -152,7 +153,7 @@ func TestJournal_storm(t *testing.T) {
 	began := time.Now()
 	for i := range 2000 {
 		f := follower("a")
-		f.Warnings = []protocol.Warning{{Reason: protocol.Fight, Subject: fmt.Sprint(i % 100)}}
+		f.Warnings = []protocol.Warning{{Reason: warn.Fight, Subject: fmt.Sprint(i % 100)}}
 		j.Observe(f)
 	}
 	await(t, server, c, "the storm", func(all []history.Entry) bool { return len(all) > 10 })

@@ -229,10 +229,7 @@ func wantStillPlanned(t *testing.T, known []string) {
 // TestEveryReasonIsExplained: people look up what /readyz says.
 func TestEveryReasonIsExplained(t *testing.T) {
 	operations := read(t, "docs/operations.md")
-	reasons := constants(parse(t, "protocol/reason.go").file)
-	if len(reasons) < 11 {
-		t.Fatalf("got %d reasons: this test no longer understands reason.go", len(reasons))
-	}
+	reasons := allReasons(t)
 	for _, reason := range reasons {
 		if !strings.Contains(operations, "**`"+reason+"`**") {
 			t.Errorf("docs/operations.md does not explain %s", reason)
@@ -240,12 +237,26 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	}
 }
 
+// allReasons returns the names of the reasons that the packages of the protocol declare.
+func allReasons(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for _, name := range []string{"protocol/reason.go", "protocol/warn/reason.go", "protocol/publish/reason.go"} {
+		reasons := constants(parse(t, name).file)
+		if len(reasons) < 6 {
+			t.Fatalf("got %d reasons: this test no longer understands %s", len(reasons), name)
+		}
+		out = append(out, reasons...)
+	}
+	return out
+}
+
 // reasonLink is a link to the explanation of a reason.
 var reasonLink = regexp.MustCompile("\\[`([A-Z][A-Za-z]+)`\\]\\(([a-z.-]*)#([^)]+)\\)")
 
 // TestReasonsAreWhereLinksLead: who follows the link of an alert finds its reason in that section, not in another one.
 func TestReasonsAreWhereLinksLead(t *testing.T) {
-	reasons := constants(parse(t, "protocol/reason.go").file)
+	reasons := allReasons(t)
 	found := 0
 	for _, page := range pages(t) {
 		for _, m := range reasonLink.FindAllStringSubmatch(read(t, page), -1) {

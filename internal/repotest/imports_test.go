@@ -64,14 +64,14 @@ var levels = map[string]int{
 
 	"keyspace":            2, // has the node IDs of protocol in its keys
 	"internal/lockstepv1": 2, // converts to and from the values of protocol
-	"internal/model":      3, // a world around protocol
+	"internal/model":      4, // a world around protocol
 	"history":             2, // what happened between two snapshots of facts, pure
 	"internal/journal":    4, // keeps it in etcd
 	"internal/turns":      5, // takes and ends the turns of this node
 	"internal/events":     4, // shows what happened in the API
-	"trace":               2, // what the shells report to tests, checked by protocol
+	"trace":               3, // what the shells report to tests, checked by protocol
 	"internal/semver":     2, // parses the versions of protocol
-	"internal/rollout":    2, // simulates with the decisions of protocol
+	"internal/rollout":    3, // simulates with the decisions of protocol
 
 	"internal/cluster/backup":       6, // snapshots, and a cluster made of one
 	"internal/cluster/members":      4, // the list of the members, and the endpoints of the client
@@ -110,11 +110,12 @@ var levels = map[string]int{
 	"internal/sorting":      0,
 	"event":                 1,
 	"protocol":              0,
-	"protocol/upgrade":      1, // whether the next upgrade may start
-	"protocol/noderecord":   1, // when a node's record is written and deleted
+	"protocol/warn":         1, // what people are warned of
+	"protocol/upgrade":      2, // whether the next upgrade may start
+	"protocol/noderecord":   2, // when a node's record is written and deleted
 	"protocol/publish":      1, // what goes into the Service kubernetes
 	"protocol/membership":   1, // who is a member of etcd
-	"protocol/nodeservices": 1, // when a node's services start and stop
+	"protocol/nodeservices": 2, // when a node's services start and stop
 	"protocol/nodeturns":    1, // who works on a node while the others serve
 	"internal/strict":       1, // reads the files that people write
 	"internal/certificates": 5, // when certificates expire
@@ -159,11 +160,14 @@ func dirOf(imported string) (string, bool) {
 // clock. fmt alone drags in os, so direct imports are what counts.
 func TestTheCoreIsPure(t *testing.T) {
 	standard := []string{"cmp", "fmt", "slices", "sort", "strings", "time"}
-	pure := map[string][]string{"protocol": standard, "protocol/publish": append(slices.Clone(standard), module+"/protocol"),
-		"protocol/membership": append(slices.Clone(standard), module+"/protocol"), "protocol/nodeservices": append(slices.Clone(standard), module+"/protocol"),
-		"protocol/nodeturns": append(slices.Clone(standard), module+"/protocol"), "protocol/upgrade": append(slices.Clone(standard), module+"/protocol"),
-		"protocol/noderecord": append(slices.Clone(standard), module+"/protocol"),
-		"internal/rollout":    append(slices.Clone(standard), module+"/protocol", module+"/protocol/upgrade"), "history": append(slices.Clone(standard), "iter", "maps", module+"/protocol", module+"/report")}
+	below := append(slices.Clone(standard), module+"/protocol")
+	warning := append(slices.Clone(below), module+"/protocol/warn")
+	pure := map[string][]string{
+		"protocol": standard, "protocol/warn": below, "protocol/publish": below, "protocol/membership": below, "protocol/nodeturns": below,
+		"protocol/nodeservices": warning, "protocol/noderecord": warning, "protocol/upgrade": warning,
+		"internal/rollout": append(slices.Clone(warning), module+"/protocol/upgrade"),
+		"history":          append(slices.Clone(warning), "iter", "maps", module+"/report"),
+	}
 	for _, s := range sources(t) {
 		allowed, core := pure[s.dir]
 		if !core || s.test {
@@ -234,7 +238,7 @@ var places = []place{
 	{"github.com/DeRuina/timberjack", in("internal/role/service/process")},
 	{"github.com/coreos/go-systemd", in("internal/role/service/systemd", "test/roles")},
 	{"github.com/godbus/dbus", in("internal/role/service/systemd", "test/roles")},
-	{"log/slog", notIn("protocol", "protocol/upgrade", "protocol/noderecord", "protocol/publish", "protocol/membership", "protocol/nodeservices", "protocol/nodeturns", "event", "internal/lockstepv1", "internal/kube", "internal/model")},
+	{"log/slog", notIn("protocol", "protocol/upgrade", "protocol/noderecord", "protocol/publish", "protocol/warn", "protocol/membership", "protocol/nodeservices", "protocol/nodeturns", "event", "internal/lockstepv1", "internal/kube", "internal/model")},
 	{module + "/event", notIn("internal/model")}, // protocol only
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/upgrade"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // ObstacleKind is a stable CamelCase word for why a rollout would not go
@@ -37,7 +38,7 @@ const (
 	// ObstacleStatusCorrupt: the status cannot be read.
 	ObstacleStatusCorrupt ObstacleKind = "StatusCorrupt"
 	// ObstacleOtherBundle: the objects are of a bundle with another name, so leaders hold.
-	ObstacleOtherBundle = ObstacleKind(protocol.OtherBundle)
+	ObstacleOtherBundle = ObstacleKind(warn.OtherBundle)
 	// ObstacleUnfinished: all live nodes run the bundle, and the objects are
 	// still not at it.
 	ObstacleUnfinished ObstacleKind = "Unfinished"

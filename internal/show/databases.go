@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // nearlyFull is the share of the quota, in percent, from which a sidecar warns. At 100 etcd
@@ -33,10 +34,10 @@ func databaseWarnings(all []database) []protocol.Warning {
 	var nearly []protocol.Warning
 	for _, d := range all {
 		if d.full {
-			return []protocol.Warning{{Reason: protocol.EtcdFull, Message: "the database of etcd is full, so it refuses writes; " + cluster.FreeSpace}}
+			return []protocol.Warning{{Reason: warn.EtcdFull, Message: "the database of etcd is full, so it refuses writes; " + cluster.FreeSpace}}
 		}
 		if used := d.used(); used >= nearlyFull {
-			nearly = append(nearly, protocol.Warning{Reason: protocol.EtcdNearlyFull, Subject: d.node, Message: fmt.Sprintf(
+			nearly = append(nearly, protocol.Warning{Reason: warn.EtcdNearlyFull, Subject: d.node, Message: fmt.Sprintf(
 				"the database of its etcd member has used %d %% of its quota of %d MiB; at 100 %% etcd refuses writes; %s", used, d.quota>>20, cluster.FreeSpace)})
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/upgrade"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // voters returns the number of voting members, and the unhealthy voters.
@@ -93,7 +94,7 @@ func (f memberFacts) warnings(troubles map[string]string) []protocol.Warning {
 			since = latest(since, m.Since.Time)
 		}
 		for _, name := range patients {
-			out = append(out, protocol.Warning{Reason: protocol.MemberDown, Subject: name, Message: text, Since: since})
+			out = append(out, protocol.Warning{Reason: warn.MemberDown, Subject: name, Message: text, Since: since})
 		}
 		return out
 	}
@@ -102,7 +103,7 @@ func (f memberFacts) warnings(troubles map[string]string) []protocol.Warning {
 			continue
 		}
 		out = append(out, protocol.Warning{
-			Reason: protocol.MemberDown, Subject: cmp.Or(m.Node, m.ID), Message: troubles[m.ID], Since: m.Since.Time,
+			Reason: warn.MemberDown, Subject: cmp.Or(m.Node, m.ID), Message: troubles[m.ID], Since: m.Since.Time,
 		})
 	}
 	return out
@@ -113,7 +114,7 @@ func (f memberFacts) fleetWarningsNow(v protocol.StatusView, now time.Time) []pr
 	marked := protocol.WithMayRestart(f.fleet, func(id protocol.NodeID) bool { return f.seen.nodes[id].mayRestart(now) })
 	out := fleetWarnings(upgrade.Facts{Status: v, Fleet: marked, Voters: nodeVoters(f.members, nil), Removed: f.removed}, f.own)
 	for i, w := range out {
-		if r, found := f.fleet.Record(protocol.NodeID(w.Subject)); found && w.Reason == protocol.NodeDead {
+		if r, found := f.fleet.Record(protocol.NodeID(w.Subject)); found && w.Reason == warn.NodeDead {
 			out[i].Since = f.seen.aliveSince(r, now) // the message changes while it lasts
 		}
 	}
@@ -128,7 +129,7 @@ func (f memberFacts) leaving() []protocol.Warning {
 		r, found := f.fleet.Record(protocol.NodeID(m.Node))
 		if found && !m.Learner && r.Problem == "" && !r.Alive && !r.Node.Roles.Consensus {
 			out = append(out, protocol.Warning{
-				Reason: protocol.MemberLeaves, Subject: m.Node, Message: "it has lost the role " + protocol.RoleConsensus +
+				Reason: warn.MemberLeaves, Subject: m.Node, Message: "it has lost the role " + protocol.RoleConsensus +
 					", and is a voter of etcd until its sidecar starts again: start that",
 			})
 		}
@@ -143,11 +144,11 @@ func ofPresentMembers(warnings []protocol.Warning, members []cluster.Observed) [
 		switch {
 		case w.Subject == "":
 			return false
-		case w.Reason != protocol.MemberDown && w.Reason != protocol.MemberLeaves && w.Reason != protocol.RemovalInterrupted:
+		case w.Reason != warn.MemberDown && w.Reason != warn.MemberLeaves && w.Reason != warn.RemovalInterrupted:
 			return false
 		}
 		return !slices.ContainsFunc(members, func(m cluster.Observed) bool {
-			return cmp.Or(m.Node, m.ID) == w.Subject && (w.Reason != protocol.MemberDown || !m.Healthy)
+			return cmp.Or(m.Node, m.ID) == w.Subject && (w.Reason != warn.MemberDown || !m.Healthy)
 		})
 	}
 	if !slices.ContainsFunc(warnings, outdated) {
@@ -188,7 +189,7 @@ func (f memberFacts) interrupted(now time.Time) []protocol.Warning {
 			typed = ": a command was interrupted, or etcd refused it; type: sidecar node set-roles " + name + " --remove " + protocol.RoleConsensus
 		}
 		out = append(out, protocol.Warning{
-			Reason: protocol.RemovalInterrupted, Subject: name, Since: m.LeavingSince.Time,
+			Reason: warn.RemovalInterrupted, Subject: name, Since: m.LeavingSince.Time,
 			Message: "its removal from etcd was decided and is not finished" + typed,
 		})
 	}

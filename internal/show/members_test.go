@@ -10,6 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -47,7 +48,7 @@ func TestMemberWarnings(t *testing.T) {
 				t.Fatalf("got %q, want %q", got, tt.want)
 			}
 			for i, w := range got {
-				if w.Subject != tt.want[i] || w.Reason != protocol.MemberDown || strings.Contains(w.Message, last) != tt.noSpare {
+				if w.Subject != tt.want[i] || w.Reason != warn.MemberDown || strings.Contains(w.Message, last) != tt.noSpare {
 					t.Errorf("got %+v, want %q, no spare: %t", w, tt.want[i], tt.noSpare)
 				}
 				if w.Subject == "b" && !w.Since.Equal(observedAt) {
@@ -68,13 +69,13 @@ func TestOfPresentMembers(t *testing.T) {
 		return protocol.Warning{Reason: reason, Subject: subject}
 	}
 	kept := []protocol.Warning{
-		warns(protocol.MemberDown, ""), warns(protocol.MemberDown, "b"), warns(protocol.MemberDown, "1f"), warns(protocol.MemberLeaves, "a"),
-		warns(protocol.NodeDead, "c"),
+		warns(warn.MemberDown, ""), warns(warn.MemberDown, "b"), warns(warn.MemberDown, "1f"), warns(warn.MemberLeaves, "a"),
+		warns(warn.NodeDead, "c"),
 	}
 	if got := ofPresentMembers(kept, members); !slices.Equal(got, kept) {
 		t.Errorf("got %v", got)
 	}
-	all := append(slices.Clone(kept), warns(protocol.MemberDown, "c"), warns(protocol.MemberDown, "a"), warns(protocol.MemberLeaves, "c"), warns(protocol.RemovalInterrupted, "c"))
+	all := append(slices.Clone(kept), warns(warn.MemberDown, "c"), warns(warn.MemberDown, "a"), warns(warn.MemberLeaves, "c"), warns(warn.RemovalInterrupted, "c"))
 	before := slices.Clone(all)
 	if got := ofPresentMembers(all, members); !slices.Equal(got, kept) || !slices.Equal(all, before) {
 		t.Errorf("got %v", got)
@@ -88,7 +89,7 @@ func TestMemberWarnings_leaving(t *testing.T) {
 		members: []cluster.Observed{{Member: report.Member{ID: "1", Node: "a"}}, {Member: report.Member{ID: "2", Node: "b"}}, {Member: report.Member{ID: "3", Node: "c"}}, {Member: report.Member{ID: "4", Node: "unknown"}}},
 		fleet:   protocol.Fleet{Records: []*protocol.Record{{ID: "a", Node: member}, {ID: "b"}, {ID: "c", Alive: true}}},
 	}
-	if got := facts.leaving(); len(got) != 1 || got[0].Subject != "b" || got[0].Reason != protocol.MemberLeaves {
+	if got := facts.leaving(); len(got) != 1 || got[0].Subject != "b" || got[0].Reason != warn.MemberLeaves {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -119,7 +120,7 @@ func TestMemberWarnings_interrupted(t *testing.T) {
 	for _, w := range facts.interrupted(observedAt.Add(interruptedAfter)) {
 		_, typed, _ := strings.Cut(w.Message, "type: ")
 		got[w.Subject] = typed
-		if w.Reason != protocol.RemovalInterrupted || !w.Since.Equal(observedAt) {
+		if w.Reason != warn.RemovalInterrupted || !w.Since.Equal(observedAt) {
 			t.Errorf("got %+v", w)
 		}
 	}
@@ -133,7 +134,7 @@ func TestMemberWarnings_interrupted(t *testing.T) {
 // not. This node's own member is a warning of its own.
 func TestMemberWarnings_sidecars(t *testing.T) {
 	alive := &protocol.Record{ID: "b", Alive: true, Presence: protocol.Presence{Warnings: []protocol.Warning{
-		{Reason: protocol.MemberDown, Message: memberCannotBeUsed + "no space left on device"},
+		{Reason: warn.MemberDown, Message: memberCannotBeUsed + "no space left on device"},
 	}}}
 	gone := &protocol.Record{ID: "b"}
 	members := []cluster.Observed{
@@ -149,7 +150,7 @@ func TestMemberWarnings_sidecars(t *testing.T) {
 	if got := trouble(alive, time.Hour); !strings.Contains(got, "its sidecar runs") || !strings.Contains(got, "no space left on device") || strings.Contains(got, remove) {
 		t.Errorf("alive: got %q", got)
 	}
-	slow := &protocol.Record{ID: "b", Alive: true, Presence: protocol.Presence{Warnings: []protocol.Warning{{Reason: protocol.DiskSlow}}}}
+	slow := &protocol.Record{ID: "b", Alive: true, Presence: protocol.Presence{Warnings: []protocol.Warning{{Reason: warn.DiskSlow}}}}
 	if got := trouble(slow, time.Second); !strings.Contains(got, "it does not answer; its disk was slow before (DiskSlow)") {
 		t.Errorf("of a slow disk: got %q", got)
 	}
@@ -185,7 +186,7 @@ func TestMemberFacts_restarts(t *testing.T) {
 	for passed, removal := range map[time.Duration]bool{0: false, protocol.RemoveAfter - 1: false, protocol.RemoveAfter: true} {
 		found := false
 		for _, w := range facts.fleetWarningsNow(protocol.StatusView{}, observedAt.Add(passed)) {
-			if w.Reason == protocol.NodeDead {
+			if w.Reason == warn.NodeDead {
 				found = true
 				if strings.Contains(w.Message, "sidecar node remove b") != removal || !w.Since.Equal(observedAt) {
 					t.Errorf("after %s: got %+v", passed, w)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // Since when is counted by this sidecar's clock, from the moment when it saw the change: the
@@ -15,7 +16,7 @@ func TestSightings(t *testing.T) {
 	alive := &protocol.Record{ID: "b", Node: controller, Alive: true, Presence: protocol.Presence{Ready: true, Reason: protocol.Ready}}
 	of := func(r *protocol.Record) protocol.Fleet { return protocol.Fleet{Records: []*protocol.Record{r}} }
 	at := func(seconds int64) time.Time { return time.Unix(seconds, 0) }
-	old := protocol.Warning{Reason: protocol.MemberDown, Message: "old", Since: at(-3600)}
+	old := protocol.Warning{Reason: warn.MemberDown, Message: "old", Since: at(-3600)}
 	alive.Presence.Warnings = []protocol.Warning{old}
 
 	s := sightings{}.update(of(alive), at(0))

@@ -7,6 +7,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // This file reports a node whose member waits for long on its way into etcd, or out of it. Only its own sidecar knows
@@ -22,10 +23,10 @@ func stuck(now time.Time, s cluster.Status, phase membership.Phase) []protocol.W
 	}
 	switch phase {
 	case membership.Leaving:
-		return []protocol.Warning{{Reason: protocol.RemovalInterrupted, Message: memberStays + s.Problem, Since: s.StuckSince}}
+		return []protocol.Warning{{Reason: warn.RemovalInterrupted, Message: memberStays + s.Problem, Since: s.StuckSince}}
 	case membership.Adding:
 		return []protocol.Warning{{
-			Reason: protocol.MemberDown, Since: s.StuckSince,
+			Reason: warn.MemberDown, Since: s.StuckSince,
 			Message: "it has the role " + protocol.RoleConsensus + ", and is not a member of etcd yet: " + s.Problem,
 		}}
 	default:
@@ -44,7 +45,7 @@ func nextStuck(s cluster.Status) time.Time {
 // reportedLeaving returns what a sidecar that is alive reports about its member that cannot leave; empty: nothing.
 func reportedLeaving(r protocol.Record) string {
 	for _, w := range r.Presence.Warnings {
-		if r.Alive && w.Reason == protocol.RemovalInterrupted && w.Subject == "" {
+		if r.Alive && w.Reason == warn.RemovalInterrupted && w.Subject == "" {
 			return strings.TrimPrefix(w.Message, memberStays)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/membership"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -22,8 +23,8 @@ func TestStuck(t *testing.T) {
 		after  time.Duration
 		want   protocol.Reason
 	}{
-		"it leaves":            {running, membership.Leaving, interruptedAfter, protocol.RemovalInterrupted},
-		"it is added":          {running, membership.Adding, interruptedAfter, protocol.MemberDown},
+		"it leaves":            {running, membership.Leaving, interruptedAfter, warn.RemovalInterrupted},
+		"it is added":          {running, membership.Adding, interruptedAfter, warn.MemberDown},
 		"for a moment":         {running, membership.Adding, interruptedAfter - 1, ""},
 		"a working member":     {running, membership.Working, time.Hour, ""},
 		"nothing is wrong":     {cluster.Status{State: cluster.Running}, membership.Adding, time.Hour, ""},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // This file describes the problems of voters of the etcd that the sidecars run, and their
@@ -95,7 +96,7 @@ func reportedMember(r protocol.Record) string {
 		return ""
 	}
 	for _, w := range r.Presence.Warnings {
-		if w.Reason == protocol.MemberDown && w.Subject == "" {
+		if w.Reason == warn.MemberDown && w.Subject == "" {
 			return strings.TrimPrefix(w.Message, memberCannotBeUsed)
 		}
 	}
@@ -104,7 +105,7 @@ func reportedMember(r protocol.Record) string {
 
 // hasSlowDisk reports whether a sidecar that is alive warns of the disk of its etcd member.
 func hasSlowDisk(r protocol.Record) bool {
-	return r.Alive && slices.ContainsFunc(r.Presence.Warnings, func(w protocol.Warning) bool { return w.Reason == protocol.DiskSlow })
+	return r.Alive && slices.ContainsFunc(r.Presence.Warnings, func(w protocol.Warning) bool { return w.Reason == warn.DiskSlow })
 }
 
 // memberCannotBeUsed begins the warning of a sidecar about its own etcd member.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -83,8 +84,8 @@ func TestNoMajority(t *testing.T) {
 
 func TestReportedMember(t *testing.T) {
 	record := protocol.Record{ID: "b", Alive: true, Presence: protocol.Presence{Warnings: []protocol.Warning{
-		{Reason: protocol.MemberDown, Subject: "c", Message: "of another node"},
-		{Reason: protocol.MemberDown, Message: memberCannotBeUsed + "no space left on device"},
+		{Reason: warn.MemberDown, Subject: "c", Message: "of another node"},
+		{Reason: warn.MemberDown, Message: memberCannotBeUsed + "no space left on device"},
 	}}}
 	if got := reportedMember(record); got != "no space left on device" {
 		t.Errorf("got %q", got)

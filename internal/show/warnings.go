@@ -19,6 +19,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 	"github.com/lockstep-dev/lockstep/protocol/publish"
 	"github.com/lockstep-dev/lockstep/protocol/upgrade"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/report"
 	"github.com/lockstep-dev/lockstep/status"
@@ -62,7 +63,7 @@ func (s *Show) KeepWarnings(ctx context.Context) error {
 			s.warned.Set(is)
 		}
 		at := nextServiceFault(s.ServiceState.Get(), s.warned.Get().answers, now)
-		at = earliest(at, protocol.NextWorkWarning(s.Fleet.Get(), now), now)
+		at = earliest(at, warn.NextOfWork(s.Fleet.Get(), now), now)
 		at = earliest(at, s.Schedule.Get().WarnsAt(), now)
 		at = earliest(at, nextStuck(s.Cluster.Status().Get()), now)
 		if at = earliest(at, s.memberFacts().nextRemoval(now), now); !at.IsZero() {
@@ -86,7 +87,7 @@ func (s *Show) warningsNow(was warned, now time.Time) warned {
 		shown: slices.Concat(own, databaseWarnings(databases(members.members)),
 			members.warnings(troubles), members.leaving(), members.interrupted(now),
 			members.fleetWarningsNow(view, now),
-			protocol.WorkWarnings(members.fleet, now)),
+			warn.OfWork(members.fleet, now)),
 		reported: upgrade.ReportedWarnings(slices.Concat(own, leaders)),
 		troubles: troubles, answers: answers,
 	}
@@ -97,7 +98,7 @@ func (s *Show) warningsNow(was warned, now time.Time) warned {
 
 // slowBefore returns the hint, for the problem of this node's member, that its disk was slow; empty: it was not.
 func (s *Show) slowBefore() string {
-	slow := func(w protocol.Warning) bool { return w.Reason == protocol.DiskSlow }
+	slow := func(w protocol.Warning) bool { return w.Reason == warn.DiskSlow }
 	if slices.ContainsFunc(s.Cluster.Health().Get().Reported, slow) {
 		return slowBefore
 	}
@@ -128,7 +129,7 @@ func (s *Show) ownWarnings(runs []nodeservices.Run) []protocol.Warning {
 	var out []protocol.Warning
 	state := s.Election.Get()
 	if foreign := s.foreignBundle(state); foreign != "" {
-		out = append(out, protocol.Warning{Reason: protocol.OtherBundle, Message: foreign})
+		out = append(out, protocol.Warning{Reason: warn.OtherBundle, Message: foreign})
 	}
 	if problem := s.APIServer.Problem(); problem != "" && s.APIServer.Version().Get() != "" && s.APIServer.Other().Get() == "" {
 		out = append(out, protocol.Warning{Reason: protocol.OtherAPIServer, Message: problem + "; until then this node serves with it"})
@@ -137,7 +138,7 @@ func (s *Show) ownWarnings(runs []nodeservices.Run) []protocol.Warning {
 		out = append(out, protocol.WarnsOfOverride(o, status.OverrideFlag(s.cfg.OverrideFile)))
 	}
 	if problem := s.OverrideProblem.Get(); problem != "" {
-		out = append(out, protocol.Warning{Reason: protocol.OverrideRejected, Message: problem})
+		out = append(out, protocol.Warning{Reason: warn.OverrideRejected, Message: problem})
 	}
 	if state.Election == protocol.Withdrawn && state.Eligibility.Message != "" {
 		out = append(out, protocol.Warning{Reason: state.Eligibility.Reason, Message: state.Eligibility.Message})
@@ -146,14 +147,14 @@ func (s *Show) ownWarnings(runs []nodeservices.Run) []protocol.Warning {
 		out = append(out, protocol.Warning{Reason: protocol.DuplicateNodeID, Message: rival.String(), Since: rival.At})
 	}
 	if problem := s.memberProblem(); problem != "" {
-		out = append(out, protocol.Warning{Reason: protocol.MemberDown, Message: memberCannotBeUsed + problem + s.slowBefore()})
+		out = append(out, protocol.Warning{Reason: warn.MemberDown, Message: memberCannotBeUsed + problem + s.slowBefore()})
 	}
 	out = append(out, stuck(time.Now(), s.Cluster.Status().Get(), s.Cluster.Membership().Get().Phase)...)
 	if err := s.BundleFault.Get(); err != nil {
 		out = append(out, bundle.FaultWarning(err))
 	}
 	if problem := s.ServicesProblem.Get(); problem != "" {
-		out = append(out, protocol.Warning{Reason: protocol.ServicesRejected, Message: "its services directory was rejected, and the last valid services stay in use; " +
+		out = append(out, protocol.Warning{Reason: warn.ServicesRejected, Message: "its services directory was rejected, and the last valid services stay in use; " +
 			"the directory is read again when it changes, and a restart would fail until it is valid: " + strings.ReplaceAll(problem, "\n", "; ")})
 	}
 	out = append(out, nodeservices.Failing(runs)...)
@@ -161,10 +162,10 @@ func (s *Show) ownWarnings(runs []nodeservices.Run) []protocol.Warning {
 	out = append(out, s.snapshotWarnings()...)
 	out = append(out, s.Clocks.Get().Warnings...)
 	for _, f := range s.Failures.Get() {
-		out = append(out, protocol.Warning{Reason: protocol.WorkerFailed, Message: failedMessage(f), Since: f.Since})
+		out = append(out, protocol.Warning{Reason: warn.WorkerFailed, Message: failedMessage(f), Since: f.Since})
 	}
 	if held := heldMessage(state.Election, s.Reconcile.Get()); held != "" {
-		out = append(out, protocol.Warning{Reason: protocol.RemovalsHeld, Message: held})
+		out = append(out, protocol.Warning{Reason: warn.RemovalsHeld, Message: held})
 	}
 	out = append(out, s.endpointsWarnings()...)
 	out = append(out, s.apiserverWarnings()...)
@@ -233,7 +234,7 @@ func (s *Show) leaderWarnings(before []protocol.Warning) []protocol.Warning {
 	r := s.Reconcile.Get()
 	out = append(out, s.failureWarnings(r)...)
 	for _, f := range firstOf(r.Drift.Fights, reportedFights) {
-		out = append(out, protocol.Warning{Reason: protocol.Fight, Subject: f.Object, Message: f.Advice(), Since: f.Since.Time})
+		out = append(out, protocol.Warning{Reason: warn.Fight, Subject: f.Object, Message: f.Advice(), Since: f.Since.Time})
 	}
 	return out
 }
@@ -271,14 +272,14 @@ func (s *Show) failureWarnings(r report.Reconcile) []protocol.Warning {
 		if f.Remedy != "" {
 			message += "; " + f.Remedy
 		}
-		out = append(out, protocol.Warning{Reason: protocol.ObjectFailed, Subject: f.Object, Message: message, Since: f.Since.Time})
+		out = append(out, protocol.Warning{Reason: warn.ObjectFailed, Subject: f.Object, Message: message, Since: f.Since.Time})
 	}
 	if more := r.TotalFailures - len(out); more > 0 {
 		what := fmt.Sprintf("and %d more objects fail", more)
 		if more == 1 {
 			what = "and 1 more object fails"
 		}
-		out = append(out, protocol.Warning{Reason: protocol.ObjectFailed, Message: fmt.Sprintf(
+		out = append(out, protocol.Warning{Reason: warn.ObjectFailed, Message: fmt.Sprintf(
 			"%s: see FAILURES in the sidecar status of %s (%s)", what, s.Local.Get().ID, s.cfg.Address)})
 	}
 	return out
@@ -301,7 +302,7 @@ func firstOf[T any](all []T, most int) []T { return all[:min(len(all), most)] }
 func fleetWarnings(f upgrade.Facts, own protocol.NodeID) []protocol.Warning {
 	var out []protocol.Warning
 	for _, text := range digestWarnings(f.Status, f.Fleet) {
-		out = append(out, protocol.Warning{Reason: protocol.BundlesDiffer, Message: text})
+		out = append(out, protocol.Warning{Reason: warn.BundlesDiffer, Message: text})
 	}
 	out = append(out, publish.Outside(f.Fleet)...)
 	return append(out, upgrade.Warnings(f, own)...)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/upgrade"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -15,10 +16,10 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 // A problem keeps its time for as long as it is the same.
 func TestKeepTimes(t *testing.T) {
-	before := []protocol.Warning{{Reason: protocol.NoGate, Subject: "a", Message: "m", Since: noon}}
+	before := []protocol.Warning{{Reason: warn.NoGate, Subject: "a", Message: "m", Since: noon}}
 	now := []protocol.Warning{
-		{Reason: protocol.NoGate, Subject: "b", Message: "m"}, {Reason: protocol.NoGate, Subject: "a", Message: "m"}, {Message: "own", Since: noon.Add(-time.Hour)},
-		{Reason: protocol.NoGate, Subject: "a", Message: "m" + slowBefore},
+		{Reason: warn.NoGate, Subject: "b", Message: "m"}, {Reason: warn.NoGate, Subject: "a", Message: "m"}, {Message: "own", Since: noon.Add(-time.Hour)},
+		{Reason: warn.NoGate, Subject: "a", Message: "m" + slowBefore},
 	}
 	keepTimes(now, before, noon.Add(time.Minute))
 	for i, want := range []time.Time{noon.Add(time.Minute), noon, noon.Add(-time.Hour), noon} {
@@ -42,7 +43,7 @@ func TestWarningsOfALeader(t *testing.T) {
 	if got := fleetWarnings(upgrade.Facts{Fleet: f}, "a"); len(got) != 2 || got[0].Reason != protocol.RecordCorrupt || !strings.Contains(got[0].Message, "sidecar node remove b") {
 		t.Errorf("seen by a: got %+v", got)
 	}
-	if got := fleetWarnings(upgrade.Facts{Fleet: f}, "c"); len(got) != 3 || got[2].Reason != protocol.NoGate || got[2].Subject != "a" {
+	if got := fleetWarnings(upgrade.Facts{Fleet: f}, "c"); len(got) != 3 || got[2].Reason != warn.NoGate || got[2].Subject != "a" {
 		t.Errorf("seen by c: got %+v", got)
 	}
 }
@@ -69,7 +70,7 @@ func TestFleetWarnings_bundlesDiffer(t *testing.T) {
 			view := protocol.StatusView{Kind: protocol.StatusPresent, Status: protocol.Status{Bundle: tc.objects}}
 			var got []string
 			for _, w := range fleetWarnings(upgrade.Facts{Status: view, Fleet: protocol.Fleet{Revision: 1, Records: tc.records}}, "a") {
-				if w.Reason == protocol.BundlesDiffer {
+				if w.Reason == warn.BundlesDiffer {
 					got = append(got, w.Message)
 				}
 			}

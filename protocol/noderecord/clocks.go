@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // This file compares the clocks of nodes (docs/protocol-nodes.md#clocks). No decision about gates or
@@ -70,7 +71,7 @@ func ClockWarnings(own protocol.NodeID, offsets map[protocol.NodeID]time.Duratio
 
 func clockWarning(odd protocol.NodeID, offset time.Duration, than string) protocol.Warning {
 	how := cmp.Or(map[bool]string{true: "ahead of"}[offset > 0], "behind")
-	return protocol.Warning{Reason: protocol.ClocksDiffer, Subject: string(odd), Message: fmt.Sprintf(
+	return protocol.Warning{Reason: warn.ClocksDiffer, Subject: string(odd), Message: fmt.Sprintf(
 		"its clock is about %s %s %s; the end of cordons and overrides, certificates, and times that people read depend on it: compare the clocks, and correct the wrong one",
 		clockText(offset.Abs()), how, than)}
 }
@@ -81,7 +82,7 @@ func reportsClock(own, id protocol.NodeID, f protocol.Fleet) bool {
 	return slices.ContainsFunc(f.Records, func(r *protocol.Record) bool {
 		return r.Alive && r.ID != own && slices.ContainsFunc(r.Presence.Warnings, func(w protocol.Warning) bool {
 			switch {
-			case w.Reason != protocol.ClocksDiffer:
+			case w.Reason != warn.ClocksDiffer:
 				return false
 			case r.ID == id && w.Subject == string(own): // each finds the other
 				return r.ID < own
@@ -109,7 +110,7 @@ func clockText(d time.Duration) string {
 // is by the sidecar's clock.
 func CordonOverWhenRead(c protocol.Cordon, read time.Time) protocol.Warning {
 	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-	return protocol.Warning{Reason: protocol.CordonOver, Since: read, Message: fmt.Sprintf(
+	return protocol.Warning{Reason: warn.CordonOver, Since: read, Message: fmt.Sprintf(
 		"a cordon had no effect: it was written at %s by the clock of the machine where it was typed, to last until %s, and was over when this node read it at %s by its own clock; "+
 			"if its sidecar was not cut off from etcd meanwhile, compare the two clocks, and correct the wrong one; or type the cordon without --for",
 		at(c.Since), at(c.Until), at(read))}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 func TestClockOffset(t *testing.T) {
@@ -48,7 +49,7 @@ func TestClockText(t *testing.T) {
 func TestClockWarnings(t *testing.T) {
 	reports := func(id, subject string) *protocol.Record {
 		r := controller(id, "1.0.0")
-		r.Presence.Warnings = []protocol.Warning{{Reason: protocol.ClocksDiffer, Subject: subject}}
+		r.Presence.Warnings = []protocol.Warning{{Reason: warn.ClocksDiffer, Subject: subject}}
 		return r
 	}
 	dead := func(r *protocol.Record) *protocol.Record { r.Alive = false; return r }
@@ -77,7 +78,7 @@ func TestClockWarnings(t *testing.T) {
 			}
 			for i, w := range got {
 				subject, part, _ := strings.Cut(tc.want[i], ": ")
-				if w.Reason != protocol.ClocksDiffer || w.Subject != subject || !strings.Contains(w.Message, part) {
+				if w.Reason != warn.ClocksDiffer || w.Subject != subject || !strings.Contains(w.Message, part) {
 					t.Errorf("got %+v, want %q", w, tc.want[i])
 				}
 			}

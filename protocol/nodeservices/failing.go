@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // Run describes how a service of a node runs, since its sidecar first started it.
@@ -56,7 +57,7 @@ func Failing(of []Run) []protocol.Warning {
 			w.Message += ", changed " + r.Changed.UTC().Format(time.RFC3339)
 		}
 		if r.Optional {
-			w.Reason = protocol.OptionalServiceFailing
+			w.Reason = warn.OptionalServiceFailing
 		}
 		out = append(out, w)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 func TestFailing(t *testing.T) {
@@ -57,7 +58,7 @@ func wantFailing(t *testing.T, name string, r Run, got protocol.Warning) {
 		reason, text = protocol.ServiceNotReady, `"web" runs and does not become ready`
 	}
 	if r.Optional {
-		reason = protocol.OptionalServiceFailing
+		reason = warn.OptionalServiceFailing
 	}
 	if got.Reason != reason || !strings.Contains(got.Message, text) {
 		t.Errorf("%s: got %+v, want %s, %s", name, got, reason, text)

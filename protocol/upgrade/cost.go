@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // This file says which voters of the etcd that the sidecars run hold an upgrade, and names
@@ -20,7 +21,7 @@ func VoterObstacles(voters []protocol.Voter) []protocol.Warning {
 	var out []protocol.Warning
 	for _, v := range voters {
 		if !v.Healthy {
-			out = append(out, protocol.Warning{Reason: protocol.MemberDown, Subject: v.Name, Message: fmt.Sprintf(
+			out = append(out, protocol.Warning{Reason: warn.MemberDown, Subject: v.Name, Message: fmt.Sprintf(
 				"%s; an upgrade stops another voter, and etcd would accept no writes meanwhile", cmp.Or(v.Trouble, "its etcd member is not healthy"))})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 func TestVoterObstacles(t *testing.T) {
@@ -31,7 +32,7 @@ func TestVoterObstacles(t *testing.T) {
 		got := ""
 		for _, o := range VoterObstacles(voters) {
 			got += o.Subject
-			if o.Reason != protocol.MemberDown || o.Message != "trouble of "+o.Subject+"; an upgrade stops another voter, and etcd would accept no writes meanwhile" {
+			if o.Reason != warn.MemberDown || o.Message != "trouble of "+o.Subject+"; an upgrade stops another voter, and etcd would accept no writes meanwhile" {
 				t.Errorf("%s: got %+v", tt.voters, o)
 			}
 		}
@@ -74,7 +75,7 @@ func TestNotes(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", tc.name, text, tc.want)
 		}
 		for _, o := range got.Obstacles {
-			if o.Reason == protocol.MemberDown {
+			if o.Reason == warn.MemberDown {
 				t.Errorf("%s: got %+v", tc.name, o)
 			}
 		}
@@ -87,11 +88,11 @@ func TestJudge_etcd(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	facts.Full = true
-	if got := Judge(facts); got.Ready() || got.Obstacles[0].Reason != protocol.EtcdFull {
+	if got := Judge(facts); got.Ready() || got.Obstacles[0].Reason != warn.EtcdFull {
 		t.Errorf("etcd is full: got %+v", got)
 	}
 	facts.Unreachable = true
-	if got := Judge(facts); len(got.Obstacles) != 1 || got.Obstacles[0].Reason != protocol.EtcdUnreachable || got.Notes != nil {
+	if got := Judge(facts); len(got.Obstacles) != 1 || got.Obstacles[0].Reason != warn.EtcdUnreachable || got.Notes != nil {
 		t.Errorf("etcd does not answer: got %+v", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // Mismatch is a release whose nodes run different bundles, services or kube-apiservers.
@@ -133,12 +134,12 @@ func apiserverOf(r *protocol.Record) string {
 func runDifferences(f protocol.Fleet) []protocol.Warning {
 	var out []protocol.Warning
 	for _, m := range MismatchedAPIServers(f) {
-		out = append(out, protocol.Warning{Reason: protocol.APIServersDiffer, Subject: string(m.odd()), Message: fmt.Sprintf(
+		out = append(out, protocol.Warning{Reason: warn.APIServersDiffer, Subject: string(m.odd()), Message: fmt.Sprintf(
 			"nodes of release %s have kube-apiservers of different versions: %s; a gate compares releases alone, so give all these nodes the kube-apiserver of that release",
 			m.Release, m)})
 	}
 	for _, m := range MismatchedServices(f) {
-		out = append(out, protocol.Warning{Reason: protocol.ServicesDiffer, Subject: string(m.odd()), Message: fmt.Sprintf(
+		out = append(out, protocol.Warning{Reason: warn.ServicesDiffer, Subject: string(m.odd()), Message: fmt.Sprintf(
 			"nodes of release %s have different services: %s; give all these nodes the same files in --services, with $(NODE_ID) and $(NODE_ADDRESS) for what is the node's own",
 			m.Release, m)})
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // This file says whether the last upgrade is complete, and how to complete it
@@ -83,7 +84,7 @@ func foreignFirst(newest []*protocol.Record, foreign func(*protocol.Record) bool
 	if len(found) == 1 {
 		verb = "runs"
 	}
-	return fmt.Sprintf("%s %s another bundle than that of the objects (%s), which has to be settled first", protocol.RecordNames(found), verb, protocol.OtherBundle)
+	return fmt.Sprintf("%s %s another bundle than that of the objects (%s), which has to be settled first", protocol.RecordNames(found), verb, warn.OtherBundle)
 }
 
 // mayGoBack reports whether a rollback may be in progress: in an upgrade, the records of the

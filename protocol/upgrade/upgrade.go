@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // Facts are the input of Judge.
@@ -33,18 +34,18 @@ func (a Answer) Ready() bool { return len(a.Obstacles) == 0 }
 func Judge(f Facts) Answer {
 	if f.Unreachable { // a view of the past proves nothing
 		return Answer{Obstacles: []protocol.Warning{{
-			Reason: protocol.EtcdUnreachable, Message: "etcd does not answer, so the state of the fleet is unknown",
+			Reason: warn.EtcdUnreachable, Message: "etcd does not answer, so the state of the fleet is unknown",
 		}}}
 	}
 	var out Answer
 	if f.Full {
 		out.Obstacles = append(out.Obstacles, protocol.Warning{
-			Reason: protocol.EtcdFull, Message: "the database of etcd is full, so no node can register: see ETCD",
+			Reason: warn.EtcdFull, Message: "the database of etcd is full, so no node can register: see ETCD",
 		})
 	}
 	out.Obstacles = slices.Concat(out.Obstacles, obstacles(f.Status, f.fleet()), VoterObstacles(f.Voters))
 	for _, w := range f.Overdue {
-		if w.Reason == protocol.TurnOverdue {
+		if w.Reason == warn.TurnOverdue {
 			out.Obstacles = append(out.Obstacles, w)
 		}
 	}
@@ -68,26 +69,26 @@ func obstacles(v protocol.StatusView, f protocol.Fleet) []protocol.Warning {
 	// Before what may follow from it: no leader applies such a bundle, and its release may differ, too.
 	for _, r := range f.Records {
 		if text := protocol.ForeignBundle(v, r.Node.Bundle); text != "" && r.Problem == "" && r.Node.Roles.Controller {
-			out = append(out, protocol.Warning{Reason: protocol.OtherBundle, Subject: string(r.ID), Message: "it " + text})
+			out = append(out, protocol.Warning{Reason: warn.OtherBundle, Subject: string(r.ID), Message: "it " + text})
 		}
 	}
 	if message := unsettled(v, f); message != "" {
-		out = append(out, protocol.Warning{Reason: protocol.UpgradeUnderWay, Message: message})
+		out = append(out, protocol.Warning{Reason: warn.UpgradeUnderWay, Message: message})
 	}
 	leads := func(r *protocol.Record) bool { return r.AliveController() && r.Presence.Election == protocol.Leading }
 	if !slices.ContainsFunc(f.Records, leads) {
-		out = append(out, protocol.Warning{Reason: protocol.NoLeader, Message: "no node leads"})
+		out = append(out, protocol.Warning{Reason: warn.NoLeader, Message: "no node leads"})
 	}
 	out = append(out, failingObjects(f)...)
 	for _, r := range f.Records {
 		if r.Missing() {
-			out = append(out, protocol.Warning{Reason: protocol.NodeDead, Subject: string(r.ID), Message: r.MissingRemedy()})
+			out = append(out, protocol.Warning{Reason: warn.NodeDead, Subject: string(r.ID), Message: r.MissingRemedy()})
 		}
 	}
 	out = append(out, outage(v, f)...)
 	out = append(out, outOfServiceNow(v, f)...)
 	for _, m := range MismatchedBundles(v, f) {
-		out = append(out, protocol.Warning{Reason: protocol.BundlesDiffer, Message: m.Bundles()})
+		out = append(out, protocol.Warning{Reason: warn.BundlesDiffer, Message: m.Bundles()})
 	}
 	return slices.Concat(out, runDifferences(f), reported(f))
 }
@@ -106,7 +107,7 @@ func failingObjects(f protocol.Fleet) []protocol.Warning {
 		}
 		var named []string
 		for _, w := range p.Warnings {
-			if w.Reason == protocol.ObjectFailed && w.Subject != "" && len(named) < p.Failing {
+			if w.Reason == warn.ObjectFailed && w.Subject != "" && len(named) < p.Failing {
 				named = append(named, w.Subject)
 			}
 		}
@@ -121,7 +122,7 @@ func failingObjects(f protocol.Fleet) []protocol.Warning {
 			message += fmt.Sprintf(" and %d more", more)
 		}
 		message += fmt.Sprintf(" (see FAILURES on %s)", r.ID)
-		out = append(out, protocol.Warning{Reason: protocol.ObjectFailed, Subject: string(r.ID), Message: message})
+		out = append(out, protocol.Warning{Reason: warn.ObjectFailed, Subject: string(r.ID), Message: message})
 	}
 	return out
 }
@@ -146,9 +147,9 @@ func outage(v protocol.StatusView, f protocol.Fleet) []protocol.Warning {
 	case controllers < 2 || len(serving) > 1:
 		return nil
 	case len(serving) == 0:
-		return []protocol.Warning{{Reason: protocol.Outage, Message: "no node serves: no gate with a ready kube-apiserver is open"}}
+		return []protocol.Warning{{Reason: warn.Outage, Message: "no node serves: no gate with a ready kube-apiserver is open"}}
 	}
-	return []protocol.Warning{{Reason: protocol.Outage, Subject: string(serving[0]), Message: fmt.Sprintf(
+	return []protocol.Warning{{Reason: warn.Outage, Subject: string(serving[0]), Message: fmt.Sprintf(
 		"it is the only one of %d controllers that serves: while it is stopped, no kube-apiserver does", controllers)}}
 }
 
@@ -158,7 +159,7 @@ func outOfServiceNow(v protocol.StatusView, f protocol.Fleet) []protocol.Warning
 	var out []protocol.Warning
 	for _, r := range f.Records {
 		if LacksGate(r) {
-			out = append(out, protocol.Warning{Reason: protocol.NoGate, Subject: string(r.ID), Message: noGateMessage(r)})
+			out = append(out, protocol.Warning{Reason: warn.NoGate, Subject: string(r.ID), Message: noGateMessage(r)})
 		}
 	}
 	for _, r := range f.Records {
@@ -177,7 +178,7 @@ func outOfServiceNow(v protocol.StatusView, f protocol.Fleet) []protocol.Warning
 	}
 	for _, r := range f.Records {
 		if r.AliveController() && r.Presence.Ready && r.Presence.Election == protocol.Withdrawn {
-			out = append(out, protocol.Warning{Reason: protocol.NodeWithdrawn, Subject: string(r.ID), Message: "its sidecar cannot work with its kube-apiserver, and has withdrawn from the election: " +
+			out = append(out, protocol.Warning{Reason: warn.NodeWithdrawn, Subject: string(r.ID), Message: "its sidecar cannot work with its kube-apiserver, and has withdrawn from the election: " +
 				"the sidecar status of that node says why; repair that first"})
 		}
 	}
@@ -195,7 +196,7 @@ func closedGates(v protocol.StatusView, f protocol.Fleet) []protocol.Warning {
 		if !r.AliveController() || p.Ready || LacksGate(r) || r.Node.Cordon.On() || underWay && byStatus(p.Reason) {
 			continue
 		}
-		out = append(out, protocol.Warning{Reason: protocol.GateClosed, Subject: string(r.ID), Message: fmt.Sprintf(
+		out = append(out, protocol.Warning{Reason: warn.GateClosed, Subject: string(r.ID), Message: fmt.Sprintf(
 			"its gate is closed (%s), and the upgrade would close a second gate: see GATE in the sidecar status of that node", p.Reason)})
 	}
 	return out
@@ -215,14 +216,14 @@ func byStatus(reason protocol.Reason) bool {
 // Reasons lists every reason of an obstacle, for documentation.
 func Reasons() []protocol.Reason {
 	return []protocol.Reason{
-		protocol.EtcdUnreachable, protocol.EtcdFull, protocol.MemberDown, protocol.RecordCorrupt,
-		protocol.RollingBack, protocol.TurnUnderWay, protocol.TurnOverdue, protocol.UpgradeUnderWay,
-		protocol.NoLeader, protocol.ObjectFailed, protocol.NodeDead, protocol.Outage, protocol.NoGate,
-		protocol.Cordoned, protocol.GateClosed, protocol.APIServerNotReady, protocol.NodeWithdrawn,
-		protocol.Overridden, protocol.OtherBundle, protocol.BundlesDiffer, protocol.APIServersDiffer,
-		protocol.ServicesDiffer,
-		protocol.BundleRejected, protocol.ServicesRejected, protocol.ServiceFailing, protocol.ServiceNotReady,
-		protocol.RemovalsHeld, protocol.OtherStore, protocol.ReconcilerRuns, protocol.OtherWriter,
+		warn.EtcdUnreachable, warn.EtcdFull, warn.MemberDown, protocol.RecordCorrupt,
+		protocol.RollingBack, warn.TurnUnderWay, warn.TurnOverdue, warn.UpgradeUnderWay,
+		warn.NoLeader, warn.ObjectFailed, warn.NodeDead, warn.Outage, warn.NoGate,
+		protocol.Cordoned, warn.GateClosed, protocol.APIServerNotReady, warn.NodeWithdrawn,
+		protocol.Overridden, warn.OtherBundle, warn.BundlesDiffer, warn.APIServersDiffer,
+		warn.ServicesDiffer,
+		warn.BundleRejected, warn.ServicesRejected, protocol.ServiceFailing, protocol.ServiceNotReady,
+		warn.RemovalsHeld, protocol.OtherStore, protocol.ReconcilerRuns, protocol.OtherWriter,
 	}
 }
 
@@ -246,7 +247,7 @@ func reported(f protocol.Fleet) []protocol.Warning {
 			continue
 		}
 		for _, w := range r.Presence.Warnings {
-			if holdsUpgrade(w.Reason) || w.Reason == protocol.RemovalsHeld && r.Presence.Election == protocol.Leading {
+			if holdsUpgrade(w.Reason) || w.Reason == warn.RemovalsHeld && r.Presence.Election == protocol.Leading {
 				out = append(out, protocol.Warning{Reason: w.Reason, Subject: string(r.ID), Message: w.Message})
 			}
 		}
@@ -258,7 +259,7 @@ func reported(f protocol.Fleet) []protocol.Warning {
 // gets worse when a sidecar is started again, or another node stops.
 func holdsUpgrade(reason protocol.Reason) bool {
 	switch reason {
-	case protocol.BundleRejected, protocol.ServicesRejected, protocol.Overridden, protocol.ServiceFailing,
+	case warn.BundleRejected, warn.ServicesRejected, protocol.Overridden, protocol.ServiceFailing,
 		protocol.ServiceNotReady, protocol.OtherStore, protocol.ReconcilerRuns, protocol.OtherWriter:
 		return true
 	default:
@@ -272,7 +273,7 @@ func turnObstacles(f protocol.Fleet) []protocol.Warning {
 	var out []protocol.Warning
 	for _, t := range f.Turns.Held {
 		out = append(out, protocol.Warning{
-			Reason: protocol.TurnUnderWay, Subject: string(t.Node), Message: f.TurnText(t) + "; " + f.TurnRemedy(t),
+			Reason: warn.TurnUnderWay, Subject: string(t.Node), Message: f.TurnText(t) + "; " + f.TurnRemedy(t),
 		})
 	}
 	return out

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // serving is an alive controller that reports its gate.
@@ -40,7 +41,7 @@ func (r record) member() *record    { r.Node.Roles.Consensus = true; return &r }
 // fails is a leader that cannot apply objects.
 func (r record) fails(n int) *record {
 	r.Presence.Failing = n
-	return r.warns(protocol.ObjectFailed)
+	return r.warns(warn.ObjectFailed)
 }
 
 func (r record) has(digest string) *record { r.Node.Digest = digest; return &r }
@@ -74,8 +75,8 @@ func TestObstacles(t *testing.T) {
 		{"objects fail", done, []*record{a.fails(2), b}, "ObjectFailed a"},
 		{"objects failed when another node led", done, []*record{a, b.fails(2)}, ""},
 		{"a service is not ready", done, []*record{a, b.warns(protocol.ServiceNotReady)}, "ServiceNotReady b"},
-		{"a service that is not needed is not ready", done, []*record{a, b.warns(protocol.OptionalServiceFailing)}, ""},
-		{"services are rejected", done, []*record{a, b.warns(protocol.ServicesRejected)}, "ServicesRejected b"},
+		{"a service that is not needed is not ready", done, []*record{a, b.warns(warn.OptionalServiceFailing)}, ""},
+		{"services are rejected", done, []*record{a, b.warns(warn.ServicesRejected)}, "ServicesRejected b"},
 		{"another client writes the Service", done, []*record{a, b.warns(protocol.OtherWriter).warns(protocol.ReconcilerRuns)}, "OtherWriter b ReconcilerRuns b"},
 		{"a worker does not count", done, []*record{a, controller("w", "1.0.0").worker()}, ""},
 		{"a node whose role was just taken away", done, []*record{a, controller("w", "1.0.0").roleTaken()}, "UpgradeUnderWay"},
@@ -116,12 +117,12 @@ func TestObstacles(t *testing.T) {
 		{"different bundles that wait for a replacement", presentStatus(ofBundle(done.Status, "acme")),
 			[]*record{a.runs("acme", "x"), controller("b", "1.1.0").serving().runs("base", "y"), controller("c", "1.1.0").serving().runs("base", "z")},
 			"OtherBundle b OtherBundle c BundlesDiffer"},
-		{"a rejected bundle", done, []*record{a, controller("b", "1.1.0").serving().warns(protocol.BundleRejected)}, "BundleRejected b"},
+		{"a rejected bundle", done, []*record{a, controller("b", "1.1.0").serving().warns(warn.BundleRejected)}, "BundleRejected b"},
 		{"a service fails", done, []*record{a, controller("b", "1.1.0").serving().warns(protocol.ServiceFailing)}, "ServiceFailing b"},
-		{"removals are held", done, []*record{a.warns(protocol.RemovalsHeld)}, "RemovalsHeld a"},
-		{"removals were held when another node led", done, []*record{a, controller("b", "1.1.0").serving().warns(protocol.RemovalsHeld)}, ""},
-		{"a fight, and an object that is not required, hold nothing", done, []*record{a.warns(protocol.Fight).warns(protocol.ObjectFailed).warns("")}, ""},
-		{"a dead node's warnings do not count", done, []*record{a, b, c.warns(protocol.BundleRejected).dead()}, "NodeDead c"},
+		{"removals are held", done, []*record{a.warns(warn.RemovalsHeld)}, "RemovalsHeld a"},
+		{"removals were held when another node led", done, []*record{a, controller("b", "1.1.0").serving().warns(warn.RemovalsHeld)}, ""},
+		{"a fight, and an object that is not required, hold nothing", done, []*record{a.warns(warn.Fight).warns(warn.ObjectFailed).warns("")}, ""},
+		{"a dead node's warnings do not count", done, []*record{a, b, c.warns(warn.BundleRejected).dead()}, "NodeDead c"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var got []string
@@ -253,7 +254,7 @@ func TestObstacles_turn(t *testing.T) {
 		controller("a", "1.1.0").leading(), controller("b", "1.1.0").serving(), worked,
 	)}
 	all := Judge(Facts{Status: presentStatus(protocol.Status{State: protocol.Done, Version: ver("1.1.0")}), Fleet: f})
-	if len(all.Obstacles) != 1 || all.Obstacles[0].Reason != protocol.TurnUnderWay || all.Obstacles[0].Subject != "c" || all.Ready() {
+	if len(all.Obstacles) != 1 || all.Obstacles[0].Reason != warn.TurnUnderWay || all.Obstacles[0].Subject != "c" || all.Ready() {
 		t.Errorf("got ready %t and %+v, want TurnUnderWay c alone", all.Ready(), all.Obstacles)
 	}
 	f.Turns.Held = []protocol.Turn{{Node: "gone", Kind: protocol.TurnOfCommand, Work: protocol.TurnWorkFailed, Problem: "exit status 1"}}
@@ -282,7 +283,7 @@ func TestObstacles_anotherBundle(t *testing.T) {
 	} {
 		all := obstacles(v, protocol.Fleet{Records: of(tc.a, b, c)})
 		if tc.name != "none" {
-			if all[0].Reason != protocol.OtherBundle || all[0].Subject != "a" {
+			if all[0].Reason != warn.OtherBundle || all[0].Subject != "a" {
 				t.Errorf("%s: it begins with %+v", tc.name, all[0])
 			}
 			all = all[1:]
@@ -298,7 +299,7 @@ func TestObstacles_objects(t *testing.T) {
 	named := func(n int, objects ...string) *record {
 		out := leader
 		for _, o := range objects {
-			out = out.warns(protocol.ObjectFailed)
+			out = out.warns(warn.ObjectFailed)
 			out.Presence.Warnings[len(out.Presence.Warnings)-1].Subject = o
 		}
 		out.Presence.Failing = n

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // Warnings returns a warning for each obstacle to the next upgrade that no node reports
@@ -25,15 +26,15 @@ func Warnings(f Facts, own protocol.NodeID) []protocol.Warning {
 
 func warnsOfFleet(reason protocol.Reason) bool {
 	return slices.Contains([]protocol.Reason{
-		protocol.RecordCorrupt, protocol.RollingBack, protocol.Outage,
-		protocol.NoLeader, protocol.APIServersDiffer, protocol.ServicesDiffer,
+		protocol.RecordCorrupt, protocol.RollingBack, warn.Outage,
+		warn.NoLeader, warn.APIServersDiffer, warn.ServicesDiffer,
 	}, reason)
 }
 
 func warnsOfNode(reason protocol.Reason) bool {
 	return slices.Contains([]protocol.Reason{
-		protocol.NodeDead, protocol.NoGate, protocol.Cordoned,
-		protocol.GateClosed, protocol.APIServerNotReady,
+		warn.NodeDead, warn.NoGate, protocol.Cordoned,
+		warn.GateClosed, protocol.APIServerNotReady,
 	}, reason)
 }
 
@@ -77,7 +78,7 @@ func ReportedWarnings(all []protocol.Warning) []protocol.Warning {
 // isJudged reports whether other nodes decide by a warning of this reason.
 func isJudged(reason protocol.Reason) bool {
 	switch reason {
-	case protocol.RemovalsHeld, protocol.MemberDown, protocol.ReleaseTooOld, protocol.APIServerNotReady, protocol.APIRefused:
+	case warn.RemovalsHeld, warn.MemberDown, protocol.ReleaseTooOld, protocol.APIServerNotReady, protocol.APIRefused:
 		return true
 	default:
 		return holdsUpgrade(reason)

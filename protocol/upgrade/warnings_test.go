@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // Other nodes conclude from a presence whether an upgrade may start, so what holds it is there,
@@ -15,18 +16,18 @@ import (
 func TestReportedWarnings(t *testing.T) {
 	var all []protocol.Warning
 	for i := range protocol.MaxWarnings {
-		all = append(all, protocol.Warning{Reason: protocol.OptionalServiceFailing, Message: fmt.Sprint(i)})
+		all = append(all, protocol.Warning{Reason: warn.OptionalServiceFailing, Message: fmt.Sprint(i)})
 	}
 	if got := ReportedWarnings(all); !slices.Equal(got, all) {
 		t.Errorf("there is room for all: got %v", got)
 	}
-	held, down := protocol.Warning{Reason: protocol.RemovalsHeld}, protocol.Warning{Reason: protocol.MemberDown}
+	held, down := protocol.Warning{Reason: warn.RemovalsHeld}, protocol.Warning{Reason: warn.MemberDown}
 	got := ReportedWarnings(append(all, held, down))
 	if want := append([]protocol.Warning{held, down}, all[:protocol.MaxWarnings-2]...); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	f := protocol.Fleet{Records: []*protocol.Record{{ID: "cp-1", Alive: true, Node: protocol.Node{Roles: protocol.Roles{Controller: true}}, Presence: protocol.Presence{Election: protocol.Leading, Warnings: got}}}}
-	if got := reported(f); len(got) != 1 || got[0].Reason != protocol.RemovalsHeld {
+	if got := reported(f); len(got) != 1 || got[0].Reason != warn.RemovalsHeld {
 		t.Errorf("obstacles: got %v", got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/trusted"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // watchInterval is the pause between two reads of the bundle directory.
@@ -135,11 +136,11 @@ func FaultWarning(err error) protocol.Warning {
 	other, valid := errors.AsType[*notInUseError](err)
 	switch {
 	case valid && other.waits:
-		return protocol.Warning{Reason: protocol.BundleWaits, Message: "its bundle directory has another bundle than this sidecar runs: " + err.Error()}
+		return protocol.Warning{Reason: warn.BundleWaits, Message: "its bundle directory has another bundle than this sidecar runs: " + err.Error()}
 	case valid:
-		return protocol.Warning{Reason: protocol.BundleRejected, Message: "its bundle directory has a bundle with another name, and the last valid bundle stays in use: " +
+		return protocol.Warning{Reason: warn.BundleRejected, Message: "its bundle directory has a bundle with another name, and the last valid bundle stays in use: " +
 			err.Error()}
 	}
-	return protocol.Warning{Reason: protocol.BundleRejected, Message: fmt.Sprintf("its bundle directory was rejected, and the last valid bundle stays in use: %s; "+
+	return protocol.Warning{Reason: warn.BundleRejected, Message: fmt.Sprintf("its bundle directory was rejected, and the last valid bundle stays in use: %s; "+
 		"the directory is read again when it changes, and a restart would fail until it is valid", err)}
 }

@@ -8,21 +8,22 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // A bundle of another release is the next upgrade: it needs a restart, and holds nothing up.
 // For one that is invalid, the opposite is true.
 func TestFaultWarning(t *testing.T) {
 	waits, rejected := FaultWarning(&notInUseError{"of release 1.1.0: restart it to upgrade", true}), FaultWarning(errors.New("a.yaml:1: no kind"))
-	if waits.Reason != protocol.BundleWaits || strings.Contains(waits.Message, "a restart would fail") {
+	if waits.Reason != warn.BundleWaits || strings.Contains(waits.Message, "a restart would fail") {
 		t.Errorf("got %+v", waits)
 	}
-	if rejected.Reason != protocol.BundleRejected || !strings.Contains(rejected.Message, "a restart would fail until it is valid") {
+	if rejected.Reason != warn.BundleRejected || !strings.Contains(rejected.Message, "a restart would fail until it is valid") {
 		t.Errorf("got %+v", rejected)
 	}
 	base := protocol.Local{Version: protocol.Version{Release: protocol.Release{Major: 1}}, Bundle: "base"}
 	other := FaultWarning(sameRelease(base, &Bundle{Name: "acme", Version: base.Version}))
-	if other.Reason != protocol.BundleRejected || strings.Contains(other.Message, "would fail") || !strings.Contains(other.Message, "if acme is meant to replace base") {
+	if other.Reason != warn.BundleRejected || strings.Contains(other.Message, "would fail") || !strings.Contains(other.Message, "if acme is meant to replace base") {
 		t.Errorf("with another name: got %+v", other)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/history"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/test/page"
 )
 
@@ -87,7 +88,7 @@ var stories = []story{
 			entry(history.APIServer, "cp-3", 12, 14, "APIServerNotReady", "the check etcd of its kube-apiserver fails"),
 			entry(history.Node, "cp-1", 30, 44, protocol.NoPresence, "its sidecar does not run, or does not reach etcd"),
 			entry(history.Leader, "cp-2", 31, 31, history.Elected, "it leads, after cp-1"),
-			entry(history.Turn, "cp-2", 46, 48, protocol.TurnUnderWay, "planned work: systemctl restart kube-apiserver, by root@cp-2"),
+			entry(history.Turn, "cp-2", 46, 48, warn.TurnUnderWay, "planned work: systemctl restart kube-apiserver, by root@cp-2"),
 			entry(history.Service, "cp-3", 50, 50, history.Restarted, "the service kube-apiserver was started again: exit code 137"),
 			entry(history.APIServer, "cp-3", 50, -1, "APIServerNotReady", "its kube-apiserver does not answer"),
 		},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 // This file decides when a node saves a scheduled snapshot of the etcd that the sidecars run, and when it
@@ -83,5 +84,5 @@ func (s Timing) Warning(now time.Time) (protocol.Warning, bool) {
 	if s.Problem != "" {
 		message += ": " + s.Problem
 	}
-	return protocol.Warning{Reason: protocol.SnapshotOld, Message: message}, true
+	return protocol.Warning{Reason: warn.SnapshotOld, Message: message}, true
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
 func TestTiming(t *testing.T) {
@@ -37,7 +37,7 @@ func TestTiming(t *testing.T) {
 				t.Errorf("due at %s, want %s", got, tc.due)
 			}
 			w, warns := tc.s.Warning(at(12))
-			if warns != (tc.warn != "") || !strings.Contains(w.Message, tc.warn) || warns && w.Reason != protocol.SnapshotOld {
+			if warns != (tc.warn != "") || !strings.Contains(w.Message, tc.warn) || warns && w.Reason != warn.SnapshotOld {
 				t.Errorf("got %v %+v, want %q", warns, w, tc.warn)
 			}
 			// A caller asks again at the time at which the answer changes.
