@@ -49,6 +49,11 @@ func verdict(s Snapshot) protocol.Verdict {
 		if s.Etcd.Connected {
 			v.Message = strings.Replace(v.Message, protocol.RegistersAgain, "etcd answers again: "+registersNext(s), 1)
 		}
+	case protocol.ReleaseTooOld:
+		if back := s.Fleet.Rollback; back.On() && back.To == s.Local.Version.Release {
+			what, _, _ := strings.Cut(v.Message, protocol.UpgradeOrRollBack)
+			v.Message = what + fmt.Sprintf("the rollback to %s is under way, and its leader restores the objects of that release", back.To)
+		}
 	case protocol.StatusMissing, protocol.StatusCorrupt, protocol.ReconcilerTooOld:
 		v.Message += cause(s)
 	default:

@@ -152,3 +152,27 @@ func TestVerdict_endsOverride(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// The first node that goes back waits only for its own leader: people need not do anything.
+func TestVerdict_rollingBack(t *testing.T) {
+	own := protocol.Release{Major: 1}
+	s := Snapshot{Local: protocol.Local{Version: protocol.Version{Release: own}}, Gate: Gate{Verdict: protocol.Verdict{
+		Reason: protocol.ReleaseTooOld, Message: "release 1.0.0 is below 1.1.0; " + protocol.UpgradeOrRollBack + "1.0.0",
+	}}}
+	for _, tt := range []struct {
+		to   protocol.Release
+		want string
+	}{
+		{own, "release 1.0.0 is below 1.1.0; the rollback to 1.0.0 is under way, and its leader restores the objects of that release"},
+		{protocol.Release{Minor: 9}, s.Gate.Verdict.Message},
+		{protocol.Release{}, s.Gate.Verdict.Message},
+	} {
+		s.Fleet.Rollback = protocol.Rollback{To: tt.to, Revision: 1}
+		if tt.to == (protocol.Release{}) {
+			s.Fleet.Rollback = protocol.Rollback{}
+		}
+		if got := verdict(s).Message; got != tt.want {
+			t.Errorf("to %s: got %q, want %q", tt.to, got, tt.want)
+		}
+	}
+}

@@ -114,6 +114,10 @@ func staysReady(fault string) Verdict {
 	return Verdict{Ready: true, Reason: Ready, Message: "the status is " + fault + "; ready by the last known status until the leader rebuilds it"}
 }
 
+// UpgradeOrRollBack begins the remedy of ReleaseTooOld, before the release of the node. A rollback that is under way is
+// another one.
+const UpgradeOrRollBack = "upgrade this node, or roll all nodes back to "
+
 func judgeAdmission(f Facts) Verdict {
 	s, own := f.Status.Status, f.Local.Version.Release
 	node := Node{ID: f.Local.ID, Version: f.Local.Version, MinReconciler: f.Local.Constraints.MinReconciler}
@@ -124,7 +128,7 @@ func judgeAdmission(f Facts) Verdict {
 			"release %s fits the objects (%s, release %s, minimum release %s)", own, s.State, s.Version, s.MinCompatible)}
 	case reason == ReleaseTooOld:
 		return Verdict{Reason: reason, Message: fmt.Sprintf(
-			"release %s is below %s, the minimum that the objects need; upgrade this node, or roll all nodes back to %s", own, s.MinCompatible, own)}
+			"release %s is below %s, the minimum that the objects need; %s%s", own, s.MinCompatible, UpgradeOrRollBack, own)}
 	}
 	return Verdict{Reason: reason, Message: fmt.Sprintf(
 		"the objects are at release %s, and this node needs %s or newer; waiting for the leader", s.Version.Release, node.MinReconciler)}

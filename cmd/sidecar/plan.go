@@ -39,7 +39,8 @@ This command reads etcd and the API as they are now, and simulates the rollout w
 the same decision code that the sidecars run. Nothing is written.
 
 Exit codes: 0 the rollout is clean, 3 it is not, and OBSTACLES has the reasons and
-what to do, 1 etcd or the API server is unreachable, or the bundle is invalid.`,
+what to do, 2 wrong usage, 1 etcd or the API server is unreachable, or the bundle is
+invalid.`,
 		Args: noArgs,
 		PreRunE: func(*cobra.Command, []string) error {
 			if opts.dir == "" {
