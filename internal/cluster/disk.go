@@ -29,6 +29,12 @@ type disk interface {
 // realDisk is the disk of a data directory.
 type realDisk struct{ *datadir.Dir }
 
+// openDisk locks the data directory at a path.
+func openDisk(path string) (*datadir.Dir, disk, error) {
+	dir, err := datadir.Open(path)
+	return dir, realDisk{dir}, err
+}
+
 func (realDisk) Present(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil

@@ -15,10 +15,7 @@ func (m *Manager) runEmbedded(ctx context.Context) error {
 	if err := m.enter(state); err != nil {
 		return err
 	}
-	f := &flow{
-		parts: newParts(&cfg, m.cfg.Client, m.cfg.Log, m.shared, process{show: m.show, state: m.member, measures: m.measures}),
-		held:  m.held,
-	}
+	f := flowOf(newParts(&cfg, m.cfg.Client, m.cfg.Log, m.shared, process{show: m.show, state: m.member, measures: m.measures}), m.held)
 	err := f.carryOut(ctx, name, append([]step{{"address", awaitAddress}}, steps...))
 	if err == nil {
 		err = m.keepRunning(ctx, f.parts)

@@ -61,10 +61,7 @@ func newPatientFlow(t *testing.T, shown func(string), request time.Duration) *fl
 	log := slog.New(slog.DiscardHandler)
 	shared := newSharer(client, log, "n", Membership{})
 	shared.own, shared.used, shared.others = client.Endpoint(), true, nil
-	f := &flow{
-		parts: newParts(&e, client, log, shared, process{show: shown, state: event.New(member.State{}), measures: event.New(member.Measures{})}),
-		held:  event.New(false),
-	}
+	f := flowOf(newParts(&e, client, log, shared, process{show: shown, state: event.New(member.State{}), measures: event.New(member.Measures{})}), event.New(false))
 	t.Cleanup(func() {
 		if err := errors.Join(f.close(), client.Close()); err != nil {
 			t.Error(err)

@@ -104,7 +104,7 @@ func enrolNode(ctx context.Context, f *flow) error {
 		f.asked = true
 		f.show("connecting to " + f.cfg.Join)
 	}
-	answer, err := enrol.Join(ctx, request)
+	answer, err := f.join(ctx, request)
 	if err != nil {
 		return mayRepeat(err)
 	}
@@ -214,7 +214,7 @@ func (f *flow) stillJoining(ctx context.Context) error {
 	var answer enrol.Answer
 	request, err := f.request()
 	if err == nil {
-		answer, err = enrol.Join(ctx, request)
+		answer, err = f.join(ctx, request)
 	}
 	if refused, is := errors.AsType[*enrol.RefusedError](err); is && refused.Removed() {
 		return err

@@ -8,7 +8,6 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/cluster/enrol"
 	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
-	"github.com/lockstep-dev/lockstep/keyspace"
 )
 
 // answerFor returns the answer of a member to a node that joins, with a new CA.
@@ -89,111 +88,4 @@ func TestWaitsForVote(t *testing.T) {
 			t.Errorf("the leader %x: got %s", leader, got)
 		}
 	}
-}
-
-// newcomer is a node that joins, on a brittle disk, and the cluster that adds it.
-type newcomer struct {
-	t      *testing.T
-	f      *flow
-	disk   *brittleDisk
-	member uint64 // the ID of the member that the cluster lists
-	votes  bool
-}
-
-// attempt takes the steps of a join that change the disk, from the state of the disk on. It reports
-// whether it was killed.
-func (j *newcomer) attempt() (ended bool) {
-	defer func() {
-		if r := recover(); r != nil {
-			if _, is := r.(killed); !is {
-				panic(r)
-			}
-			ended = true
-		}
-	}()
-	f, d := j.f, j.disk
-	f.marker = d.marker
-	must := func(err error) {
-		if err != nil {
-			j.t.Fatal(err)
-		}
-	}
-	if f.marker.Intent == "" {
-		must(f.writeMarker(func(m *datadir.Marker) {
-			m.Address, m.Intent, m.Phase = "127.0.0.1", datadir.Join, datadir.Begun
-		}))
-	}
-	// A node with a log asks again while the members do not contact it.
-	if f.marker.Phase != datadir.Member && f.marker.MemberID != keyspace.MemberID(j.member) || !d.EtcdBegun() {
-		must(f.enrolled(answerFor(j.t, f, j.member)))
-	}
-	must(f.clearUnbegun())
-	must(f.prepareMember()) // before the process starts
-	if !d.EtcdBegun() {
-		if d.Present(d.Etcd()) {
-			j.t.Errorf("a new member begins with the files of another: %v", d.now)
-		}
-		d.begin()
-		d.count()
-		d.write(f.marker.MemberID)
-	}
-	j.check("started")
-	d.count()
-	j.votes = true
-	d.count()
-	must(f.settle(memberIDs{member: j.member, cluster: 0xc1}))
-	return false
-}
-
-// check holds what is true at every moment: the process runs with the data of its own member, and the
-// disk keeps all that a voter stored.
-func (j *newcomer) check(when string) {
-	j.t.Helper()
-	life, own := j.disk.lives[j.disk.Etcd()], keyspace.MemberID(j.member)
-	if (j.votes || when == "started") && life != own {
-		j.t.Errorf("%s: the member is %s, and the data of %q", when, own, life)
-	}
-	if j.disk.marker.Phase == datadir.Member && !j.votes {
-		j.t.Errorf("%s: the marker has a working member, and none votes", when)
-	}
-}
-
-// A node that joins is killed at each moment, and the machine loses its power there. Until it votes,
-// the cluster may evict it meanwhile, and adds it as another member then.
-func TestJoin_killedAnywhere(t *testing.T) {
-	f := newFlow(t, func(string) {})
-	if err := openDirectory(t.Context(), f); err != nil {
-		t.Fatal(err)
-	}
-	for _, way := range []struct{ power, evicted bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
-		moments := 0
-		for (&newcomer{t: t, f: f, member: 0xa1}).arrive(moments+1, way.power, way.evicted) {
-			moments++
-		}
-		if t.Logf("%+v: %d moments", way, moments); moments < 8 {
-			t.Errorf("%+v: got %d moments, want at least one for each operation", way, moments)
-		}
-	}
-}
-
-// arrive joins, and is killed at one moment. It reports whether there was such a moment.
-func (j *newcomer) arrive(at int, power, evicted bool) (reached bool) {
-	j.disk = newBrittleDisk()
-	passed := 0
-	j.disk.kill = func() bool { passed++; return passed == at }
-	j.f.disk = j.disk
-	for j.attempt() {
-		reached = true
-		if power {
-			j.disk.lose()
-		}
-		j.check("killed")
-		if evicted && !j.votes {
-			j.member++
-		}
-	}
-	if j.check("at the end"); j.disk.marker.Phase != datadir.Member || j.disk.marker.MemberID != keyspace.MemberID(j.member) {
-		j.t.Errorf("killed at %d, power lost %t, evicted %t: got %+v", at, power, evicted, j.disk.marker)
-	}
-	return reached
 }

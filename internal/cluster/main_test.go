@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 
+	"go.etcd.io/etcd/server/v3/storage/wal"
+
 	"github.com/lockstep-dev/lockstep/internal/cluster/member/child"
 )
 
@@ -16,5 +18,6 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == childCommand {
 		os.Exit(child.Main(context.Background(), os.Stdin, os.Stdout, os.Stderr))
 	}
+	wal.SegmentSizeBytes = 1 << 16 // few tests write more
 	os.Exit(m.Run())
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/cluster/member"
 )
@@ -15,12 +16,21 @@ import (
 // memberRun is the running etcd member of this node, from process.start until endMember, or until its supervisor
 // gives up.
 type memberRun struct {
-	supervisor *member.Supervisor
+	supervisor supervisor
 	stop       context.CancelFunc
 	done       chan struct{} // closed when the supervisor ends
 	err        error         // why it ended; read it after done
 	forwarded  sync.WaitGroup
 }
+
+// supervisor keeps the process of the member running until ctx ends (member.Supervisor).
+type supervisor interface {
+	Run(ctx context.Context) error
+	State() *event.Value[member.State]
+	Measures() *event.Value[member.Measures]
+}
+
+func newSupervisor(cfg member.Config) supervisor { return member.New(cfg) }
 
 // memberIDs are the IDs that etcd gave to the member and its cluster.
 type memberIDs struct{ member, cluster uint64 }

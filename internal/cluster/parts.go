@@ -26,7 +26,7 @@ func newParts(cfg *Embedded, client *etcd.Client, log *slog.Logger, shared *shar
 	own := log.With("worker", "cluster")
 	r := &resident{run: event.New[*memberRun](nil)}
 	r.adopted = func(m datadir.Marker) { shared.follow(r.dir.Layout, m) }
-	p.resident, p.cfg, p.client, p.log = r, cfg, client, log
+	p.resident, p.cfg, p.client, p.log, p.supervise = r, cfg, client, log, newSupervisor
 	p.same = &sameness{resident: r, cfg: cfg, client: client, shared: shared}
 	return parts{
 		process: p, shared: shared, log: own,

@@ -21,6 +21,8 @@ type process struct {
 	client *etcd.Client
 	same   *sameness
 	log    *slog.Logger // without a worker
+	// supervise is newSupervisor, or makes a member without a process in tests.
+	supervise func(member.Config) supervisor
 	// show sets the problem in the status.
 	show func(problem string)
 	// state and measures publish the state and the measures of the member.
@@ -53,7 +55,7 @@ func (p *process) start(ctx context.Context, spec member.Spec) error {
 	spec.PeerURL, spec.ClientURL = p.marker.PeerURL(), p.marker.ClientURL()
 	spec.CAFile, spec.CertFile, spec.KeyFile = p.dir.CACert(), p.dir.NodeCert(), p.dir.NodeKey()
 	run := &memberRun{
-		supervisor: member.New(member.Config{
+		supervisor: p.supervise(member.Config{
 			Command: p.cfg.Command, Spec: spec, Lock: p.dir.Lock(), Prepare: p.prepareMember,
 			Log: p.log.With("worker", "etcd-member"),
 		}),

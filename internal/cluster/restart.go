@@ -57,14 +57,14 @@ func openMemberDirectory(ctx context.Context, f *flow) error {
 // directory with it. It waits for a member of this directory that is still stopping.
 func openDirectory(_ context.Context, f *flow) error {
 	if f.dir == nil {
-		dir, err := datadir.Open(f.cfg.DataDir)
+		dir, opened, err := f.open(f.cfg.DataDir)
 		if locked, is := errors.AsType[*datadir.LockedError](err); is {
 			return f.awaitLock(locked)
 		}
 		if err != nil {
 			return err
 		}
-		f.dir, f.disk = dir, realDisk{dir}
+		f.dir, f.disk = dir, opened
 	}
 	marker, err := f.dir.ReadMarker()
 	if errors.Is(err, datadir.ErrNoMarker) {

@@ -8,6 +8,8 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/internal/cluster/enrol"
 )
 
 // step is one part of a flow. It can be run again: after an error that is transient,
@@ -22,11 +24,19 @@ type flow struct {
 	parts
 	// held publishes that the directory is locked, and belongs to a node in a cluster.
 	held *event.Value[bool]
+	// open is openDisk, and join is enrol.Join: the disk and the network, of which tests have others.
+	open func(path string) (*datadir.Dir, disk, error)
+	join func(context.Context, enrol.Request) (enrol.Answer, error)
 	// joining are the members in the answer to the join; nil: this node did not need one.
 	joining []etcd.Member
 	asked   bool // a member was asked to let this node join
 	// lockedSince is when the directory was first found in use; zero: it was not.
 	lockedSince time.Time
+}
+
+// flowOf returns the flow of a node that has taken no step yet.
+func flowOf(p parts, held *event.Value[bool]) *flow {
+	return &flow{parts: p, held: held, open: openDisk, join: enrol.Join}
 }
 
 const (

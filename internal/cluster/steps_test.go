@@ -13,7 +13,7 @@ import (
 )
 
 // TestStepNames: tests of test/quorum and test/join end the sidecar after each step of a creation, a
-// restart and a join. The steps of a return change nothing on the disk.
+// restart and a join.
 func TestStepNames(t *testing.T) {
 	for _, tc := range []struct {
 		steps []step
