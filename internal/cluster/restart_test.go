@@ -37,3 +37,28 @@ func TestCheckExpired(t *testing.T) {
 		t.Errorf("an expired one: got %v", err)
 	}
 }
+
+// A directory whose restore was interrupted belongs to no cluster yet: nothing starts there before the restore
+// is complete.
+func TestOpenMemberDirectory_restoring(t *testing.T) {
+	f := newFlow(t, func(string) {})
+	dir, err := datadir.Open(f.cfg.DataDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := datadir.Marker{
+		Cluster: "c", Node: "a", Address: "127.0.0.1", PeerPort: f.cfg.PeerPort, ClientPort: f.cfg.ClientPort, JoinPort: f.cfg.JoinPort,
+		Intent: datadir.Restore, Phase: datadir.Begun,
+	}
+	if err := errors.Join(dir.WriteMarker(m), dir.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_, name, steps := choose(f.cfg)
+	err = f.carryOut(t.Context(), name, steps)
+	if refused, is := errors.AsType[*datadir.RefusedError](err); !is || !strings.Contains(refused.Remedy, "type sidecar cluster restore again") {
+		t.Errorf("got %v", err)
+	}
+	if f.current() != nil {
+		t.Error("the member was started")
+	}
+}
