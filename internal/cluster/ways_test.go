@@ -36,13 +36,23 @@ func TestCreate_killedAnywhere(t *testing.T) {
 	atEachMoment(t, 15, func(name string, power bool, at int) bool {
 		m := newMachine(t, h, name, false)
 		m.power = power
-		reached := m.arrive(at)
+		reached := m.kill(at)
+		first, err := datadir.Layout(m.cfg.DataDir).ReadMarker()
+		if err != nil {
+			first = datadir.Marker{}
+		}
+		if reached {
+			m.finish()
+		}
 		m.wantMember(datadir.Create)
 		resp, err := h.client.Get(t.Context(), keyspace.Under(m.prefix).Cluster())
 		if err != nil || len(resp.Kvs) != 1 {
 			t.Fatalf("killed %s: the cluster's record: %v, %v", m.where, resp, err)
 		}
 		marker := m.marker()
+		if first.Cluster != "" && first.Cluster != marker.Cluster {
+			t.Errorf("killed %s: it began the cluster %s, and is in %s", m.where, first.Cluster, marker.Cluster)
+		}
 		if r, err := record.DecodeCluster(resp.Kvs[0].Value); err != nil || r.ID != marker.Cluster || r.CA.String() != marker.CAHash {
 			t.Errorf("killed %s: the record is %+v, and the marker %+v: %v", m.where, r, marker, err)
 		}
