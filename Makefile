@@ -227,7 +227,7 @@ bench: bin/sidecar bin/kube-apiserver $(if $(NEEDS_PEERS),$(PEERS)) $(if $(finds
 ATTACK ?= 1m
 
 .PHONY: attack
-attack: bin/sidecar ## what strangers do over the network, each for ATTACK=1m: what it costs a sidecar, and whether probes go on (16 minutes)
+attack: bin/sidecar ## what strangers do over the network, each for ATTACK=1m: what it costs a sidecar, and whether probes go on (19 minutes)
 	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/attack -run='TestAttack$$' -count=1 -v -timeout=0 -attack.duration=$(ATTACK)
 
 SEARCHES := TestProgressOfEvery|TestExhaustive|TestMembers|TestEndpoints|TestRotation|TestTurns

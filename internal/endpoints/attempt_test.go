@@ -123,7 +123,7 @@ func TestWrite_changed(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := New(Config{API: client, Log: slog.New(slog.DiscardHandler)})
-	to := target{kind: sliceResource, name: serviceName, family: publish.IPv4, now: object{version: "7"}, step: publish.Step{Addresses: []string{"10.0.0.1"}, Port: 6443}}
+	to := target{kind: sliceResource, name: serviceName, family: publish.IPv4, now: object{version: "7", family: publish.IPv4}, step: publish.Step{Addresses: []string{"10.0.0.1"}, Port: 6443}}
 	if err := p.write(t.Context(), to, "s"); err != nil {
 		t.Errorf("got %v", err)
 	}

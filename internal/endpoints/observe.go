@@ -63,9 +63,9 @@ func (l lost) after(was, now object) lost {
 }
 
 // observe keeps an object from an answer or a watch, unless a newer form of it was observed
-// before.
+// before. Slices with other names belong to others, and there may be thousands.
 func (p *Publisher) observe(kind *resource, now object) {
-	if !older(now.version, p.seen.Get().object(kind, now.name).version) {
+	if writes(now.name) && !older(now.version, p.seen.Get().object(kind, now.name).version) {
 		p.accept(kind, now)
 	}
 }
@@ -191,8 +191,10 @@ func (p *Publisher) listAndWatch(ctx context.Context, kind *resource) error {
 func (p *Publisher) replace(kind *resource, list kube.List) {
 	names := map[string]bool{}
 	for _, o := range list.Objects {
-		names[o.GetName()] = true
-		p.accept(kind, kind.decode(o))
+		if name := o.GetName(); writes(name) {
+			names[name] = true
+			p.accept(kind, kind.decode(o))
+		}
 	}
 	event.Update(p.seen, func(o observed) observed {
 		if kind == endpointsResource {

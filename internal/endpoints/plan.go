@@ -62,6 +62,11 @@ func nameOf(family, main publish.Family) string {
 	return serviceName + map[publish.Family]string{publish.IPv4: "-ipv4", publish.IPv6: "-ipv6"}[family]
 }
 
+// writes reports whether Lockstep writes the object of this name.
+func writes(name string) bool {
+	return name == serviceName || name == nameOf(publish.IPv4, publish.IPv6) || name == nameOf(publish.IPv6, publish.IPv4)
+}
+
 // left returns the families that no node in service uses, but whose slices still contain
 // addresses.
 func (o observed) left(main publish.Family, inService []publish.Family) []publish.Family {

@@ -9,7 +9,10 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol/publish"
@@ -19,6 +22,10 @@ const (
 	serviceName      = "kubernetes"
 	serviceNamespace = "default"
 	portName         = "https"
+
+	// readersLabels begins the names of labels that keep kube-proxy from reading an object, such as
+	// service.kubernetes.io/headless and service.kubernetes.io/service-proxy-name.
+	readersLabels = "service.kubernetes.io/"
 
 	serviceLabel    = "kubernetes.io/service-name"
 	skipMirrorLabel = "endpointslice.kubernetes.io/skip-mirror"
@@ -62,6 +69,9 @@ type object struct {
 	name    string
 	version string // resourceVersion
 	family  publish.Family
+	hiding  []string // labels that keep clients from reading it
+	uid     string
+	held    bool      // it has finalizers, and stays when it is deleted
 	since   time.Time // when it was first seen as Lockstep's, or as another client's
 	lost    lost
 }
@@ -78,6 +88,8 @@ type wire struct {
 	Metadata struct {
 		Name            string            `json:"name"`
 		ResourceVersion string            `json:"resourceVersion"`
+		UID             string            `json:"uid"`
+		Finalizers      []string          `json:"finalizers"`
 		Labels          map[string]string `json:"labels"`
 		Annotations     map[string]string `json:"annotations"`
 		ManagedFields   []struct {
@@ -99,8 +111,10 @@ type wireEntry struct {
 	Addresses  []string `json:"addresses"`
 	Conditions struct {
 		Ready       *bool `json:"ready,omitempty"`
+		Serving     *bool `json:"serving,omitempty"`
 		Terminating *bool `json:"terminating,omitempty"`
 	} `json:"conditions"`
+	Hints json.RawMessage `json:"hints,omitempty"` // which clients use it
 }
 
 type wirePort struct {
@@ -130,7 +144,7 @@ func (k *resource) parse(raw []byte, out object) object {
 		return out
 	}
 	out.name, out.version = cmp.Or(w.Metadata.Name, out.name), cmp.Or(w.Metadata.ResourceVersion, out.version)
-	out.Known = true
+	out.Known, out.uid, out.held = true, w.Metadata.UID, len(w.Metadata.Finalizers) > 0
 	out.Addresses, out.Port, out.Complete = k.fields(w)
 	slices.Sort(out.Addresses)
 	out.Addresses = slices.Compact(out.Addresses)
@@ -141,6 +155,11 @@ func (k *resource) parse(raw []byte, out object) object {
 	}
 	for name, value := range k.labels {
 		out.Complete = out.Complete && w.Metadata.Labels[name] == value
+	}
+	for name := range w.Metadata.Labels {
+		if strings.HasPrefix(name, readersLabels) {
+			out.hiding, out.Complete = append(out.hiding, name), false
+		}
 	}
 	out.Store = w.Metadata.Annotations[annotationStore]
 	if revision, err := strconv.ParseInt(w.Metadata.Annotations[annotationRevision], 10, 64); err == nil && revision > 0 {
@@ -159,7 +178,8 @@ func sliceFields(w wire) (addresses []string, port int, complete bool) {
 	port, complete = portOf(w.Ports)
 	for _, e := range w.Endpoints {
 		addresses = append(addresses, e.Addresses...)
-		complete = complete && e.Conditions.Ready != nil && *e.Conditions.Ready && e.Conditions.Terminating == nil
+		is := e.Conditions
+		complete = complete && is.Ready != nil && *is.Ready && (is.Serving == nil || *is.Serving) && is.Terminating == nil && e.Hints == nil
 	}
 	return addresses, port, complete
 }
@@ -215,9 +235,16 @@ func portsFor(t target) []wirePort {
 	return []wirePort{{Name: portName, Port: t.step.Port, Protocol: "TCP"}}
 }
 
-// write creates the object, or changes it if it has the version that was read. All other
-// labels and annotations stay.
+// write creates the object, or changes it if it has the version that was read. Other labels and
+// annotations stay, unless they hide it. A slice of another type of addresses is deleted first: no
+// slice can change its type.
 func (k *resource) write(ctx context.Context, api *kube.Client, t target, store string) (object, error) {
+	if t.now.version != "" && k == sliceResource && t.now.family != t.family {
+		if err := k.delete(ctx, api, t.now); err != nil {
+			return object{}, err
+		}
+		t.now = object{}
+	}
 	r, err := k.request(t, store)
 	if err != nil {
 		return object{}, err
@@ -229,9 +256,37 @@ func (k *resource) write(ctx context.Context, api *kube.Client, t target, store 
 	return k.parse(answer, object{name: t.name}), nil
 }
 
+// delete deletes an object if it has the version that was read.
+func (k *resource) delete(ctx context.Context, api *kube.Client, o object) error {
+	live := &kube.Object{}
+	live.SetNamespace(serviceNamespace)
+	live.SetName(o.name)
+	live.SetUID(types.UID(o.uid))
+	live.SetResourceVersion(o.version)
+	if o.held {
+		freed, err := api.RemoveFinalizers(ctx, k.resource, live)
+		if err != nil {
+			return err
+		}
+		live = freed
+	}
+	err := api.Delete(ctx, k.resource, live)
+	if kube.StatusCode(err) == http.StatusNotFound { // only a finalizer had kept it
+		return nil
+	}
+	return err
+}
+
 func (k *resource) request(t target, store string) (kube.Request, error) {
+	labels := map[string]any{}
+	for name, value := range k.labels {
+		labels[name] = value
+	}
+	for _, name := range t.now.hiding {
+		labels[name] = nil
+	}
 	metadata := map[string]any{
-		"name": t.name, "namespace": serviceNamespace, "labels": k.labels,
+		"name": t.name, "namespace": serviceNamespace, "labels": labels,
 		"annotations": map[string]string{annotationRevision: strconv.FormatInt(t.step.Revision, 10), annotationStore: store},
 	}
 	r := kube.Request{

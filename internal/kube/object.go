@@ -187,6 +187,11 @@ func (c *Client) RemoveAnnotations(ctx context.Context, r Resource, live *Object
 	return c.patchMetadata(ctx, r, live, RepairManager, map[string]any{"annotations": annotations})
 }
 
+// RemoveFinalizers removes all finalizers of live. It fails with a conflict if live changed since it was read.
+func (c *Client) RemoveFinalizers(ctx context.Context, r Resource, live *Object) (*Object, error) {
+	return c.patchMetadata(ctx, r, live, FieldManager, map[string]any{"finalizers": nil})
+}
+
 // Delete deletes live, if it did not change since it was read. The server deletes its
 // dependents in the background.
 func (c *Client) Delete(ctx context.Context, r Resource, live *Object) error {

@@ -247,5 +247,5 @@ func rightsOnEndpoints() []kube.Right {
 	old := kube.Right{Resource: "endpoints", Namespace: "default"}
 	all := append(to(slice, "list", "watch", "create"), to(old, "create")...)
 	slice.Name, old.Name = "kubernetes", "kubernetes"
-	return slices.Concat(all, to(slice, "get", "patch"), to(old, "get", "patch"))
+	return slices.Concat(all, to(slice, "get", "patch", "delete"), to(old, "get", "patch"))
 }

@@ -98,7 +98,7 @@ func TestAccess_Missing(t *testing.T) {
 			"get, list, watch, update configmaps " + reconcile.ParentName + " in " + reconcile.ParentNamespace,
 			"delete validatingadmissionpolicies.admissionregistration.k8s.io " + reconcile.FenceName,
 			"list, watch, create endpointslices.discovery.k8s.io in default",
-			"get, patch endpointslices.discovery.k8s.io kubernetes in default",
+			"get, patch, delete endpointslices.discovery.k8s.io kubernetes in default",
 		}
 		if diff := cmp.Diff(want, out); diff != "" || err != nil {
 			t.Errorf("%v\n%s", err, diff)

@@ -244,6 +244,7 @@ func TestKubernetesService(t *testing.T) {
 		{"the leader is paused", pauseLeader},
 		{"the last address stays", keepLast},
 		{"a stranger writes the Service, with the ID of another store", hijack},
+		{"a stranger hides the Service", hide},
 		{"a kube-apiserver writes the Service itself", forget},
 		{"a sidecar runs without the flag", withoutFlag},
 	} {
