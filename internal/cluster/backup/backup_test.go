@@ -243,6 +243,37 @@ func TestRestore(t *testing.T) {
 	})
 }
 
+// The clock is set back after a restoration. The next restored store still begins above the revisions of the last one,
+// by the marker or, after a restoration by an older program, by the data.
+func TestRestore_clockWentBack(t *testing.T) {
+	n := newNode(t)
+	file := filepath.Join(t.TempDir(), "snapshot")
+	n.run(t, func(c *etcd.Client, _ member.State) {
+		put(t, c, keys.Cluster())
+		if _, err := backup.Save(t.Context(), c, file); err != nil {
+			t.Error(err)
+		}
+	})
+	last := time.Since(time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC)).Milliseconds() * 20 // as by a clock that was years ahead
+	for _, known := range []string{"the marker", "the data"} {
+		n.marker = n.read(t)
+		n.marker.Revision = map[string]int64{"the marker": last}[known]
+		n.write(t)
+		if _, err := restore(t, n, file); err != nil {
+			t.Fatal(err)
+		}
+		n.marker = n.read(t)
+		n.run(t, func(c *etcd.Client, _ member.State) {
+			put(t, c, keys.Node("b"))
+			now := c.Contact().Get().Revision
+			if now <= last || n.marker.Revision <= last || n.marker.Revision > now {
+				t.Errorf("by %s: got the revision %d, and in the marker %d, want more than %d", known, now, n.marker.Revision, last)
+			}
+			last = now
+		})
+	}
+}
+
 // A snapshot of an etcd whose database is full contains the alarm. The restored one accepts writes,
 // with the same quota as before.
 func TestRestore_full(t *testing.T) {
@@ -447,6 +478,50 @@ func TestRestore_interrupted(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 	})
+}
+
+// A restoration is killed after each of its steps, and typed again. It is the same restoration then; the data of before
+// is kept, and so are the copies of all earlier ones.
+func TestRestore_killedAfterEachStep(t *testing.T) {
+	n := newNode(t)
+	file := filepath.Join(t.TempDir(), "snapshot")
+	n.run(t, func(c *etcd.Client, _ member.State) {
+		put(t, c, keys.Node("b"), keys.Cluster())
+		if _, err := backup.Save(t.Context(), c, file); err != nil {
+			t.Error(err)
+		}
+	})
+	cfg := backup.Config{DataDir: n.path, File: file, Prefix: prefix, Command: command, GiveRole: role.GiveConsensus, Log: slog.New(slog.DiscardHandler)}
+	var copies []string
+	for count, more := 1, true; more; count++ {
+		present := fmt.Sprint("present-", count)
+		if err := os.WriteFile(filepath.Join(n.layout().Etcd(), present), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if more, err = backup.RestoreUntil(t.Context(), cfg, count); err != nil {
+			t.Fatal(err)
+		}
+		killed := n.read(t)
+		if more {
+			if _, err := restore(t, n, file); err != nil {
+				t.Fatalf("killed after %d steps: %v", count, err)
+			}
+		}
+		now := n.read(t)
+		if begun := killed.Intent == datadir.Restore && killed.Phase == datadir.Begun; begun && now.Cluster != killed.Cluster || now.Restores != count || now.Phase != datadir.Member {
+			t.Errorf("killed after %d steps: the marker was %+v, and is %+v", count, killed, now)
+		}
+		copies = append(copies, filepath.Join(fmt.Sprint(n.layout().Etcd(), ".replaced-", count), present))
+		for _, path := range copies {
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("killed after %d steps: %v", count, err)
+			}
+		}
+	}
+	if len(copies) != 7 {
+		t.Errorf("got %d steps", len(copies))
+	}
 }
 
 // A second restoration that is interrupted before it moves anything keeps the existing data, beside

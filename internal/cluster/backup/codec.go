@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	bolt "go.etcd.io/bbolt"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -44,6 +45,33 @@ func readStore(file string) (saved Saved, err error) {
 		return err
 	})
 	return saved, err
+}
+
+// newestRevision returns the last revision in the database of etcd in a file. The file may be damaged, and even cut off: that
+// is an error, and never ends the program.
+func newestRevision(file string) (revision int64, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // of a file that is cut off
+	defer func() {
+		if damage := recover(); damage != nil {
+			err = fmt.Errorf("its database is damaged: %v", damage)
+		}
+	}()
+	db, err := bolt.Open(file, 0o400, &bolt.Options{ReadOnly: true})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	err = db.View(func(tx *bolt.Tx) error {
+		bucket := tx.Bucket(keyBucket)
+		if bucket == nil {
+			return errors.New("its database is not that of an etcd")
+		}
+		if change, _ := bucket.Cursor().Last(); len(change) >= changeBytes {
+			revision = int64(binary.BigEndian.Uint64(change)) //nolint:gosec // etcd counts them up from one
+		}
+		return nil
+	})
+	return revision, err
 }
 
 func readKeys(bucket *bolt.Bucket) (revision int64, keys int, err error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -55,8 +56,9 @@ type Restored struct {
 
 // The revision of a restored store grows with its time of restoration: ten for each millisecond since
 // 2020. No store reaches that by writes. So no revision is used for two things, neither by a write
-// since the snapshot nor by an earlier restoration of the same one. Revisions below it count as
-// compacted: watches from before do not wait for ever.
+// since the snapshot nor by an earlier restoration of the same one. If the clock went back, the newest
+// revision of the present data counts, and the first one of the last restored store.
+// Revisions below it count as compacted: watches from before do not wait for ever.
 const revisionsPerMillisecond = 10
 
 var revisionsBegin = time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC)
@@ -64,9 +66,9 @@ var revisionsBegin = time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC)
 // minBump is the number of revisions that are left out at least, such as when the clock went back.
 const minBump = 1_000_000
 
-// bump is the number of revisions between a snapshot and the store that is restored from it.
-func bump(snapshot int64, now time.Time) uint64 {
-	return uint64(max(now.Sub(revisionsBegin).Milliseconds()*revisionsPerMillisecond-snapshot, minBump)) //nolint:gosec // it is positive
+// firstRevision is the one at which a restored store begins. used are revisions that were used before.
+func firstRevision(now time.Time, used ...int64) int64 {
+	return max(now.Sub(revisionsBegin).Milliseconds()*revisionsPerMillisecond, slices.Max(used)+minBump)
 }
 
 // Restore makes a cluster of one member, this node, from a snapshot. The cluster gets a
@@ -76,25 +78,38 @@ func bump(snapshot int64, now time.Time) uint64 {
 // rebuilds it from them (docs/protocol.md#assumptions). If it is interrupted it can be
 // called again.
 func Restore(ctx context.Context, cfg Config) (restored Restored, err error) {
-	saved, err := Verify(cfg.File)
+	r, err := newRestoration(cfg)
 	if err != nil {
 		return Restored{}, err
 	}
-	if err := checkFirst(&cfg); err != nil {
-		return Restored{}, fmt.Errorf("restore: %w", err)
-	}
-	dir, err := datadir.Open(cfg.DataDir)
-	if err != nil {
-		return Restored{}, err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	r := &restoration{Config: cfg, dir: dir, out: Restored{Saved: saved}}
-	for _, step := range []func(context.Context) error{r.checkAddress, r.begin, r.credentials, r.data, r.startMember} {
+	defer func() { err = errors.Join(err, r.dir.Close()) }()
+	for _, step := range r.steps() {
 		if err := step(ctx); err != nil {
 			return Restored{}, fmt.Errorf("restore: %w", err)
 		}
 	}
 	return r.out, nil
+}
+
+// newRestoration checks the snapshot, and locks the directory. It takes no step.
+func newRestoration(cfg Config) (*restoration, error) {
+	saved, err := Verify(cfg.File)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkFirst(&cfg); err != nil {
+		return nil, fmt.Errorf("restore: %w", err)
+	}
+	dir, err := datadir.Open(cfg.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	return &restoration{Config: cfg, dir: dir, out: Restored{Saved: saved}}, nil
+}
+
+// steps are the steps of a restoration. After a kill in any of them, all are taken again.
+func (r *restoration) steps() []func(context.Context) error {
+	return []func(context.Context) error{r.checkAddress, r.begin, r.credentials, r.makeData, r.moveAway, r.replaceData, r.startMember}
 }
 
 // checkFirst requires the directory of a member, or First and a usable Address for a new directory.
@@ -196,31 +211,50 @@ const (
 	replaced  = ".replaced-" // and the number of the restoration
 )
 
-// data makes the new data of etcd beside the old, and then replaces that. It keeps
-// the old data, and so does the next restoration: that may be the only copy.
-func (r *restoration) data(ctx context.Context) error {
-	made, old := r.dir.Etcd()+beingMade, r.copyOf(r.marker)
+// makeData makes the new data of etcd beside the old.
+func (r *restoration) makeData(ctx context.Context) error {
+	made := r.dir.Etcd() + beingMade
 	if err := os.RemoveAll(made); err != nil {
 		return err
 	}
+	// An earlier attempt may have served clients: this one begins at another revision, also if the clock went back.
+	r.marker.Revision = firstRevision(time.Now(), r.out.Revision, r.marker.Revision, r.dataRevision())
+	if err := r.dir.WriteMarker(r.marker); err != nil {
+		return err
+	}
 	making := r.member(made)
-	making.Spec.Snapshot = &member.Snapshot{File: r.File, Bump: bump(r.out.Revision, time.Now())}
+	making.Spec.Snapshot = &member.Snapshot{File: r.File, Bump: uint64(r.marker.Revision - r.out.Revision)} //nolint:gosec // it is positive
 	if err := member.MakeData(ctx, making); err != nil {
 		return errors.Join(err, os.RemoveAll(made))
 	}
-	if err := r.moveAway(old); err != nil {
-		return err
-	}
-	// The list names members that no longer exist.
-	if err := errors.Join(os.Rename(made, r.dir.Etcd()), durable.Remove(r.dir.Members())); err != nil {
+	return nil
+}
+
+// replaceData gives the new data its place. The list of before names members that no longer exist.
+func (r *restoration) replaceData(context.Context) error {
+	if err := errors.Join(os.Rename(r.dir.Etcd()+beingMade, r.dir.Etcd()), durable.Remove(r.dir.Members())); err != nil {
 		return err
 	}
 	return durable.SyncDir(r.dir.Path())
 }
 
-// moveAway renames the data of etcd. If this restoration did so before it was interrupted, the data is
-// its own, and moveAway deletes it instead.
-func (r *restoration) moveAway(old string) error {
+// dataRevision returns the newest revision of the data that is replaced; 0: there is none, or it is damaged.
+func (r *restoration) dataRevision() int64 {
+	file := r.dir.Database()
+	if !exists(file) {
+		return 0
+	}
+	revision, err := newestRevision(file)
+	if err != nil {
+		r.Log.Warn("the newest revision of the data that is replaced cannot be read: check the clock of this node", "err", err)
+	}
+	return revision
+}
+
+// moveAway renames the old data of etcd: it may be the only copy, which the next restoration keeps, too. If this
+// restoration did so before it was interrupted, the data is its own, and moveAway deletes it instead.
+func (r *restoration) moveAway(context.Context) error {
+	old := r.copyOf(r.marker)
 	switch {
 	case exists(old):
 		r.out.Replaced = old

@@ -62,6 +62,9 @@ func (l Layout) DatabaseSize() (int64, error) {
 	return info.Size(), nil
 }
 
+// Database returns the path of the database of the etcd member.
+func (l Layout) Database() string { return l.db() }
+
 // Etcd returns the data directory of the etcd member.
 func (l Layout) Etcd() string { return filepath.Join(string(l), "etcd") }
 

@@ -78,6 +78,9 @@ type Marker struct {
 	MemberID      string `json:"memberID"`
 	// Restores counts how often the cluster was restored from a snapshot.
 	Restores int `json:"restores"`
+	// Revision is the one at which the last restored store began; 0: there was none, or an older program
+	// restored it.
+	Revision int64 `json:"revision,omitempty"`
 }
 
 // NewClusterID returns a random UUID (version 4) for the marker of a new cluster.
