@@ -10,9 +10,9 @@ import (
 const (
 	pollInterval = 50 * time.Millisecond
 	pollPause    = time.Second // the longest between two questions
-	// Who waits long asks less often: after a twentieth of the time, and at least five times a second, so that
-	// what lasts a moment is seen.
-	pollShare  = 20
+	// Who waits long asks less often: after a fifth of the time, and at least five times a second, so that
+	// what lasts a moment is seen. A question costs a millisecond of a processor, and most waits last for some seconds.
+	pollShare  = 5
 	pollSeldom = 200 * time.Millisecond
 	// pollRest is how many times longer than a question the pause after it is, at least. A question
 	// that is a command, or that a busy machine answers late, would take a whole processor otherwise.

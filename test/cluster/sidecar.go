@@ -156,6 +156,25 @@ func (s *Sidecar) Readyz(ctx context.Context) error {
 	return nil
 }
 
+// OnChange returns a condition for Await that starts a process, such as a command which shows the status. It asks /status, which
+// costs a twentieth of that, and cond only if the answer is another one than at the last question, or after a second: what a
+// command shows also depends on the time.
+func (s *Sidecar) OnChange(cond func(context.Context) error) func(context.Context) error {
+	var (
+		asked  time.Time
+		answer string
+		last   error
+	)
+	return func(ctx context.Context) error {
+		_, now, err := s.Get(ctx, "/status")
+		if err == nil && now == answer && time.Since(asked) < pollPause {
+			return last
+		}
+		asked, answer, last = time.Now(), now, cond(ctx)
+		return last
+	}
+}
+
 // Status returns the content of /status.
 func (s *Sidecar) Status(ctx context.Context) (Status, error) {
 	code, body, err := s.Get(ctx, "/status")

@@ -183,7 +183,7 @@ func (b *broken) says(node string, texts ...string) {
 			b.Logf("%s shows\n%s", node, last)
 		}
 	}()
-	cluster.Await(b.T, "the table of "+node, func(ctx context.Context) error {
+	cluster.Await(b.T, "the table of "+node, b.sidecars[node].OnChange(func(ctx context.Context) error {
 		table, err := b.table(ctx, node)
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, table)
@@ -196,7 +196,7 @@ func (b *broken) says(node string, texts ...string) {
 			}
 		}
 		return nil
-	})
+	}))
 	b.Logf("%s shows\n%s", node, last)
 	b.prints(node, last)
 	b.capture(node)

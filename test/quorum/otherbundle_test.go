@@ -121,7 +121,7 @@ func (p *plane) awaitFirstRow(n *Node, want string) {
 	p.Helper()
 	row := regexp.MustCompile(`^PROBLEM +` + want)
 	first := ""
-	cluster.Await(p.T, n.ID+" to say first what is wrong", func(context.Context) error {
+	cluster.Await(p.T, n.ID+" to say first what is wrong", n.OnChange(func(context.Context) error {
 		out, err := n.tryCommand(p.T, "status", "--server", n.URL())
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)
@@ -130,7 +130,7 @@ func (p *plane) awaitFirstRow(n *Node, want string) {
 			return fmt.Errorf("got\n%s", out)
 		}
 		return nil
-	})
+	}))
 	typed := regexp.MustCompile(`sidecar bundle replace [^;,)]*`).FindString(first)
 	cmd := exec.CommandContext(p.Context(), "/bin/sh", "-c", strings.Replace(typed, "--to base", "--to nothing", 1))
 	cmd.Env = append(os.Environ(), "PATH="+cluster.Assets(p.T, "sidecar")+":"+os.Getenv("PATH"))

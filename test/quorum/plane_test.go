@@ -134,7 +134,7 @@ func watchGates(t *testing.T, want map[*Node]int) *gates {
 				default:
 					asked.Add(1)
 				}
-				pause(ctx, 20*time.Millisecond)
+				pause(ctx, 50*time.Millisecond)
 			}
 		})
 	}

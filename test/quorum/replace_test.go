@@ -72,7 +72,7 @@ func awaitTrouble(t *testing.T, n *Node, patient string) {
 	if n.ID == patient {
 		says = regexp.MustCompile(`(?m)^` + patient + ` +\d+s +its etcd member cannot be used: its process runs, and does not answer`)
 	}
-	cluster.Await(t, n.ID+" to say what is wrong with "+patient, func(context.Context) error {
+	cluster.Await(t, n.ID+" to say what is wrong with "+patient, n.OnChange(func(context.Context) error {
 		out, err := n.tryCommand(t, "status", "--server", n.URL())
 		switch {
 		case err != nil:
@@ -83,7 +83,7 @@ func awaitTrouble(t *testing.T, n *Node, patient string) {
 			return fmt.Errorf("got\n%s", out)
 		}
 		return nil
-	})
+	}))
 }
 
 // wantMembersOf requires that etcd contains exactly one record of a member for each node, and

@@ -99,7 +99,7 @@ func (s *situations) prints(table string) {
 func (s *situations) says(n *Node, texts ...string) {
 	s.Helper()
 	last := ""
-	cluster.Await(s.T, fmt.Sprintf("the table of %s in the situation %s", n.ID, s.name), func(context.Context) error {
+	cluster.Await(s.T, fmt.Sprintf("the table of %s in the situation %s", n.ID, s.name), n.OnChange(func(context.Context) error {
 		table, err := n.tryCommand(s.T, "status", "--server", n.URL())
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, table)
@@ -112,7 +112,7 @@ func (s *situations) says(n *Node, texts ...string) {
 			}
 		}
 		return nil
-	})
+	}))
 	s.Logf("%s: %s shows\n%s", s.name, n.ID, last)
 	s.prints(last)
 	s.capture(n)
