@@ -69,6 +69,10 @@ func (c *Cluster) StartAPIServer(cfg APIServerConfig) (*APIServer, error) {
 	if err := c.WriteKubeconfig(a.kubeconfig, a.URL()); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
+	remember, err := c.prepareBoot()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
 	a.Process, err = c.start("kube-apiserver", processConfig{
 		name: name, args: append(c.apiserverArgs(host, port, cfg.EtcdServers), cfg.Args...), wrapper: cfg.Wrapper,
 	})
@@ -80,7 +84,10 @@ func (c *Cluster) StartAPIServer(cfg APIServerConfig) (*APIServer, error) {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	ready := func(ctx context.Context) error { return a.ready(ctx, client) }
-	return a, a.AwaitStart(apiserverTimeout, ready)
+	if err := a.AwaitStart(apiserverTimeout, ready); err != nil {
+		return a, err
+	}
+	return a, remember()
 }
 
 // APIServerArgs are the flags of a kube-apiserver that a test starts by another program.

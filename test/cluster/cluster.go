@@ -42,6 +42,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
@@ -90,8 +91,9 @@ type Cluster struct {
 	Etcd    *etcdtest.Server // nil if the cluster has Members
 	Members []*Member
 
-	cfg Config
-	pki pki
+	cfg    Config
+	pki    pki
+	booted atomic.Bool // its first kube-apiserver was started
 
 	mu       sync.Mutex // mu guards the fields below
 	closes   []func() error

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -163,4 +164,21 @@ func TestShared(t *testing.T) {
 	default:
 		t.Errorf("the server still runs after Close")
 	}
+
+	t.Run("the next one finds the roles that the first one wrote", func(t *testing.T) {
+		client := cluster.NewAPIServer(t).Cluster.Etcd.Client(t)
+		found, err := client.Get(t.Context(), "/registry/clusterroles/", clientv3.WithPrefix())
+		if err != nil {
+			t.Fatal(err)
+		}
+		together := 0
+		for _, kv := range found.Kvs {
+			if kv.CreateRevision == found.Kvs[0].CreateRevision && kv.Version == 1 {
+				together++
+			}
+		}
+		if together < 50 {
+			t.Errorf("%d of %d roles were written together, and not again", together, len(found.Kvs))
+		}
+	})
 }
