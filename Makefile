@@ -252,6 +252,7 @@ SOAK_OUT := $(BIN)/soak
 soak: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/etcdutl bin/kubelet-probe ## real processes, upgrades and faults of a seed, judged: DURATION=30m SEED=N CLUSTER=embedded|roles STRANGERS=yes
 	@mkdir -p $(SOAK_OUT)
 	$(if $(filter embedded roles,$(CLUSTER)),,LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/e2e -run 'TestTenant$$|TestSituations$$|TestRollingUpgrade_external$$|TestFlagsEverywhere$$' -count=1 -v -timeout=0 -tenant.load=1m -situations -flags)
+	$(if $(filter embedded roles,$(CLUSTER)),,LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./reconcile -run 'TestStaleLeadersExactly$$' -count=1 -v -timeout=0 -reconcile.stale=66)
 	$(if $(filter embedded,$(CLUSTER)),LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/quorum -run 'TestMember_awayUnderLoad$$|TestJoin_manyAtOnce$$' -count=1 -v -timeout=0 -quorum.away=1m -quorum.joining=10)
 	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/soak -run '$(SOAK_TEST)$$' -count=1 -v -timeout=0 -artifacts -outputdir=$(SOAK_OUT) $(SOAK_FLAGS)
 
