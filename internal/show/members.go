@@ -109,6 +109,17 @@ func (f memberFacts) warnings(troubles map[string]string) []protocol.Warning {
 	return out
 }
 
+// follows reports whether a warning of this node only follows from a missing majority: its member waits for a leader
+// until the voters that are down serve again. The warning about these is the cause.
+func (f memberFacts) follows(w protocol.Warning) bool {
+	if w.Reason != warn.MemberDown || w.Subject != "" {
+		return false
+	}
+	_, patients := noMajority(nodeVoters(f.members, nil))
+	leaderless := func(m cluster.Observed) bool { return m.Node == string(f.own) && m.NoLeader() }
+	return len(patients) > 0 && !slices.Contains(patients, string(f.own)) && slices.ContainsFunc(f.members, leaderless)
+}
+
 // fleetWarningsNow returns the warnings of the fleet. A node that is not alive for a short time may be restarting.
 func (f memberFacts) fleetWarningsNow(v protocol.StatusView, now time.Time) []protocol.Warning {
 	marked := protocol.WithMayRestart(f.fleet, func(id protocol.NodeID) bool { return f.seen.nodes[id].mayRestart(now) })

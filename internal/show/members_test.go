@@ -59,6 +59,33 @@ func TestMemberWarnings(t *testing.T) {
 	}
 }
 
+// Without a majority, the first warning is about the voters that are down. That this node's member waits for a leader is
+// no other problem.
+func TestMemberWarnings_follow(t *testing.T) {
+	voter := func(node, problem string) cluster.Observed {
+		return cluster.Observed{Member: report.Member{ID: node, Node: node, Healthy: problem == "", Problem: problem}}
+	}
+	leaderless, down := "it has no leader", "it does not answer"
+	own := protocol.Warning{Reason: warn.MemberDown, Message: memberCannotBeUsed + leaderless}
+	for name, tt := range map[string]struct {
+		members []cluster.Observed
+		warning protocol.Warning
+		want    bool
+	}{
+		"two others are down":             {[]cluster.Observed{voter("me", leaderless), voter("b", down), voter("c", down)}, own, true},
+		"all wait":                        {[]cluster.Observed{voter("me", leaderless), voter("b", leaderless), voter("c", leaderless)}, own, false},
+		"this one is down, too":           {[]cluster.Observed{voter("me", down), voter("b", down), voter("c", leaderless)}, own, false},
+		"the others have a leader":        {[]cluster.Observed{voter("me", leaderless), voter("b", ""), voter("c", "")}, own, false},
+		"the warning about another voter": {[]cluster.Observed{voter("me", leaderless), voter("b", down), voter("c", down)}, protocol.Warning{Reason: warn.MemberDown, Subject: "b"}, false},
+		"its own member is another case":  {[]cluster.Observed{voter("me", ""), voter("b", down), voter("c", down)}, own, false},
+		"another warning":                 {[]cluster.Observed{voter("me", leaderless), voter("b", down), voter("c", down)}, protocol.Warning{Reason: warn.DiskSlow}, false},
+	} {
+		if got := (memberFacts{members: tt.members, own: "me"}).follows(tt.warning); got != tt.want {
+			t.Errorf("%s: got %t", name, got)
+		}
+	}
+}
+
 // Warnings are collected twice a second at most. One about a member that was removed or serves again since then is not shown
 // beside the newer list of members.
 func TestOfPresentMembers(t *testing.T) {

@@ -84,7 +84,7 @@ func (s *Show) warningsNow(was warned, now time.Time) warned {
 	troubles := members.troubles(now)
 	view := s.Status.Get().View
 	out := warned{
-		shown: slices.Concat(own, databaseWarnings(databases(members.members)),
+		shown: slices.Concat(slices.DeleteFunc(slices.Clone(own), members.follows), databaseWarnings(databases(members.members)),
 			members.warnings(troubles), members.leaving(), members.interrupted(now),
 			members.fleetWarningsNow(view, now),
 			warn.OfWork(members.fleet, now)),
