@@ -101,7 +101,7 @@ func nodeGone(b *broken) {
 	b.says("cp-1", "this node: leading")
 	b.start("cp-2", dir)
 	b.says("cp-1", "cp-9|ReleaseTooOld|no, for at least |runs release 1.0.0|upgrade it (it is not alive)", "UPGRADE|an upgrade is in progress: cp-9 runs release 1.0.0, cp-1|2.0.0")
-	b.says("cp-2", "cp-1|cp-9: runs release 1.0.0|upgrade it (it is not alive)", "cp-9|BLOCKS")
+	b.says("cp-2", "cp-9  |runs release 1.0.0, but|upgrade it (it is not alive)", "cp-9|BLOCKS")
 	for _, node := range []string{"cp-1", "cp-2"} {
 		b.says(node, "UPGRADE|an upgrade is in progress: cp-9 runs release 1.0.0, cp-1, cp-2 run 2.0.0", "cp-9: it is not alive (see WARNINGS)",
 			"cp-9|it is not alive; start it again, unless it is restarting")
@@ -247,7 +247,7 @@ func deadlock(b *broken) {
 		"GATE|NOT READY ReconcilerTooOld|this node leads: it waits for cp-2")
 	b.says("cp-1", "cp-2|ReleaseTooOld|yes|do not upgrade it now, which would be an outage: roll cp-1 back to 1.0.0",
 		"UPGRADE|cp-2 runs release 1.0.0, cp-1 runs 2.0.0; they wait for each other: roll cp-1 back to 1.0.0")
-	b.says("cp-2", "cp-1|cp-2: runs release 1.0.0|roll cp-1 back to 1.0.0", "cp-2|BLOCKS", "UPGRADE|roll cp-1 back to 1.0.0")
+	b.says("cp-2", "cp-2  |runs release 1.0.0, but|roll cp-1 back to 1.0.0", "cp-2|BLOCKS", "UPGRADE|roll cp-1 back to 1.0.0")
 }
 
 func duplicateNodeID(b *broken) {
