@@ -39,7 +39,8 @@ func (f *Follower) Unusable(t report.Trouble, failed string) protocol.Eligibilit
 		out.Reason, out.Message = protocol.APIRefused, refused(t, f.cfg.Kubeconfig.Config().Get(), f.cfg.Kubeconfig.Path(), time.Now())
 	}
 	if t.Refused && t.Code == http.StatusForbidden {
-		out.Message += "; to print them: sidecar bundle rights " + shell.Quote(f.cfg.Bundle) + " --all"
+		out.Message += "; to print them: sidecar bundle rights " + shell.Quote(f.cfg.Bundle) +
+			" --all; they are for the group lockstep:sidecars, in which that user must be"
 	}
 	return out
 }

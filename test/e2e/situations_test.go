@@ -70,7 +70,7 @@ func userWithoutRights(b *broken) {
 	dir := b.bundle("bundle", one)
 	b.start("cp-1", dir, kubeconfigOf(weak))
 	b.start("cp-2", dir, kubeconfigOf(weak))
-	why := `its kube-apiserver ` + b.api.URL() + ` refuses user "weak": configmaps "lockstep" is forbidden|give that user the rights|to print them: sidecar bundle rights ` + dir + " --all"
+	why := `its kube-apiserver ` + b.api.URL() + ` refuses user "weak": configmaps "lockstep" is forbidden|give that user the rights|to print them: sidecar bundle rights ` + dir + " --all; they are for the group lockstep:sidecars"
 	for _, node := range []string{"cp-1", "cp-2"} {
 		b.says(node, "this node: withdrawn for |(see GATE)", "GATE|no node leads|"+why, "UPGRADE|do not start", "no node leads")
 		b.types(node, "sidecar bundle rights")
