@@ -111,6 +111,7 @@ func TestSituationsAreTold(t *testing.T) {
 		"rolling-back/cp-2":          {"ROLLBACK  to 1.0.0 by root@machine-1 for ", "stop one node, and start it with 1.0.0", "a rollback is under way (see ROLLBACK)"},
 		"member-disk-stalls/a":       {"the disk of its etcd member is slow", "limit 100ms", "find out what else uses that disk"},
 		"member-stalls/b":            {"does not answer: the process was stopped, or its disk or the machine hangs", "does not serve (see WARNINGS)"},
+		"member-removed/b":           {"its etcd member was removed at ", " by root@machine-1; ", "sidecar node remove c --confirm-stopped ", "sidecar cluster token create --node c "},
 		"ephemeral-cut-off/cp-1":     {"no, for ", "deleted in "},
 		"ephemeral-cut-off/cp-4":     {"NOT READY Fenced for ", "leaders ignore its record after 13s"},
 		"removals-held/cp-2":         {"12 objects that the bundle dropped are not removed", "--allow-mass-prune"},
