@@ -325,6 +325,20 @@ func TestRollback(t *testing.T) {
 	}
 }
 
+// What this node knows of the fleet itself, other nodes do not repeat with counts of their own.
+func TestWarnings_ofFleet(t *testing.T) {
+	url := servePage(t)
+	b := startBrowser(t)
+	if err := b.Open(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	showReport(t, b, reports(t)[slices.IndexFunc(reports(t), func(r report) bool { return r.name == "no-majority/a" })])
+	var got string
+	if err := b.Eval(t.Context(), `document.querySelector("#warnings").textContent`, &got); err != nil || strings.Count(got, "EtcdLeaderChanges") != 1 {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
 // TestCommands copies every command of every situation, with navigator.clipboard and
 // without, as a browser has it over plain HTTP.
 func TestCommands(t *testing.T) {
