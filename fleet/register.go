@@ -59,9 +59,10 @@ type Registrar struct {
 	cfg          RegistrarConfig
 	keys         keyspace.Keys
 	registration *event.Value[protocol.Registration]
-	last         protocol.Record // the newest state of the record that was checked or written
-	lastAt       etcd.At         // when it was observed
-	store        StoreKey        // the newest one with an ID; only keepRegistered uses it
+	last         protocol.Record              // the newest state of the record that was checked or written
+	lastAt       etcd.At                      // when it was observed
+	traced       noderecord.RegistrationFacts // of the comparison that was reported last; zero: none was
+	store        StoreKey                     // the newest one with an ID; only keepRegistered uses it
 	clock        bootClock
 	cordonOver   *event.Value[CordonOver]
 

@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"reflect"
+
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/noderecord"
 	"github.com/lockstep-dev/lockstep/trace"
@@ -22,10 +24,14 @@ func (r *Registrar) traceWrote(over int64, local protocol.Local) {
 	}
 }
 
+// traceChecked reports a comparison of the record. One that found the same as the last one is not reported: each change
+// of a fleet brings one.
 func (r *Registrar) traceChecked(facts noderecord.RegistrationFacts, must bool) {
-	if r.cfg.Trace != nil {
-		r.cfg.Trace(trace.Event{Checked: &trace.Checked{Facts: facts, Must: must}})
+	if r.cfg.Trace == nil || !must && reflect.DeepEqual(facts, r.traced) {
+		return
 	}
+	r.cfg.Trace(trace.Event{Checked: &trace.Checked{Facts: facts, Must: must}})
+	r.traced = facts
 }
 
 // traceLeft reports that the record was deleted.

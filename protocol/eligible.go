@@ -39,13 +39,10 @@ func Eligible(f Fleet, local Local) Eligibility {
 // newestAlive returns the record of the newest controller above own that is alive, not
 // cordoned and not withdrawn, or nil. While there is one, own may not campaign.
 func newestAlive(f Fleet, own Release) (newest *Record) {
+	highest := own
 	for _, r := range f.Records {
-		release := r.Node.Version.Release
-		if !own.Less(release) || !r.mayLead() {
-			continue
-		}
-		if newest == nil || newest.Node.Version.Release.Less(release) {
-			newest = r
+		if release := r.Node.Version.Release; highest.Less(release) && r.mayLead() {
+			newest, highest = r, release
 		}
 	}
 	return newest
