@@ -38,7 +38,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	startHAProxy(t, configuration(t, bind, addresses), bind)
 	clients, err := balancers.StartClients(balancers.ClientsConfig{
-		Name: "haproxy", API: c.APIConfig("https://" + bind), Keep: 4, New: 4, Watches: 2, Pause: 50 * time.Millisecond,
+		Name: "haproxy", API: c.APIConfig("https://" + bind), Keep: 4, New: 4, Watches: 2, Pause: 100 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -102,7 +102,7 @@ func (r *clientsRig) start() {
 	var err error
 	r.traffic, err = r.fleet.StartTraffic(r.Context(), balancers.TrafficConfig{
 		Page: "../../docs/load-balancers.md", HAProxy: haproxyIP, Service: serviceIP,
-		Keep: 2, New: 2, Watches: 1, Pause: 100 * time.Millisecond,
+		Keep: 2, New: 2, Watches: 1, Pause: 200 * time.Millisecond,
 		Watch: balancers.AnyOf(all...), // it has to follow while HAProxy leads nowhere
 	})
 	r.must(err)
