@@ -1,6 +1,7 @@
 package balancers_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -138,10 +139,10 @@ func (b *breakGlass) awaitShown(n *gate, path string, parts ...string) {
 
 func (b *breakGlass) awaitTable(n *gate, parts ...string) {
 	b.Helper()
-	poll(b.T, fmt.Sprintf("sidecar status of %s to show %q", n.id, parts), func() error {
-		out, err := exec.CommandContext(b.Context(), b.cluster.SidecarBinary(), "status", "--server", n.sidecar.URL()).CombinedOutput()
+	cluster.Await(b.T, fmt.Sprintf("sidecar status of %s to show %q", n.id, parts), n.sidecar.OnChange(func(ctx context.Context) error {
+		out, err := exec.CommandContext(ctx, b.cluster.SidecarBinary(), "status", "--server", n.sidecar.URL()).CombinedOutput()
 		return errors.Join(err, containsAll(string(out), parts))
-	})
+	}))
 }
 
 func containsAll(text string, parts []string) error {
