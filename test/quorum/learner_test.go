@@ -134,6 +134,7 @@ func (n *Node) restartWith(t *testing.T, args ...string) {
 
 func awaitMembers(t *testing.T, on *Node, want int) {
 	t.Helper()
+	awaitNumber(t, on, want)
 	cluster.Await(t, fmt.Sprintf("%d members", want), func(context.Context) error {
 		if got := membersOf(t, on); len(got) != want {
 			return fmt.Errorf("got %+v", got)

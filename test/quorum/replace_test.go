@@ -90,6 +90,7 @@ func awaitTrouble(t *testing.T, n *Node, patient string) {
 // no learner.
 func wantMembersOf(t *testing.T, on *Node, nodes ...string) {
 	t.Helper()
+	awaitNumber(t, on, len(nodes))
 	cluster.Await(t, "the members to be those of the nodes", func(context.Context) error {
 		var got []string
 		for _, m := range membersOf(t, on) {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -35,6 +36,7 @@ func awaitVotersAre(t *testing.T, n *Node, nodes ...*Node) {
 		want = append(want, m.ID)
 	}
 	slices.Sort(want)
+	awaitNumber(t, n, len(want))
 	cluster.Await(t, fmt.Sprintf("the members to be %v", want), func(context.Context) error {
 		var got []string
 		for _, m := range membersOf(t, n) {
@@ -48,6 +50,20 @@ func awaitVotersAre(t *testing.T, n *Node, nodes ...*Node) {
 			return fmt.Errorf("got %v; %s: %s, %w", got, n.ID, now.Error, err)
 		}
 		return nil
+	})
+}
+
+// awaitNumber waits until the member of n knows this many voters, and no learner. That costs much less than the command which
+// shows them.
+func awaitNumber(t *testing.T, n *Node, voters int) {
+	t.Helper()
+	c := n.Client()
+	cluster.Await(t, fmt.Sprintf("%s to know %d voters", n.ID, voters), func(ctx context.Context) error {
+		all, err := c.Members(ctx)
+		if err == nil && (len(all) != voters || slices.ContainsFunc(all, func(m etcd.Member) bool { return m.Learner })) {
+			err = fmt.Errorf("it knows %+v", all)
+		}
+		return err
 	})
 }
 
