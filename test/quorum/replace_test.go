@@ -147,7 +147,7 @@ func TestRestore(t *testing.T) {
 	}
 
 	steps := wantSteps(t, "restore", "Stop the sidecars on all nodes.", "On one node that was a member, also if it has none any more:", "Start the sidecar on that node.",
-		"On each other node, delete the data directory, and let the node join with a new token.", "`sidecar node remove NODE --confirm-stopped` for nodes that are off for good.")
+		"On each other node, also one without a member, delete the data directory, and let the node join with a new token.", "`sidecar node remove NODE --confirm-stopped` for nodes that are off for good.")
 	if err := a.Stop(); err != nil {
 		t.Fatal(err)
 	}
