@@ -15,7 +15,7 @@ import (
 // TestTenantMemory creates 40 MB of objects of a kind of the set, without the set's label
 // and then with it. The leader's resident memory does not follow.
 func TestTenantMemory(t *testing.T) {
-	const objects, size, allowed, passes = 160, 180_000, 5 << 20, 12 // 240 KB in base64
+	const objects, size, allowed, passes = 160, 180_000, 5 << 20, 6 // 240 KB in base64
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar")
 	api, err := c.StartAPIServer(cluster.APIServerConfig{Name: "one"})
 	if err != nil {
