@@ -316,7 +316,7 @@ func (r *Registrar) checkRecord(ctx context.Context, fleet protocol.Fleet) (must
 	record, exists := fleet.Record(local.ID)
 	facts := noderecord.RegistrationFacts{Found: exists, Record: record, Last: r.last, Local: local, BootID: r.cfg.BootID}
 	must := noderecord.MustRegister(facts)
-	r.traceChecked(facts, must)
+	r.traceChecked(trace.Checked{Facts: facts, Must: must})
 	if must {
 		r.logMustRegister(facts)
 		return true, nil

@@ -26,12 +26,12 @@ func (r *Registrar) traceWrote(over int64, local protocol.Local) {
 
 // traceChecked reports a comparison of the record. One that found the same as the last one is not reported: each change
 // of a fleet brings one.
-func (r *Registrar) traceChecked(facts noderecord.RegistrationFacts, must bool) {
-	if r.cfg.Trace == nil || !must && reflect.DeepEqual(facts, r.traced) {
+func (r *Registrar) traceChecked(c trace.Checked) {
+	if r.cfg.Trace == nil || !c.Must && reflect.DeepEqual(c.Facts, r.traced) {
 		return
 	}
-	r.cfg.Trace(trace.Event{Checked: &trace.Checked{Facts: facts, Must: must}})
-	r.traced = facts
+	r.cfg.Trace(trace.Event{Checked: &trace.Checked{Facts: c.Facts, Must: c.Must}})
+	r.traced = c.Facts
 }
 
 // traceLeft reports that the record was deleted.

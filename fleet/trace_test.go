@@ -18,10 +18,10 @@ func TestRegistrar_traceChecked(t *testing.T) {
 		return noderecord.RegistrationFacts{Found: true, Record: now}
 	}
 	for _, facts := range []noderecord.RegistrationFacts{of(1), of(1), of(2), of(2), of(1), of(1, protocol.Warning{Message: "x"})} {
-		r.traceChecked(facts, false)
+		r.traceChecked(trace.Checked{Facts: facts, Must: false})
 	}
-	r.traceChecked(of(3), true)
-	r.traceChecked(of(3), true)
+	r.traceChecked(trace.Checked{Facts: of(3), Must: true})
+	r.traceChecked(trace.Checked{Facts: of(3), Must: true})
 	if want := []int64{1, 2, 1, 1, 3, 3}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
