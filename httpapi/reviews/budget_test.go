@@ -13,10 +13,11 @@ import (
 // at returns one of many addresses.
 func at(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}) }
 
-// attack asks about invented tokens, more often than any budget allows, for a while.
-func (a *asked) attack(t *testing.T, lasts time.Duration, addresses int) {
+const often = 5 * time.Millisecond // more often than any budget allows
+
+// attack asks about an invented token each time that a pause has passed, for a while.
+func (a *asked) attack(t *testing.T, lasts, each time.Duration, addresses int) {
 	t.Helper()
-	const each = 5 * time.Millisecond
 	for i := range int(lasts / each) {
 		if _, err := a.askFrom(t.Context(), at(i%addresses), fmt.Sprint("invented ", i, time.Now())); err != nil && !errors.Is(err, ErrBusy) {
 			t.Fatal(err)
@@ -34,7 +35,7 @@ func TestCache_inventedTokens(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			a := newAsked(func(context.Context) (bool, error) { return false, nil })
-			a.attack(t, lasts, addresses)
+			a.attack(t, lasts, often, addresses)
 			got := int(a.times.Load())
 			if got > most || got < most*9/10 {
 				t.Errorf("%d addresses: %d questions in %s, want %d", addresses, got, lasts, most)
@@ -90,14 +91,14 @@ func TestCache_vouched(t *testing.T) {
 			}
 		}
 		<-time.After(10 * time.Second) // the answer must be asked for again
-		a.attack(t, 10*time.Second, 3000)
+		a.attack(t, 10*time.Second, often, 3000)
 		for range 3 * ownBurst { // its own share is used up too
 			_, _ = a.askFrom(t.Context(), own, fmt.Sprint("invented", time.Now()))
 		}
 		if err := ask(own, "first"); err != nil {
 			t.Errorf("a known token: %v", err)
 		}
-		a.attack(t, vouchLife, 3000)
+		a.attack(t, vouchLife, time.Second, 3000)
 		if vouched, _ := a.budget.admit(own); vouched {
 			t.Error("the address is still vouched")
 		}
