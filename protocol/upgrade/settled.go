@@ -128,10 +128,17 @@ func olderRemedy(older, newest []*protocol.Record) string {
 			dead = append(dead, r)
 		}
 	}
+	broken := slices.DeleteFunc(slices.Clone(newest), works)
 	var out []string
 	switch {
 	case len(alive) > 0 && slices.ContainsFunc(newest, inDeadlockWith):
 		out = append(out, fmt.Sprintf("they wait for each other: roll %s back to %s", protocol.RecordNames(newest), alive[0].Node.Version.Release))
+	case len(alive) > 0 && len(broken) > 0: // the upgrade would take away the last node that works
+		verb := "work"
+		if len(broken) == 1 {
+			verb = "works"
+		}
+		out = append(out, fmt.Sprintf("upgrade %s when %s %s again", protocol.RecordNames(alive), protocol.RecordNames(broken), verb))
 	case len(alive) > 0:
 		out = append(out, "upgrade "+protocol.RecordNames(alive))
 	}
@@ -147,6 +154,21 @@ func olderRemedy(older, newest []*protocol.Record) string {
 		out = append(out, fmt.Sprintf("%s is not alive: upgrade it, or if it has stopped for good: %s", r.ID, r.DepartureCommands()))
 	}
 	return strings.Join(out, "; ")
+}
+
+// works reports whether a node serves, or will when the leader has written the next status, or when the people who took it
+// out of service end that.
+func works(r *protocol.Record) bool {
+	switch p := r.Presence; {
+	case !r.Alive, p.Election == protocol.Withdrawn && !r.Node.Cordon.On():
+		return false
+	case r.Node.Cordon.On(), LacksGate(r):
+		return true
+	case p.Ready:
+		return r.Serves()
+	default:
+		return byStatus(p.Reason)
+	}
 }
 
 // inDeadlockWith reports whether a node leads, waits for older nodes, and reports that

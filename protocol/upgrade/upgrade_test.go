@@ -200,7 +200,7 @@ func TestObstacles_remedy(t *testing.T) {
 		{"the leader has nothing to wait for", []*record{leads, old}, "upgrade b"},
 		{"the leader waits, and serves", []*record{waiting, old}, "upgrade b"},
 		{"the leader waits, and does not serve", []*record{deadlocked, old}, "they wait for each other: roll a back to 1.0.0"},
-		{"the leader of a deadlock is not alive", []*record{deadlocked.dead(), old}, "upgrade b"},
+		{"the leader of a deadlock is not alive", []*record{deadlocked.dead(), old}, "upgrade b when a works again"},
 		{"the old node is not alive", []*record{deadlocked, old.dead()}, "b is not alive: upgrade it, or if it has stopped for good: sidecar node remove b --confirm-stopped"},
 	} {
 		got := obstacles(presentStatus(doneStatus("1.0.0")), protocol.Fleet{Records: of(tc.records...)})
@@ -227,6 +227,14 @@ func TestObstacles_names(t *testing.T) {
 			"the nodes run different releases: c runs release 1.0.0, a, b run 1.1.0; to go on: upgrade c; to go back: roll a, b back"},
 		{"one old node is dead", []*record{at(controller("a", "1.1.0").leading(), 9), controller("b", "1.0.0").serving(), controller("c", "1.0.0").dead()},
 			"an upgrade is in progress: b, c run release 1.0.0, a runs 1.1.0; upgrade b; c is not alive: upgrade it, or if it has stopped for good: sidecar node remove c --confirm-stopped"},
+		{"the new one cannot work", []*record{at(controller("a", "1.1.0").serving().withdrawn(), 9), controller("b", "1.0.0").leading()},
+			"an upgrade is in progress: b runs release 1.0.0, a runs 1.1.0; upgrade b when a works again"},
+		{"the new ones do not serve", []*record{at(controller("a", "1.1.0").dead(), 9), at(controller("c", "1.1.0").closedBy(protocol.Starting), 9), controller("b", "1.0.0").leading()},
+			"an upgrade is in progress: b runs release 1.0.0, a, c run 1.1.0; upgrade b when a, c work again"},
+		{"the new one waits for the status", []*record{at(controller("a", "1.1.0").closedBy(protocol.ReconcilerTooOld), 9), controller("b", "1.0.0").leading()},
+			"an upgrade is in progress: b runs release 1.0.0, a runs 1.1.0; upgrade b"},
+		{"the new one is out of service", []*record{at(controller("a", "1.1.0").closedBy(protocol.Cordoned).cordoned(), 9), controller("b", "1.0.0").leading()},
+			"an upgrade is in progress: b runs release 1.0.0, a runs 1.1.0; upgrade b"},
 	} {
 		if got := obstacles(presentStatus(doneStatus("1.0.0")), protocol.Fleet{Records: of(tc.records...)})[0].Message; got != tc.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", tc.name, got, tc.want)
