@@ -148,9 +148,10 @@ func (r *reviewer) during(t *testing.T, most bounded, f func() int) {
 	got, cpu := r.reviews(t)-reviewed, (after-before).Seconds()/lasted
 	t.Logf("%d times (%.0f/s): %d reviews (%.1f/s), and the kube-apiserver used %.1f %% of a processor in all",
 		times, float64(times)/lasted, got, float64(got)/lasted, 100*cpu)
-	// A known token, and the right of its owner, are reviewed again every ten seconds.
-	const known, life = 2, 10
-	if n := most.atOnce + int(lasted*float64(most.inSecond)) + known*int(1+lasted/life); got > n {
+	// A known token, and the right of its owner, are reviewed again every ten seconds. On a busy machine, as many reviews
+	// as may be under way began in an attack before.
+	const known, life, underWay = 2, 10, 16
+	if n := underWay + most.atOnce + int(lasted*float64(most.inSecond)) + known*int(1+lasted/life); got > n {
 		t.Errorf("%d reviews in %.1f s, want at most %d", got, lasted, n)
 	}
 }
