@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -76,6 +77,13 @@ func (r *reviewer) await(t *testing.T, v *victim) {
 	r.send(t, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", `{"metadata":{"name":"scraper"},
 		"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"},
 		"subjects":[{"kind":"ServiceAccount","namespace":"default","name":"scraper"}]}`)
+	const review = `{"spec":{"user":"system:serviceaccount:default:scraper","nonResourceAttributes":{"path":"/metrics","verb":"get"}}}`
+	cluster.Await(t, "the kube-apiserver to know the binding", func(context.Context) error {
+		if text := r.send(t, "/apis/authorization.k8s.io/v1/subjectaccessreviews", review); !bytes.Contains(text, []byte(`"allowed":true`)) {
+			return fmt.Errorf("got %s", text)
+		}
+		return nil
+	})
 	r.token = r.newToken(t)
 	r.read(t, v, r.token)
 }
