@@ -171,12 +171,10 @@ func TestLoad_problems(t *testing.T) {
 		}, []string{
 			"a.yaml:6: process.command[1] has a NUL character", "a.yaml:8: process.env[0].value has a NUL character", "a.yaml:9: process.env[1].name has a NUL character",
 			"a.yaml:10: process.workingDir has a NUL character", "b.json:1: metadata.name has a NUL character"}},
-		"duplicate keys": {map[string]string{"a.yaml": good + "role: x\n"}, []string{`a.yaml:6: duplicate key "role", first at line 4`}},
-		"no command":     {map[string]string{"a.yaml": header + "process:\n  command: []\n", "b.yaml": header + "process: {args: [x]}\n"}, []string{"a.yaml:6: process.command must have the program", "b.yaml:5: process.command is missing"}},
-		"a variable in a program": {map[string]string{"a.yaml": header + "process: {command: [/opt/$(NODE_ID)/x]}\nreadiness: {exec: {command: [$(NODE_ID)]}}\n"}, []string{
-			`a.yaml:5: process.command must have no variable in its first item, the program, got "/opt/$(NODE_ID)/x"`,
-			`a.yaml:6: readiness.exec.command must have no variable in its first item, the program, got "$(NODE_ID)"`}},
-		"a relative command": {map[string]string{"a.yaml": header + "process: {command: [sh]}\n"}, []string{`a.yaml:5: process.command must be an absolute path, got "sh"`}},
+		"duplicate keys":          {map[string]string{"a.yaml": good + "role: x\n"}, []string{`a.yaml:6: duplicate key "role", first at line 4`}},
+		"no command":              {map[string]string{"a.yaml": header + "process:\n  command: []\n", "b.yaml": header + "process: {args: [x]}\n"}, []string{"a.yaml:6: process.command must have the program", "b.yaml:5: process.command is missing"}},
+		"a variable in a program": {map[string]string{"a.yaml": header + "process: {command: [/opt/$(NODE_ID)/x]}\nreadiness: {exec: {command: [$(NODE_ID)]}}\n"}, []string{`a.yaml:5: process.command must have no variable in its first item, the program, got "/opt/$(NODE_ID)/x"`, `a.yaml:6: readiness.exec.command must have no variable in its first item, the program, got "$(NODE_ID)"`}},
+		"a relative command":      {map[string]string{"a.yaml": header + "process: {command: [sh]}\n"}, []string{`a.yaml:5: process.command must be an absolute path, got "sh"`}},
 		"missing files": {map[string]string{"a.yaml": header + "process:\n  command: [/nonexistent/x]\n  workingDir: /nonexistent\n  output: {file: /nonexistent/y/z}\nreadiness: {exec: {command: [/etc]}}\n"}, []string{
 			`a.yaml:6: process.command "/nonexistent/x" does not exist`, `a.yaml:7: process.workingDir "/nonexistent" does not exist`,
 			`a.yaml:8: process.output.file "/nonexistent/y/z" does not exist`, `a.yaml:9: readiness.exec.command "/etc" is not a file`}},
