@@ -26,6 +26,9 @@ const (
 	addresses = 5000
 	// attempts is how often an attack begins that does nothing.
 	attempts = 10
+	// tolerated is how many probes may fail during an attack: a load balancer takes a node out after two or three. The
+	// share of an address pays for two a second where a handshake costs what it costs on an idle machine.
+	tolerated = 1
 )
 
 // victim is a sidecar with an etcd of its own.
@@ -190,7 +193,7 @@ func (v *victim) attack(t *testing.T, o Observation, a Attack, quiet Cost) float
 	if spent > maxCPU+burst/lasts.Seconds() {
 		t.Errorf("strangers use %.1f %% of a processor, want %.0f %% at most", 100*spent, 100*maxCPU)
 	}
-	if got.Times == 0 || got.Probes == 0 || len(got.Failed) > 0 {
+	if got.Times == 0 || got.Probes == 0 || len(got.Failed) > tolerated {
 		t.Errorf("%d times; %d probes: %v", got.Times, got.Probes, got.Failed)
 	}
 	return spent * lasts.Seconds()
