@@ -64,7 +64,7 @@ func TestWarnings(t *testing.T) {
 func TestWarnings_removedMember(t *testing.T) {
 	removal := protocol.MemberRemoval{Node: "b", At: time.Date(2026, 11, 27, 6, 0, 0, 0, time.UTC), By: "root@cp-1", Revision: 9}
 	older, another := removal, removal
-	older.Revision, older.By = 7, "nobody"
+	older.Revision, older.By = 7, "root@cp-2"
 	another.Node = "c"
 	facts := func(b *record, voters ...string) Facts {
 		f := Facts{Status: presentStatus(doneStatus("1.0.0")), Fleet: protocol.Fleet{Revision: 1, Records: of(controller("a", "1.0.0").leading(), b)}}

@@ -150,6 +150,19 @@ func put(t *testing.T, c *etcd.Client, names ...string) {
 	}
 }
 
+// snapshot runs the member, writes keys, and returns the file of a snapshot of them.
+func (n *node) snapshot(t *testing.T, names ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "snapshot")
+	n.run(t, func(c *etcd.Client, _ member.State) {
+		put(t, c, names...)
+		if _, err := backup.Save(t.Context(), c, file); err != nil {
+			t.Error(err)
+		}
+	})
+	return file
+}
+
 // listing returns all keys, by name.
 func listing(t *testing.T, c *etcd.Client) map[string]string {
 	t.Helper()
@@ -247,13 +260,7 @@ func TestRestore(t *testing.T) {
 // by the marker or, after a restoration by an older program, by the data.
 func TestRestore_clockWentBack(t *testing.T) {
 	n := newNode(t)
-	file := filepath.Join(t.TempDir(), "snapshot")
-	n.run(t, func(c *etcd.Client, _ member.State) {
-		put(t, c, keys.Cluster())
-		if _, err := backup.Save(t.Context(), c, file); err != nil {
-			t.Error(err)
-		}
-	})
+	file := n.snapshot(t, keys.Cluster())
 	last := time.Since(time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC)).Milliseconds() * 20 // as by a clock that was years ahead
 	for _, known := range []string{"the marker", "the data"} {
 		n.marker = n.read(t)
@@ -312,13 +319,7 @@ func TestRestore_full(t *testing.T) {
 // A node whose address is lost keeps everything until it is restored with an address of the machine.
 func TestRestore_otherAddress(t *testing.T) {
 	n := newNode(t)
-	file := filepath.Join(t.TempDir(), "snapshot")
-	n.run(t, func(c *etcd.Client, _ member.State) {
-		put(t, c, keys.Cluster(), keys.Node("b"))
-		if _, err := backup.Save(t.Context(), c, file); err != nil {
-			t.Error(err)
-		}
-	})
+	file := n.snapshot(t, keys.Cluster(), keys.Node("b"))
 	n.marker.Address = "198.51.100.1" // of documentation
 	n.write(t)
 	before := n.read(t)
@@ -354,13 +355,7 @@ func TestRestore_otherAddress(t *testing.T) {
 // with a CA of its own. It can be typed again after each step.
 func TestRestore_firstNode(t *testing.T) {
 	lost := newNode(t)
-	file := filepath.Join(t.TempDir(), "snapshot")
-	lost.run(t, func(c *etcd.Client, _ member.State) {
-		put(t, c, keys.Cluster(), keys.Node("b"), keys.JoinToken("x"))
-		if _, err := backup.Save(t.Context(), c, file); err != nil {
-			t.Error(err)
-		}
-	})
+	file := lost.snapshot(t, keys.Cluster(), keys.Node("b"), keys.JoinToken("x"))
 	n := &node{path: filepath.Join(t.TempDir(), "new")}
 	cfg := backup.Config{
 		DataDir: n.path, Address: "127.0.0.3", File: file, Prefix: prefix, Command: command, GiveRole: role.GiveConsensus, Log: slog.New(slog.DiscardHandler),
@@ -444,13 +439,7 @@ func TestRestore_role(t *testing.T) {
 // before the first one is kept.
 func TestRestore_interrupted(t *testing.T) {
 	n := newNode(t)
-	file := filepath.Join(t.TempDir(), "snapshot")
-	n.run(t, func(c *etcd.Client, _ member.State) {
-		put(t, c, keys.Node("b"), keys.Cluster())
-		if _, err := backup.Save(t.Context(), c, file); err != nil {
-			t.Error(err)
-		}
-	})
+	file := n.snapshot(t, keys.Node("b"), keys.Cluster())
 	old := n.layout().Etcd() + ".replaced-1"
 	n.marker.Cluster, n.marker.Intent, n.marker.Restores = "second", datadir.Restore, 1
 	n.write(t)
@@ -484,13 +473,7 @@ func TestRestore_interrupted(t *testing.T) {
 // is kept, and so are the copies of all earlier ones.
 func TestRestore_killedAfterEachStep(t *testing.T) {
 	n := newNode(t)
-	file := filepath.Join(t.TempDir(), "snapshot")
-	n.run(t, func(c *etcd.Client, _ member.State) {
-		put(t, c, keys.Node("b"), keys.Cluster())
-		if _, err := backup.Save(t.Context(), c, file); err != nil {
-			t.Error(err)
-		}
-	})
+	file := n.snapshot(t, keys.Node("b"), keys.Cluster())
 	cfg := backup.Config{DataDir: n.path, File: file, Prefix: prefix, Command: command, GiveRole: role.GiveConsensus, Log: slog.New(slog.DiscardHandler)}
 	var copies []string
 	for count, more := 1, true; more; count++ {
@@ -528,13 +511,7 @@ func TestRestore_killedAfterEachStep(t *testing.T) {
 // the copy of the first one, and does not take a copy of unknown origin for its own.
 func TestRestore_secondInterrupted(t *testing.T) {
 	n := newNode(t)
-	file := filepath.Join(t.TempDir(), "snapshot")
-	n.run(t, func(c *etcd.Client, _ member.State) {
-		put(t, c, keys.Node("b"), keys.Cluster())
-		if _, err := backup.Save(t.Context(), c, file); err != nil {
-			t.Error(err)
-		}
-	})
+	file := n.snapshot(t, keys.Node("b"), keys.Cluster())
 	unknown := n.layout().Etcd() + ".replaced-1"
 	if err := os.Mkdir(unknown, 0o700); err != nil {
 		t.Fatal(err)
@@ -567,13 +544,7 @@ func TestRestore_secondInterrupted(t *testing.T) {
 // mistyped. The right prefix completes the restoration.
 func TestRestore_otherPrefix(t *testing.T) {
 	n := newNode(t)
-	file := filepath.Join(t.TempDir(), "snapshot")
-	n.run(t, func(c *etcd.Client, _ member.State) {
-		put(t, c, keys.Cluster())
-		if _, err := backup.Save(t.Context(), c, file); err != nil {
-			t.Error(err)
-		}
-	})
+	file := n.snapshot(t, keys.Cluster())
 	cfg := backup.Config{DataDir: n.path, File: file, Prefix: "/q", Command: command, GiveRole: role.GiveConsensus, Log: slog.New(slog.DiscardHandler)}
 	if _, err := backup.Restore(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "no cluster below the prefix /q/") {
 		t.Errorf("got %v", err)
