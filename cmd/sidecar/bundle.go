@@ -206,19 +206,3 @@ func parseOrigins(words []string) ([]origin, error) {
 	}
 	return out, nil
 }
-
-// count returns "1 object" or "2 objects".
-func count[N int | int64](n N, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// are returns the verb for n things: "is" or "are".
-func are[N int | int64](n N) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
-}

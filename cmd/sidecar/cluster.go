@@ -161,7 +161,7 @@ func (p program) printRows(form string, v any, rows [][]string) error {
 	if form == "json" {
 		return p.printJSON(v)
 	}
-	table{w: p.stdout, screen: p.screen()}.rows(rows)
+	printer{p.stdout, p.screen()}.rows(rows)
 	return nil
 }
 
@@ -172,20 +172,6 @@ func (p program) printJSON(v any) error {
 	}
 	_, err = fmt.Fprintf(p.stdout, "%s\n", text)
 	return err
-}
-
-// bytesText is a size as people read it.
-func bytesText(n int64) string {
-	const kib = 1024
-	switch {
-	case n < kib:
-		return fmt.Sprintf("%d B", n)
-	case n < kib*kib:
-		return fmt.Sprintf("%d KiB", n/kib)
-	case n >= kib*kib*kib:
-		return fmt.Sprintf("%.1f GiB", float64(n)/kib/kib/kib)
-	}
-	return fmt.Sprintf("%.1f MiB", float64(n)/kib/kib)
 }
 
 // removeTimeout is longer than any of the waits of a removal.

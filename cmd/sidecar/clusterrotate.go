@@ -88,7 +88,7 @@ func (p program) printParticipants(r quorum.Rotation) {
 		}
 		rows = append(rows, []string{string(n.ID), member, yesOrNo(n.Alive)})
 	}
-	table{w: p.stdout, screen: p.screen()}.rows(rows)
+	printer{p.stdout, p.screen()}.rows(rows)
 	fmt.Fprintln(p.stdout, "These nodes get a certificate of the new CA, and the voters its key. Remove those that you do not trust\nfirst. To replace the CA, type: sidecar cluster rotate-ca --yes")
 }
 

@@ -207,8 +207,14 @@ func (c columnTable) printBelow(w io.Writer) {
 	}
 }
 
+// printer prints sections with rows. All texts are cleaned of characters that could control a terminal.
+type printer struct {
+	w      io.Writer
+	screen screen
+}
+
 // rows prints cells in columns.
-func (t table) rows(rows [][]string) {
+func (t printer) rows(rows [][]string) {
 	for _, cells := range rows {
 		for i := range cells {
 			cells[i] = clean(cells[i])
@@ -218,7 +224,7 @@ func (t table) rows(rows [][]string) {
 }
 
 // hanging prints a text behind an indent. Its other lines are indented a little more.
-func (t table) hanging(indent, text string) {
+func (t printer) hanging(indent, text string) {
 	const more = "  "
 	room := 0
 	if t.screen.width > 0 {
@@ -233,7 +239,7 @@ func (t table) hanging(indent, text string) {
 }
 
 // section prints a title and its rows; nil rows: it prints nothing.
-func (t table) section(title string, rows [][]string) {
+func (t printer) section(title string, rows [][]string) {
 	if rows == nil {
 		return
 	}
@@ -242,7 +248,7 @@ func (t table) section(title string, rows [][]string) {
 }
 
 // title begins a section. The text behind its name is indented to the column after that name.
-func (t table) title(text string) {
+func (t printer) title(text string) {
 	name, rest, _ := strings.Cut(clean(text), gap)
 	fmt.Fprintln(t.w)
 	indent := len(name) + len(gap)

@@ -104,7 +104,7 @@ func (p program) explain(ctx context.Context, client etcdClient, f explainFlags)
 	if now := p.now(); asked.From.After(now) {
 		e = history.Explanation{Verdict: "that time has not come: it is " + clock(now) + " now"}
 	}
-	t := table{w: p.stdout, now: p.now(), screen: p.screen()}
+	t := printer{p.stdout, p.screen()}
 	says := func(indent, text string) { t.hanging(indent, httpapi.Pasteable(text, client.flags)) }
 	says("", f.node+" at "+askedText(asked)+": "+e.Verdict)
 	for _, outage := range e.Outages {
@@ -114,7 +114,7 @@ func (p program) explain(ctx context.Context, client etcdClient, f explainFlags)
 		says("  ", "possible cause "+history.Cause(cause, node))
 	}
 	if f.recording != "" {
-		if err := t.explainRecording(f.recording, asked); err != nil {
+		if err := explainRecording(t, f.recording, asked); err != nil {
 			return err
 		}
 	}
@@ -131,7 +131,7 @@ func (p program) explain(ctx context.Context, client etcdClient, f explainFlags)
 const maxRecorded = 10
 
 // explainRecording prints the verdict and the decision at the begin of a time, and the newest ones within it.
-func (t table) explainRecording(file string, asked history.Asked) error {
+func explainRecording(t printer, file string, asked history.Asked) error {
 	recording, err := readRecording(file)
 	if err != nil {
 		return err

@@ -37,12 +37,6 @@ func (p program) setHelp(root *cobra.Command) {
 	root.SetHelpCommand(p.helpCommand())
 }
 
-// helpScreen is the place of a help, which is always wrapped.
-func helpScreen(w io.Writer) screen {
-	width, _, _ := terminalSize(w)
-	return screen{width: cmp.Or(width, defaultWidth)}
-}
-
 func printHelp(cmd *cobra.Command) {
 	w := cmd.OutOrStdout()
 	fmt.Fprintf(w, "%s\n\n", helpScreen(w).paragraphs(cmp.Or(cmd.Long, cmd.Short+".")))
@@ -84,9 +78,6 @@ func subcommands(cmd *cobra.Command) []string {
 	}
 	return out
 }
-
-// helpIndent indents the lines below a heading.
-const helpIndent = "  "
 
 // commandGroups are the groups of the commands of root, in their order.
 var commandGroups = []struct {

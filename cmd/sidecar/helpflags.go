@@ -12,6 +12,9 @@ import (
 // flagNames is the column of the names in a list of flags: "  -o, --output file".
 const flagNames = len("  -o, ")
 
+// helpIndent indents the lines below a heading.
+const helpIndent = "  "
+
 // printFlagList prints flags with their texts beside them, or below them where that is too narrow.
 func (s screen) printFlagList(w io.Writer, flags *pflag.FlagSet) {
 	var names, texts []string

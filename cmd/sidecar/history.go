@@ -109,7 +109,7 @@ func (p program) printHistory(ctx context.Context, client etcdClient, f historyF
 		return err
 	}
 	picture.Node, picture.From, picture.To = filter.Node, firstOf(entries, filter.Since), now
-	table{w: p.stdout, now: now, screen: p.screen()}.history(picture, historyRows(entries, client.flags))
+	historyTable{printer{p.stdout, p.screen()}}.write(picture, historyRows(entries, client.flags))
 	return nil
 }
 
@@ -135,9 +135,12 @@ func firstOf(entries []history.Entry, since time.Time) time.Time {
 	return entries[0].Time
 }
 
-// history prints a picture, and the list, which begins with its header. A node that was out of service is drawn so, whichever
+// historyTable prints what happened.
+type historyTable struct{ printer }
+
+// write prints a picture, and the list, which begins with its header. A node that was out of service is drawn so, whichever
 // kinds people list.
-func (t table) history(picture history.Picture, list [][]string) {
+func (t historyTable) write(picture history.Picture, list [][]string) {
 	if len(list) < 2 {
 		fmt.Fprintln(t.w, "nothing happened in that time")
 		return
@@ -155,7 +158,7 @@ const (
 )
 
 // lanes prints the picture above the list.
-func (t table) lanes(picture history.Picture) {
+func (t historyTable) lanes(picture history.Picture) {
 	names, releases := 0, 0
 	picture.Width = 1
 	for _, lane := range picture.Lanes() {

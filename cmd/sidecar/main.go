@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -53,10 +52,13 @@ type program struct {
 	run func(ctx context.Context, opts lockstep.Options, log *slog.Logger) error
 }
 
+// screen returns the screen of stdout.
+func (p program) screen() screen { return screenOf(p.stdout, p.lookupEnv, p.root()) }
+
 // main runs the command that args name and returns the exit code.
 func (p program) main(ctx context.Context, args []string) int {
 	p.running = new(runMark)
-	p.stdout = counted{p.stdout, &atomic.Bool{}}
+	p.stdout = newOutput(p.stdout)
 	root := p.root()
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		plainUsage(root)

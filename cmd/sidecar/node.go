@@ -63,18 +63,16 @@ func (p program) printNodes(f protocol.Fleet, flags, form string) error {
 	if form == "json" {
 		return p.printJSON(nodes)
 	}
-	t := table{w: p.stdout, wide: form == "wide", screen: p.screen()}
-	t.rows(t.nodeRows(nodes))
+	printer{p.stdout, p.screen()}.rows(nodeRows(nodes, versionColumnsOf(nodes, form == "wide")))
 	return nil
 }
 
-func (t table) nodeRows(nodes []report.Record) [][]string {
+func nodeRows(nodes []report.Record, versions versionColumns) [][]string {
 	rows := [][]string{{"ID", "RELEASE", "ROLES", "ALIVE", "GATE", "ELECTION", "PROBLEM"}}
 	ephemeral := slices.ContainsFunc(nodes, func(n report.Record) bool { return n.Ephemeral })
 	if ephemeral {
 		rows[0] = append(rows[0], "EPHEMERAL")
 	}
-	versions := t.versionColumns(nodes)
 	rows[0] = append(rows[0], versions.head()...)
 	for _, n := range nodes {
 		gate := "-"

@@ -158,6 +158,6 @@ func (p program) printPlan(r planReport, form string) error {
 	if form == "json" {
 		return p.printJSON(r)
 	}
-	planTable{table{w: p.stdout, screen: p.screen()}}.write(r)
+	planTable{printer{p.stdout, p.screen()}}.write(r)
 	return nil
 }

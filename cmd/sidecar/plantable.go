@@ -13,7 +13,7 @@ import (
 )
 
 // planTable prints a plan for people. The answer is last, with the steps of a rollback.
-type planTable struct{ table }
+type planTable struct{ printer }
 
 func (t planTable) write(r planReport) {
 	b := r.Bundle

@@ -58,14 +58,14 @@ func TestPlanTable(t *testing.T) {
 		Obstacles: []obstacleReport{{Kind: obstacleObjects, Message: "the API server rejects 1 object now"}},
 	}
 	var out bytes.Buffer
-	planTable{table{w: &out, screen: screen{width: 80, commands: program{}.root()}}}.write(r)
+	planTable{printer{&out, screen{width: 80, commands: program{}.root()}}}.write(r)
 	for line := range strings.Lines(out.String()) {
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
 	out.Reset()
-	planTable{table{w: &out}}.write(r)
+	planTable{printer{w: &out}}.write(r)
 	var got []string
 	for line := range strings.Lines(out.String()) {
 		if words := strings.Fields(line); len(words) > 0 && (words[0] == "held" || words[0] == "3" && strings.Contains(line, "->")) {
@@ -111,7 +111,7 @@ func TestRollbackRows(t *testing.T) {
 func TestPlanTable_blankLines(t *testing.T) {
 	for _, events := range [][]string{nil, {"cp-1 leads"}} {
 		var out bytes.Buffer
-		planTable{table{w: &out}}.write(planReport{Clean: true, Steps: []stepReport{{Kind: "upgrade", Node: "cp-1", Events: events}}})
+		planTable{printer{w: &out}}.write(planReport{Clean: true, Steps: []stepReport{{Kind: "upgrade", Node: "cp-1", Events: events}}})
 		if strings.Contains(out.String(), "\n\n\n") {
 			t.Errorf("got two blank lines:\n%s", &out)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"io"
 	"strconv"
 
@@ -25,17 +26,17 @@ const (
 	defaultWidth = 80
 )
 
-// screen returns the screen of stdout. Only a terminal limits the width, since a program that reads lines wants
+// screenOf returns the screen that w is. Only a terminal limits the width, since a program that reads lines wants
 // whole ones. The exception is COLUMNS, which watch(1) sets.
-func (p program) screen() screen {
-	out := screen{commands: p.root()}
-	if out.width, out.height, out.terminal = terminalSize(p.stdout); out.terminal {
-		style, _ := p.lookupEnv("NO_COLOR")
-		kind, _ := p.lookupEnv("TERM")
+func screenOf(w io.Writer, lookupEnv func(string) (string, bool), commands *cobra.Command) screen {
+	out := screen{commands: commands}
+	if out.width, out.height, out.terminal = terminalSize(w); out.terminal {
+		style, _ := lookupEnv("NO_COLOR")
+		kind, _ := lookupEnv("TERM")
 		out.coloured = style == "" && kind != "dumb"
 		return out
 	}
-	text, _ := p.lookupEnv("COLUMNS")
+	text, _ := lookupEnv("COLUMNS")
 	if n, err := strconv.Atoi(text); err == nil && n >= minWidth {
 		out.width = n
 	}
@@ -53,4 +54,10 @@ func terminalSize(w io.Writer) (width, height int, terminal bool) {
 		return defaultWidth, height, true
 	}
 	return width, height, true
+}
+
+// helpScreen is the place of a help, which is always wrapped.
+func helpScreen(w io.Writer) screen {
+	width, _, _ := terminalSize(w)
+	return screen{width: cmp.Or(width, defaultWidth)}
 }

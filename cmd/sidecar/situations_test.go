@@ -68,7 +68,7 @@ func tableOf(t *testing.T, base string, on screen) string {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	table{w: &out, now: now, screen: on}.write(a.report)
+	table{printer: printer{&out, on}, now: now}.write(a.report)
 	return out.String()
 }
 

@@ -88,7 +88,7 @@ func (s *shower) render(out *bytes.Buffer, a answer) error {
 
 // table returns the table of an answer, to be written to out.
 func (s *shower) table(out *bytes.Buffer) table {
-	return table{w: out, now: s.p.now(), wide: s.form == "wide", screen: s.screen}
+	return table{printer: printer{out, s.screen}, now: s.p.now(), wide: s.form == "wide"}
 }
 
 // renderJSON prints one line for each answer of --watch, so that other programs

@@ -117,7 +117,7 @@ func (p program) printDeletion(r deletionReport) {
 		for _, k := range r.Keys {
 			rows = append(rows, []string{r.Prefix + k.Key, strconv.FormatInt(k.Count, 10), orDash(strings.Join(k.Nodes, ", "))})
 		}
-		table{w: p.stdout, screen: p.screen()}.rows(rows)
+		printer{p.stdout, p.screen()}.rows(rows)
 		fmt.Fprintln(p.stdout)
 	}
 	if r.Deleted {

@@ -116,7 +116,7 @@ func listSupport(w io.Writer, files []support.File) (missing int) {
 		}
 		rows = append(rows, []string{f.Name, size, about})
 	}
-	table{w: w}.rows(rows)
+	printer{w: w}.rows(rows)
 	return missing
 }
 

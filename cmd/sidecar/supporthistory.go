@@ -51,7 +51,7 @@ func (s supportSources) historyText(ctx context.Context) ([]byte, error) {
 			return nil, err
 		}
 		picture.From, picture.To = firstOf(entries, time.Time{}), s.p.now()
-		table{w: &out, now: s.p.now()}.history(picture, historyRows(entries, ""))
+		historyTable{printer{w: &out}}.write(picture, historyRows(entries, ""))
 		return nil, nil
 	})
 	return orRemembered([]byte(out.String()), err, func() ([]byte, error) { return s.rememberedText(ctx, err) })
@@ -78,7 +78,7 @@ func (s supportSources) rememberedText(ctx context.Context, unread error) ([]byt
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "etcd was not read (%v): this is what the sidecar remembers\n\n", unread)
-	table{w: &out, now: s.p.now()}.history(picture, list)
+	historyTable{printer{w: &out}}.write(picture, list)
 	return []byte(out.String()), nil
 }
 

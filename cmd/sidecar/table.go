@@ -1,13 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
@@ -16,10 +13,9 @@ import (
 // table prints a report for people. Some of the text is from other nodes, so all of it is cleaned of characters
 // that could control a terminal. Epochs and revisions are shown only if wide is set.
 type table struct {
-	w      io.Writer
-	now    time.Time
-	wide   bool
-	screen screen
+	printer
+	now  time.Time
+	wide bool
 }
 
 func (t table) write(r report.Status) {
@@ -107,9 +103,6 @@ func exceptions(r report.Status) string {
 	}
 	return ""
 }
-
-// shortDigest keeps enough of a digest to tell two of them apart.
-func shortDigest(d string) string { return d[:min(len(d), len("sha256:")+12)] }
 
 func (t table) gate(r report.Ready) string {
 	state := "NOT READY " + r.Reason
@@ -223,7 +216,7 @@ func (t table) fleet(r report.Status) [][]string {
 	if roles {
 		head = append(head, "ROLES")
 	}
-	versions := t.versionColumns(records(r.Fleet.Nodes))
+	versions := versionColumnsOf(records(r.Fleet.Nodes), t.wide)
 	head = append(head, versions.head()...)
 	if t.wide {
 		head = append(head, "VERSION", "ROLES", "ADDRESS", "DIGEST")
@@ -336,42 +329,6 @@ func (t table) ago(at report.Timestamp) string {
 const maxClockDifference = time.Minute
 
 func (t table) age(at report.Timestamp) string { return duration(t.now.Sub(at.Time)) }
-
-// duration formats d as kubectl does: 45s, 12m, 3h20m, 5d4h.
-func duration(d time.Duration) string {
-	d = max(d, 0)
-	switch {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
-	}
-	return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
-}
-
-// clean replaces unprintable characters by spaces: some of them control terminals.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, s)
-}
-
-// prefixed returns text behind a prefix; nothing without a text.
-func prefixed(prefix, text string) string {
-	if text == "" {
-		return ""
-	}
-	return prefix + text
-}
-
-func orDash(s string) string { return cmp.Or(s, "-") }
-
-func yesOrNo(is bool) string { return map[bool]string{true: "yes", false: "no"}[is] }
 
 func ephemeralText(r report.Record) string {
 	if r.Ephemeral {

@@ -10,10 +10,10 @@ import (
 // shows each of them if it is wide, or if nodes differ.
 type versionColumns struct{ apiserver, services bool }
 
-func (t table) versionColumns(nodes []report.Record) versionColumns {
+func versionColumnsOf(nodes []report.Record, wide bool) versionColumns {
 	return versionColumns{
-		apiserver: t.wide || differ(nodes, func(n report.Record) string { return n.ApiserverVersion }),
-		services:  t.wide || differ(nodes, func(n report.Record) string { return n.ServicesDigest }),
+		apiserver: wide || differ(nodes, func(n report.Record) string { return n.ApiserverVersion }),
+		services:  wide || differ(nodes, func(n report.Record) string { return n.ServicesDigest }),
 	}
 }
 

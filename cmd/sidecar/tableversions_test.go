@@ -10,13 +10,13 @@ import (
 func TestVersionColumns(t *testing.T) {
 	nodes := []report.Record{{Runs: report.Runs{ApiserverVersion: "v1", ServicesDigest: "x"}}, {}, {Runs: report.Runs{ApiserverVersion: "v1", ServicesDigest: "y"}}}
 	for _, tc := range []struct {
-		table table
-		want  []string
+		wide bool
+		want []string
 	}{
-		{table{}, []string{"SERVICES"}},
-		{table{wide: true}, []string{"APISERVER", "SERVICES"}},
+		{false, []string{"SERVICES"}},
+		{true, []string{"APISERVER", "SERVICES"}},
 	} {
-		columns := tc.table.versionColumns(nodes)
+		columns := versionColumnsOf(nodes, tc.wide)
 		if got := columns.head(); !slices.Equal(got, tc.want) {
 			t.Errorf("got %v, want %v", got, tc.want)
 		}
@@ -24,7 +24,7 @@ func TestVersionColumns(t *testing.T) {
 			t.Errorf("got %v for what is unknown", got)
 		}
 	}
-	if got := (table{}).versionColumns(nodes[:2]).head(); got != nil {
+	if got := versionColumnsOf(nodes[:2], false).head(); got != nil {
 		t.Errorf("got %v where no node differs", got)
 	}
 }
