@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/internal/strict"
 	"github.com/lockstep-dev/lockstep/internal/trusted"
@@ -46,7 +47,7 @@ Exit code 1: the bundle is invalid, or it cannot be rolled out.`,
 			b, err := bundle.Validate(args[0])
 			if b != nil {
 				for _, found := range trusted.FindAll(b.Paths()) {
-					fmt.Fprintf(p.stderr, "warning: others can change the bundle: %s\n", clean(found.Problem()))
+					fmt.Fprintf(p.stderr, "warning: others can change the bundle: %s\n", terminal.Clean(found.Problem()))
 				}
 			}
 			switch {
@@ -96,7 +97,8 @@ func (p program) validated(b *bundle.Bundle, from []origin) error {
 		forServer = ", for kube-apiserver " + b.APIServer
 	}
 	fmt.Fprintf(p.stdout, "%s %s: minReconcilerRelease %s, minApiserverRelease %s%s, %s, %s\n",
-		b.Name, b.Version, b.Constraints.MinReconciler, b.Constraints.MinAPIServer, forServer, count(out.Objects, "object"), b.Digest)
+		b.Name, b.Version, b.Constraints.MinReconciler, b.Constraints.MinAPIServer, forServer,
+		terminal.Count(out.Objects, "object"), b.Digest)
 	for i, r := range out.Rollouts {
 		text := rolloutText(from[i].release, b.Version.Release)
 		if r.Replaces != "" {
@@ -129,9 +131,9 @@ func (p program) problemsIn(what, dir string, err error) error {
 		return err
 	}
 	for _, problem := range load.Problems {
-		fmt.Fprintln(p.stdout, clean(problem.Error()))
+		fmt.Fprintln(p.stdout, terminal.Clean(problem.Error()))
 	}
-	return fmt.Errorf("%s %q: %s", what, dir, count(len(load.Problems), "problem"))
+	return fmt.Errorf("%s %q: %s", what, dir, terminal.Count(len(load.Problems), "problem"))
 }
 
 func (p program) bundleDigestCommand() *cobra.Command {

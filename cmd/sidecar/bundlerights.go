@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
@@ -88,7 +89,7 @@ func (p program) printRights(ctx context.Context, dir string, f rightsFlags) err
 
 // guessWarning warns of a kind whose rights may have the wrong name.
 func guessWarning(g rights.Guess, remedy string) string {
-	return clean(fmt.Sprintf("the resource of %s %s is a guess, %s: its CRD is not in the bundle. %s", g.APIVersion, g.Kind, g.Resource, remedy))
+	return terminal.Clean(fmt.Sprintf("the resource of %s %s is a guess, %s: its CRD is not in the bundle. %s", g.APIVersion, g.Kind, g.Resource, remedy))
 }
 
 func (p program) writeRights(r rights.Rights, f rightsFlags) error {

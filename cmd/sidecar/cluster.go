@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/internal/sorting"
@@ -144,14 +145,15 @@ func (p program) printMembers(views []quorum.View, rotates *quorum.Rotation, for
 	for _, m := range members {
 		health, size, quota, lag := "healthy", "-", "-", "-"
 		if m.Healthy {
-			size, quota, lag = bytesText(m.DBSize), bytesText(m.Quota), strconv.FormatUint(m.Lag, 10)
+			size, quota, lag = terminal.Bytes(m.DBSize), terminal.Bytes(m.Quota), strconv.FormatUint(m.Lag, 10)
 		} else {
 			health = m.Problem
 		}
 		if m.Leaving {
 			health += " (being removed)"
 		}
-		rows = append(rows, []string{m.ID, orDash(m.Node), m.Address, m.Role, yesOrNo(m.Leader), health, size, quota, lag})
+		rows = append(rows, []string{m.ID, terminal.OrDash(m.Node), m.Address, m.Role,
+			terminal.YesOrNo(m.Leader), health, size, quota, lag})
 	}
 	return p.printRows(form, members, rows)
 }
@@ -161,7 +163,7 @@ func (p program) printRows(form string, v any, rows [][]string) error {
 	if form == "json" {
 		return p.printJSON(v)
 	}
-	printer{p.stdout, p.screen()}.rows(rows)
+	p.printer().Rows(rows)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/cluster/backup"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
@@ -43,7 +44,7 @@ the newest writes may be missing in the file.`,
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(p.stdout, "%s saved: %s, %s, revision %d\n", args[0], bytesText(saved.Bytes), count(saved.Keys, "key"), saved.Revision)
+		fmt.Fprintf(p.stdout, "%s saved: %s, %s, revision %d\n", args[0], terminal.Bytes(saved.Bytes), terminal.Count(saved.Keys, "key"), saved.Revision)
 		if saved.Stale {
 			fmt.Fprintf(p.stdout, "The cluster has no majority of its members now. The file has what this member has: the newest writes may be missing.\n")
 		}
@@ -152,7 +153,7 @@ func (p program) restore(ctx context.Context, opts runFlags, file string) error 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "%s restored: cluster %s with one member, %s, revision %d before\n", file, restored.Cluster, count(restored.Keys, "key"), restored.Revision)
+	fmt.Fprintf(p.stdout, "%s restored: cluster %s with one member, %s, revision %d before\n", file, restored.Cluster, terminal.Count(restored.Keys, "key"), restored.Revision)
 	if restored.Replaced != "" {
 		fmt.Fprintf(p.stdout, "The data before is in %s\n", restored.Replaced)
 	}

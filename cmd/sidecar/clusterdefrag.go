@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/keyspace"
@@ -86,7 +87,7 @@ func (p program) printDefragmented(all []quorum.Defragmented, form string) error
 		return p.printJSON(reports)
 	}
 	for _, r := range reports {
-		result := fmt.Sprintf("%s before, %s now", bytesText(r.Before), bytesText(r.After))
+		result := fmt.Sprintf("%s before, %s now", terminal.Bytes(r.Before), terminal.Bytes(r.After))
 		if r.LeftOut {
 			result = "left out, because it does not answer; type the command again when it does"
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
@@ -86,9 +87,9 @@ func (p program) printParticipants(r quorum.Rotation) {
 		if n.Voter {
 			member = "voter"
 		}
-		rows = append(rows, []string{string(n.ID), member, yesOrNo(n.Alive)})
+		rows = append(rows, []string{string(n.ID), member, terminal.YesOrNo(n.Alive)})
 	}
-	printer{p.stdout, p.screen()}.rows(rows)
+	p.printer().Rows(rows)
 	fmt.Fprintln(p.stdout, "These nodes get a certificate of the new CA, and the voters its key. Remove those that you do not trust\nfirst. To replace the CA, type: sidecar cluster rotate-ca --yes")
 }
 
@@ -171,7 +172,7 @@ func rotationText(r quorum.Rotation) string {
 	for _, id := range s.WaitsFor {
 		nodes = append(nodes, waitText(r, protocol.NodeID(id)))
 	}
-	text += prefixed(", waits for ", strings.Join(nodes, ", "))
+	text += terminal.Prefixed(", waits for ", strings.Join(nodes, ", "))
 	return text + "."
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/internal/cluster/token"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -169,7 +170,7 @@ func tokenFor(spec token.Spec) string {
 	if spec.Node != "" {
 		return "node " + boundTo(spec.Node, spec.Address)
 	}
-	return count(spec.Uses, "node")
+	return terminal.Count(spec.Uses, "node")
 }
 
 // storedReport is a token in the output of `token list`.
@@ -216,7 +217,7 @@ func (p program) printTokens(all []token.Stored, form string) error {
 		rows = append(rows, []string{
 			r.ID, r.State, strconv.Itoa(r.UsesLeft) + " of " + strconv.Itoa(r.Uses), boundTo(s.Node, s.Address),
 			r.Expires.UTC().Format(time.RFC3339),
-			orDash(strings.Join(r.UsedBy, ", ")),
+			terminal.OrDash(strings.Join(r.UsedBy, ", ")),
 		})
 	}
 	return p.printRows(form, reports, rows)

@@ -8,13 +8,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
 // onScreen returns the table of a captured /status on a terminal of this width, without
 // colours.
 func onScreen(t *testing.T, base string, width int) string {
 	t.Helper()
-	return colourCode.ReplaceAllString(tableOf(t, base, screen{width: width, terminal: true, coloured: true, commands: program{}.root()}), "")
+	return terminal.ColourCode.ReplaceAllString(tableOf(t, base, terminal.Screen{Width: width, Terminal: true, Coloured: true, Commands: program{}.root()}), "")
 }
 
 // TestSituationsFit shows every broken situation on terminals of two widths. No line is
@@ -45,7 +47,7 @@ func TestSituationsFit(t *testing.T) {
 // are wrapped change their places.
 func letters(text string) string {
 	var counts [256]int
-	for _, b := range []byte(strings.ReplaceAll(text, continued+"\n", "\n")) {
+	for _, b := range []byte(strings.ReplaceAll(text, terminal.Continued+"\n", "\n")) {
 		counts[b]++
 	}
 	counts[' '], counts['\n'] = 0, 0
@@ -57,7 +59,7 @@ func letters(text string) string {
 }
 
 func TestWrap(t *testing.T) {
-	s := screen{commands: program{}.root()}
+	s := terminal.Screen{Commands: program{}.root()}
 	for _, test := range []struct {
 		name, text string
 		width      int
@@ -78,7 +80,7 @@ func TestWrap(t *testing.T) {
 			[]string{"type:", `etcdctl --endpoints=x \`, "compaction 217;", "etcdctl defrag"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, s.wrap(test.text, test.width)); diff != "" {
+			if diff := cmp.Diff(test.want, s.Wrap(test.text, test.width)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
@@ -106,7 +108,7 @@ cp-2
 `,
 	} {
 		var out bytes.Buffer
-		newColumns(screen{width: width}, rows).print(&out)
+		terminal.NewColumns(terminal.Screen{Width: width}, rows).Print(&out)
 		if diff := cmp.Diff(want, out.String()); diff != "" {
 			t.Errorf("%d: (-want +got)\n%s", width, diff)
 		}
@@ -115,7 +117,7 @@ cp-2
 
 // A list that is longer than a line breaks after a comma.
 func TestWrap_list(t *testing.T) {
-	got := strings.Join(screen{}.wrap("kubernetes_controller,consensus_member", 30), "|")
+	got := strings.Join(terminal.Screen{}.Wrap("kubernetes_controller,consensus_member", 30), "|")
 	if want := "kubernetes_controller,|consensus_member"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

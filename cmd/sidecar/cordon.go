@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -100,7 +101,7 @@ func (f cordonFlags) validate() error {
 }
 
 func (p program) cordon(ctx context.Context, client etcdClient, name string, f cordonFlags) (cordonReport, error) {
-	id, cordon := protocol.NodeID(name), protocol.Cordon{Since: p.now().UTC(), Message: clean(f.message), By: whoTypes()}
+	id, cordon := protocol.NodeID(name), protocol.Cordon{Since: p.now().UTC(), Message: terminal.Clean(f.message), By: whoTypes()}
 	if f.duration > 0 {
 		cordon.Until = cordon.Since.Add(f.duration)
 	}
@@ -185,7 +186,7 @@ func whoTypes() string {
 	if host, err := os.Hostname(); err == nil && name != "" {
 		name += "@" + host
 	}
-	return clean(name)
+	return terminal.Clean(name)
 }
 
 // overWhenRead returns the report of a node that deleted this cordon at once, because it was over by its clock;

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/report"
@@ -99,7 +100,7 @@ func printDiff(w io.Writer, preview report.Preview) error {
 			held++
 			continue
 		case report.ActionFail:
-			failures = append(failures, fmt.Errorf("%s: %s", o, clean(o.Message)))
+			failures = append(failures, fmt.Errorf("%s: %s", o, terminal.Clean(o.Message)))
 			continue
 		case report.ActionCreate, report.ActionChange, report.ActionRecreate, report.ActionPrune:
 		}
@@ -113,7 +114,7 @@ func printDiff(w io.Writer, preview report.Preview) error {
 		}
 	}
 	if held > 0 {
-		fmt.Fprintf(w, "# %s not removed, though missing from the bundle: %s\n", count(held, "object"), clean(preview.PruneHeld))
+		fmt.Fprintf(w, "# %s not removed, though missing from the bundle: %s\n", terminal.Count(held, "object"), terminal.Clean(preview.PruneHeld))
 	}
 	switch {
 	case len(failures) > 0:
@@ -134,7 +135,7 @@ func unified(o report.Previewed, remark string) ([]byte, error) {
 	var out bytes.Buffer
 	for _, line := range []string{remark, o.Message} {
 		if line != "" {
-			fmt.Fprintf(&out, "# %s\n", clean(line))
+			fmt.Fprintf(&out, "# %s\n", terminal.Clean(line))
 		}
 	}
 	was, is := sidesOf(o)

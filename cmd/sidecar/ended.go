@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/durable"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
@@ -125,7 +126,7 @@ func (p program) lastExit(base string) string {
 	if u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback()) {
 		return ""
 	}
-	return clean(cmp.Or(p.leftReason(u.Port()), p.silentEnd(u.Port()), p.loggedReason(u.Port())))
+	return terminal.Clean(cmp.Or(p.leftReason(u.Port()), p.silentEnd(u.Port()), p.loggedReason(u.Port())))
 }
 
 // dataDir is the data directory of this machine's sidecar, as far as the environment says.

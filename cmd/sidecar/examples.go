@@ -3,6 +3,8 @@ package main
 import (
 	_ "embed"
 	"strings"
+
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
 // exampleText contains the examples of all commands, each below a line "== PATH".
@@ -12,11 +14,11 @@ var exampleText string
 
 // examples returns the examples in the help of each command, by its path.
 func examples() map[string]string {
-	out := map[string]string{}
+	out, line := map[string]string{}, "\n"+terminal.HelpIndent
 	for part := range strings.SplitSeq(exampleText, "== ") {
 		if path, text, found := strings.Cut(part, "\n"); found {
-			text = strings.TrimSuffix(text, "\n")
-			out[path] = strings.ReplaceAll(helpIndent+strings.ReplaceAll(text, "\n", "\n"+helpIndent), "\n"+helpIndent+"\n", "\n\n")
+			text = strings.ReplaceAll("\n"+strings.TrimSuffix(text, "\n"), "\n", line)
+			out[path] = strings.ReplaceAll(strings.TrimPrefix(text, "\n"), line+"\n", "\n\n")
 		}
 	}
 	return out

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/history"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/journal"
@@ -104,8 +105,8 @@ func (p program) explain(ctx context.Context, client etcdClient, f explainFlags)
 	if now := p.now(); asked.From.After(now) {
 		e = history.Explanation{Verdict: "that time has not come: it is " + clock(now) + " now"}
 	}
-	t := printer{p.stdout, p.screen()}
-	says := func(indent, text string) { t.hanging(indent, httpapi.Pasteable(text, client.flags)) }
+	t := p.printer()
+	says := func(indent, text string) { t.Hanging(indent, httpapi.Pasteable(text, client.flags)) }
 	says("", f.node+" at "+askedText(asked)+": "+e.Verdict)
 	for _, outage := range e.Outages {
 		says("  ", outage)
@@ -119,10 +120,10 @@ func (p program) explain(ctx context.Context, client etcdClient, f explainFlags)
 		}
 	}
 	if len(e.Node) > 0 {
-		t.section("What happened on the node, around that time", historyRows(e.Node, client.flags))
+		t.Section("What happened on the node, around that time", historyRows(e.Node, client.flags))
 	}
 	if len(e.Fleet) > 0 {
-		t.section("What happened in the fleet, around that time", historyRows(e.Fleet, client.flags))
+		t.Section("What happened in the fleet, around that time", historyRows(e.Fleet, client.flags))
 	}
 	return nil
 }
@@ -131,7 +132,7 @@ func (p program) explain(ctx context.Context, client etcdClient, f explainFlags)
 const maxRecorded = 10
 
 // explainRecording prints the verdict and the decision at the begin of a time, and the newest ones within it.
-func explainRecording(t printer, file string, asked history.Asked) error {
+func explainRecording(t terminal.Printer, file string, asked history.Asked) error {
 	recording, err := readRecording(file)
 	if err != nil {
 		return err
@@ -139,7 +140,7 @@ func explainRecording(t printer, file string, asked history.Asked) error {
 	for _, kind := range []string{"gate", "round"} {
 		found := recordedIn(recording, kind, asked)
 		for _, r := range found[max(0, len(found)-maxRecorded):] {
-			t.hanging("", fmt.Sprintf("recorded at %s: %s: %s", stamp(r.At), kind, reasonOf(r.Event)))
+			t.Hanging("", fmt.Sprintf("recorded at %s: %s: %s", stamp(r.At), kind, reasonOf(r.Event)))
 		}
 	}
 	return nil

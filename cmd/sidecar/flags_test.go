@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
 // flagsDoc is the page that lists the flags.
@@ -296,7 +297,7 @@ func TestHelpFitsTheWidth(t *testing.T) {
 		t.Fatalf("got exit code %d", code)
 	}
 	for line := range strings.SplitSeq(out.String(), "\n") {
-		if len(line) > defaultWidth {
+		if len(line) > terminal.DefaultWidth {
 			t.Errorf("%d characters: %s", len(line), line)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
 // sectionOf is the annotation of a flag with the title of its section in --help.
@@ -39,13 +41,13 @@ func (p program) setHelp(root *cobra.Command) {
 
 func printHelp(cmd *cobra.Command) {
 	w := cmd.OutOrStdout()
-	fmt.Fprintf(w, "%s\n\n", helpScreen(w).paragraphs(cmp.Or(cmd.Long, cmd.Short+".")))
+	fmt.Fprintf(w, "%s\n\n", terminal.HelpScreen(w).Paragraphs(cmp.Or(cmd.Long, cmd.Short+".")))
 	printUsage(cmd)
 }
 
 func printUsage(cmd *cobra.Command) {
 	w := cmd.OutOrStdout()
-	s := helpScreen(w)
+	s := terminal.HelpScreen(w)
 	uses := []string{cmd.UseLine()}
 	switch {
 	case !cmd.HasAvailableSubCommands():
@@ -56,15 +58,15 @@ func printUsage(cmd *cobra.Command) {
 	}
 	fmt.Fprintln(w, "Usage:")
 	for _, use := range uses {
-		fmt.Fprintf(w, "%s%s\n", helpIndent, strings.Join(s.wrap(use, s.width-len(helpIndent)), "\n"+helpIndent+helpIndent))
+		fmt.Fprintf(w, "%s%s\n", terminal.HelpIndent, strings.Join(s.Wrap(use, s.Width-len(terminal.HelpIndent)), "\n"+terminal.HelpIndent+terminal.HelpIndent))
 	}
 	if cmd.Example != "" {
-		fmt.Fprintf(w, "\nExamples:\n%s\n", s.paragraphs(cmd.Example))
+		fmt.Fprintf(w, "\nExamples:\n%s\n", s.Paragraphs(cmd.Example))
 	}
 	printCommands(w, cmd)
 	printFlags(w, cmd)
 	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintf(w, "\n%s\n", s.paragraphs("Type "+cmd.CommandPath()+" COMMAND --help for more about a command."))
+		fmt.Fprintf(w, "\n%s\n", s.Paragraphs("Type "+cmd.CommandPath()+" COMMAND --help for more about a command."))
 	}
 }
 
@@ -100,7 +102,7 @@ func printCommands(w io.Writer, cmd *cobra.Command) {
 	}
 	fmt.Fprint(w, "\nAvailable Commands:\n")
 	if cmd.HasParent() {
-		listCommands(w, helpIndent, available)
+		listCommands(w, terminal.HelpIndent, available)
 		return
 	}
 	for _, g := range commandGroups {
@@ -108,15 +110,15 @@ func printCommands(w io.Writer, cmd *cobra.Command) {
 		slices.SortStableFunc(own, func(a, b *cobra.Command) int {
 			return slices.Index(g.names, a.Name()) - slices.Index(g.names, b.Name())
 		})
-		fmt.Fprintf(w, "\n%s%s:\n", helpIndent, g.title)
-		listCommands(w, helpIndent+helpIndent, own)
+		fmt.Fprintf(w, "\n%s%s:\n", terminal.HelpIndent, g.title)
+		listCommands(w, terminal.HelpIndent+terminal.HelpIndent, own)
 	}
 	fmt.Fprint(w, "\nTopics:\n")
 	var rows [][]string
 	for _, t := range topics() {
-		rows = append(rows, []string{helpIndent + "help " + t.name, t.short})
+		rows = append(rows, []string{terminal.HelpIndent + "help " + t.name, t.short})
 	}
-	newColumns(helpScreen(w), rows).print(w)
+	terminal.NewColumns(terminal.HelpScreen(w), rows).Print(w)
 }
 
 func groupOf(cmd *cobra.Command) string {
@@ -133,13 +135,13 @@ func listCommands(w io.Writer, before string, all []*cobra.Command) {
 	for _, c := range all {
 		rows = append(rows, []string{before + c.Name(), c.Short})
 	}
-	newColumns(helpScreen(w), rows).print(w)
+	terminal.NewColumns(terminal.HelpScreen(w), rows).Print(w)
 }
 
 // printFlags prints the flags of a command by section. The flags of etcd are long, and the same for all commands:
 // a topic lists them.
 func printFlags(w io.Writer, cmd *cobra.Command) {
-	s := helpScreen(w)
+	s := terminal.HelpScreen(w)
 	var titles []string
 	sections := map[string]*pflag.FlagSet{}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -154,7 +156,7 @@ func printFlags(w io.Writer, cmd *cobra.Command) {
 	slices.SortStableFunc(titles, func(a, b string) int { return sectionOrder(a) - sectionOrder(b) })
 	for _, title := range titles {
 		if title == etcdTopic {
-			fmt.Fprintf(w, "\n%s\n", s.paragraphs("The flags that say where etcd is (--etcd-servers, --data-dir and others): see sidecar help etcd."))
+			fmt.Fprintf(w, "\n%s\n", s.Paragraphs("The flags that say where etcd is (--etcd-servers, --data-dir and others): see sidecar help etcd."))
 			continue
 		}
 		heading := "Flags"
@@ -164,10 +166,10 @@ func printFlags(w io.Writer, cmd *cobra.Command) {
 			heading = "Global flags"
 		}
 		fmt.Fprintf(w, "\n%s:\n\n", heading)
-		s.printFlagList(w, sections[title])
+		s.PrintFlags(w, sections[title])
 	}
 	if cmd.Name() == "run" {
-		fmt.Fprintf(w, "\n%s\n", s.paragraphs(`Each flag can be set by an environment variable: LOCKSTEP_ETCD_SERVERS sets
+		fmt.Fprintf(w, "\n%s\n", s.Paragraphs(`Each flag can be set by an environment variable: LOCKSTEP_ETCD_SERVERS sets
 --etcd-servers. The flag takes precedence. A variable LOCKSTEP_... that belongs
 to no flag is an error.`))
 	}
@@ -228,7 +230,7 @@ func (p program) helpCommand() *cobra.Command {
 // commandAt returns the command that words lead to, as far as they do.
 func commandAt(root *cobra.Command, words []string) *cobra.Command {
 	for _, name := range words {
-		next := childOf(root, name)
+		next := terminal.ChildOf(root, name)
 		if next == nil {
 			break
 		}

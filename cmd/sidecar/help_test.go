@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -40,7 +41,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s --help has a backtick:\n%s", path, out)
 		}
 		for line := range strings.Lines(out) {
-			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > defaultWidth {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > terminal.DefaultWidth {
 				t.Errorf("%s --help: a line of %d columns: %s", path, n, line)
 			}
 		}
@@ -51,7 +52,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("help %s: got %d and\n%s", about.name, code, out)
 		}
 		for line := range strings.Lines(out) {
-			if len(line) > defaultWidth+1 {
+			if len(line) > terminal.DefaultWidth+1 {
 				t.Errorf("help %s: a line of %d columns: %s", about.name, len(line), line)
 			}
 		}
@@ -171,11 +172,11 @@ func TestExamplesParse(t *testing.T) {
 				}
 				continue
 			}
-			r := readCommand(root, screen{}.words(strings.TrimSpace(words)))
-			if rest := r.peek(); rest != "" {
+			r := terminal.ReadCommand(root, terminal.Screen{}.Words(strings.TrimSpace(words)))
+			if rest := r.Peek(); rest != "" {
 				t.Errorf("%s: %q does not belong to %s", path, rest, line)
 			}
-			if err := parses(r.args); err != nil {
+			if err := parses(r.Args); err != nil {
 				t.Errorf("%s: %s: %v", path, strings.TrimSpace(line), err)
 			}
 		}

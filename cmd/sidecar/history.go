@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/history"
@@ -109,7 +110,7 @@ func (p program) printHistory(ctx context.Context, client etcdClient, f historyF
 		return err
 	}
 	picture.Node, picture.From, picture.To = filter.Node, firstOf(entries, filter.Since), now
-	historyTable{printer{p.stdout, p.screen()}}.write(picture, historyRows(entries, client.flags))
+	historyTable{p.printer()}.write(picture, historyRows(entries, client.flags))
 	return nil
 }
 
@@ -136,18 +137,18 @@ func firstOf(entries []history.Entry, since time.Time) time.Time {
 }
 
 // historyTable prints what happened.
-type historyTable struct{ printer }
+type historyTable struct{ terminal.Printer }
 
 // write prints a picture, and the list, which begins with its header. A node that was out of service is drawn so, whichever
 // kinds people list.
 func (t historyTable) write(picture history.Picture, list [][]string) {
 	if len(list) < 2 {
-		fmt.Fprintln(t.w, "nothing happened in that time")
+		fmt.Fprintln(t.W, "nothing happened in that time")
 		return
 	}
 	t.lanes(picture)
-	fmt.Fprintln(t.w)
-	t.rows(list)
+	fmt.Fprintln(t.W)
+	t.Rows(list)
 }
 
 const (
@@ -164,17 +165,18 @@ func (t historyTable) lanes(picture history.Picture) {
 	for _, lane := range picture.Lanes() {
 		names, releases = max(names, utf8.RuneCountInString(lane.Name)), max(releases, utf8.RuneCountInString(lane.Release))
 	}
-	picture.Width = cmp.Or(t.screen.width, lineWidth) - names - len(gap)
+	picture.Width = cmp.Or(t.Screen.Width, lineWidth) - names - len(terminal.Gap)
 	if releases > 0 {
-		picture.Width -= releases + len(gap)
+		picture.Width -= releases + len(terminal.Gap)
 	}
 	picture.Width = min(max(10, picture.Width), laneWidth)
 	for _, lane := range picture.Lanes() {
-		line := fmt.Sprintf("%-*s%s%s%s%s", names, clean(lane.Name), gap, clean(string(lane.Cells)), gap, clean(lane.Release))
-		fmt.Fprintln(t.w, strings.TrimRight(line, " "))
+		line := fmt.Sprintf("%-*s%s%s%s%s", names, terminal.Clean(lane.Name), terminal.Gap,
+			terminal.Clean(string(lane.Cells)), terminal.Gap, terminal.Clean(lane.Release))
+		fmt.Fprintln(t.W, strings.TrimRight(line, " "))
 	}
 	begin, end := clock(picture.From), clock(picture.To)
-	fmt.Fprintf(t.w, "%-*s%s%s%*s\n", names, "", gap, begin, max(1, picture.Width-len(begin)), end)
+	fmt.Fprintf(t.W, "%-*s%s%s%*s\n", names, "", terminal.Gap, begin, max(1, picture.Width-len(begin)), end)
 }
 
 // clock is a time of the table.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/history"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -39,7 +40,7 @@ func checkKnown(ctx context.Context, client etcdClient, id protocol.NodeID, all 
 	}
 	var names []string
 	for _, node := range slices.Sorted(maps.Keys(known)) {
-		names = append(names, clean(string(node)))
+		names = append(names, terminal.Clean(string(node)))
 	}
 	return fmt.Errorf("--node: no node of the ID %q is known, registered now or in the history; known are %s", id, firstKnown(names))
 }

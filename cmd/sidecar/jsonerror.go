@@ -2,6 +2,8 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
 // errorReport is what a command prints with -o json if it fails before it printed anything else.
@@ -15,7 +17,7 @@ func (p program) printErrorReport(cmd *cobra.Command, err error) {
 	if err == nil || err.Error() == "" || form == nil || form.Value.String() != "json" {
 		return
 	}
-	if hasText(p.stdout) {
+	if terminal.HasText(p.stdout) {
 		return
 	}
 	_ = p.printJSON(errorReport{err.Error()}) // stderr gets the error in any case

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/certificates"
 	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
@@ -38,7 +39,7 @@ func (p program) kubeadmReport(ctx context.Context, f kubeadmFlags) kubeadmRepor
 		report.Findings = []kubeadm.Finding{}
 	}
 	for i, found := range report.Findings {
-		report.Findings[i].Message, report.Findings[i].Where = clean(found.Message), clean(found.Where)
+		report.Findings[i].Message, report.Findings[i].Where = terminal.Clean(found.Message), terminal.Clean(found.Where)
 	}
 	return report
 }
@@ -49,7 +50,7 @@ func (p program) checkKubeadm(ctx context.Context, f kubeadmFlags) error {
 		return err
 	}
 	if n := len(report.Findings); n > 0 {
-		return exitError{exitFailed, fmt.Errorf("node %s: %s", f.nodeID, count(n, "problem"))}
+		return exitError{exitFailed, fmt.Errorf("node %s: %s", f.nodeID, terminal.Count(n, "problem"))}
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/durable"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 	"github.com/lockstep-dev/lockstep/internal/shell"
@@ -160,7 +161,7 @@ func (p program) copyBundle(f kubeadmFlags, b *bundle.Bundle) error {
 			return err
 		}
 	}
-	fmt.Fprintf(p.stdout, "wrote %s: release %s, %s, %s\n", target, b.Version, count(len(b.Objects), "object"), shortDigest(b.Digest))
+	fmt.Fprintf(p.stdout, "wrote %s: release %s, %s, %s\n", target, b.Version, terminal.Count(len(b.Objects), "object"), terminal.ShortDigest(b.Digest))
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
 func main() {
@@ -53,12 +54,15 @@ type program struct {
 }
 
 // screen returns the screen of stdout.
-func (p program) screen() screen { return screenOf(p.stdout, p.lookupEnv, p.root()) }
+func (p program) screen() terminal.Screen { return terminal.ScreenOf(p.stdout, p.lookupEnv, p.root()) }
+
+// printer prints to stdout.
+func (p program) printer() terminal.Printer { return terminal.Printer{W: p.stdout, Screen: p.screen()} }
 
 // main runs the command that args name and returns the exit code.
 func (p program) main(ctx context.Context, args []string) int {
 	p.running = new(runMark)
-	p.stdout = newOutput(p.stdout)
+	p.stdout = terminal.NewOutput(p.stdout)
 	root := p.root()
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		plainUsage(root)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
@@ -63,7 +64,7 @@ func (p program) printNodes(f protocol.Fleet, flags, form string) error {
 	if form == "json" {
 		return p.printJSON(nodes)
 	}
-	printer{p.stdout, p.screen()}.rows(nodeRows(nodes, versionColumnsOf(nodes, form == "wide")))
+	p.printer().Rows(nodeRows(nodes, versionColumnsOf(nodes, form == "wide")))
 	return nil
 }
 
@@ -83,7 +84,8 @@ func nodeRows(nodes []report.Record, versions versionColumns) [][]string {
 			gate = "ready" // as sidecar status shows it
 		}
 		rows = append(rows, []string{
-			n.ID, orDash(n.Version), orDash(strings.Join(n.Roles, ",")), yesOrNo(n.Alive), gate, orDash(n.Election), orDash(n.Problem),
+			n.ID, terminal.OrDash(n.Version), terminal.OrDash(strings.Join(n.Roles, ",")), terminal.YesOrNo(n.Alive), gate,
+			terminal.OrDash(n.Election), terminal.OrDash(n.Problem),
 		})
 		if ephemeral {
 			rows[len(rows)-1] = append(rows[len(rows)-1], ephemeralText(n))

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
 	"github.com/lockstep-dev/lockstep/status"
@@ -72,7 +73,7 @@ kube-apiserver is meant to run there.`,
 }
 
 func (p program) overrideBegin(f overrideFlags) error {
-	o := protocol.Override{Until: p.now().Add(f.duration).UTC().Truncate(time.Second), Message: clean(f.message)}
+	o := protocol.Override{Until: p.now().Add(f.duration).UTC().Truncate(time.Second), Message: terminal.Clean(f.message)}
 	switch {
 	case f.duration < minOverride || f.duration > protocol.MaxOverride:
 		return usagef("--for: %s: must be at least %s, and at most %s, like --for=30m", f.duration, minOverride, protocol.MaxOverride)
@@ -121,7 +122,7 @@ func (p program) overrideEndCommand() *cobra.Command {
 			case errors.Is(err, fs.ErrNotExist):
 				fmt.Fprintf(p.stdout, "there is no override: %s does not exist\n", file)
 				for _, node := range overriddenNodes(cmd.Context(), &server) {
-					fmt.Fprintln(p.stdout, clean(node))
+					fmt.Fprintln(p.stdout, terminal.Clean(node))
 				}
 				return nil
 			case err != nil:

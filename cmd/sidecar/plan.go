@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/election"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
@@ -62,7 +63,7 @@ func (p program) warnOfFaults(dir string) {
 	_, err := bundle.Validate(dir)
 	if found, ok := errors.AsType[*bundle.LoadError](err); ok {
 		for _, problem := range found.Problems {
-			fmt.Fprintln(p.stderr, "warning: "+clean(problem.Error()))
+			fmt.Fprintln(p.stderr, "warning: "+terminal.Clean(problem.Error()))
 		}
 	}
 }
@@ -107,7 +108,7 @@ func (p program) plan(ctx context.Context, client etcdClient, opts planOptions) 
 		return err
 	}
 	if !report.Clean {
-		return exitError{code: exitNotReady, err: fmt.Errorf("%s %s cannot be rolled out cleanly: %s", b.Name, b.Version, count(len(report.Obstacles), "obstacle"))}
+		return exitError{code: exitNotReady, err: fmt.Errorf("%s %s cannot be rolled out cleanly: %s", b.Name, b.Version, terminal.Count(len(report.Obstacles), "obstacle"))}
 	}
 	return nil
 }
@@ -158,6 +159,6 @@ func (p program) printPlan(r planReport, form string) error {
 	if form == "json" {
 		return p.printJSON(r)
 	}
-	planTable{printer{p.stdout, p.screen()}}.write(r)
+	planTable{p.printer()}.write(r)
 	return nil
 }

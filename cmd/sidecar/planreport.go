@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/rollout"
 	"github.com/lockstep-dev/lockstep/internal/semver"
@@ -216,7 +217,7 @@ func (r *objectsReport) obstacles(b *bundle.Bundle) []obstacleReport {
 	}
 	if r.failing > 0 {
 		out = append(out, obstacleReport{Kind: obstacleObjects, Message: fmt.Sprintf(
-			"the API server rejects %s now; the status cannot become DONE while one fails: see OBJECTS", count(r.failing, "object"))})
+			"the API server rejects %s now; the status cannot become DONE while one fails: see OBJECTS", terminal.Count(r.failing, "object"))})
 	}
 	if b.PruneImmediately && r.Counts[string(report.ActionHold)] > 0 {
 		out = append(out, obstacleReport{Kind: obstaclePrune, Message: "the bundle has prunePolicy: Immediately, but removals are held: " + r.PruneHeld})

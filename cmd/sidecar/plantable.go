@@ -7,34 +7,35 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
 // planTable prints a plan for people. The answer is last, with the steps of a rollback.
-type planTable struct{ printer }
+type planTable struct{ terminal.Printer }
 
 func (t planTable) write(r planReport) {
 	b := r.Bundle
-	t.rows([][]string{
+	t.Rows([][]string{
 		{"BUNDLE", fmt.Sprintf("%s %s, minReconcilerRelease %s, minApiserverRelease %s", b.Name, b.Version, b.MinReconcilerRelease, b.MinAPIServerRelease)},
 		{"NOW", nowText(r.Now)},
 	})
 	if len(r.Steps) > 0 {
-		fmt.Fprintln(t.w)
-		t.rows(stepRows(r))
+		fmt.Fprintln(t.W)
+		t.Rows(stepRows(r))
 		if events := eventRows(r); len(events) > 0 {
-			fmt.Fprintln(t.w)
-			t.rows(events)
+			fmt.Fprintln(t.W)
+			t.Rows(events)
 		}
 	}
 	t.objectsOf(r)
-	t.section("OBSTACLES", obstacleRows(r.Obstacles))
-	t.section("NOTES", noteRows(r))
-	fmt.Fprintln(t.w)
-	t.rows([][]string{{conclusion(r)}})
-	t.rows(rollbackRows(r))
+	t.Section("OBSTACLES", obstacleRows(r.Obstacles))
+	t.Section("NOTES", noteRows(r))
+	fmt.Fprintln(t.W)
+	t.Rows([][]string{{conclusion(r)}})
+	t.Rows(rollbackRows(r))
 }
 
 func nowText(m momentReport) string {
@@ -74,7 +75,7 @@ func stepRows(r planReport) [][]string {
 	for i, s := range r.Steps {
 		rows = append(rows, []string{
 			strconv.Itoa(i + 1), nodeText(s), releaseText(s), readyText(s.While), readyText(&s.After),
-			orDash(s.After.Leader), statusAfter(r, s), orDash(waitsFor(s.After)),
+			terminal.OrDash(s.After.Leader), statusAfter(r, s), terminal.OrDash(waitsFor(s.After)),
 		})
 	}
 	return rows
@@ -140,7 +141,7 @@ func waits(m momentReport) []string {
 
 func (t planTable) objectsOf(r planReport) {
 	if r.Objects == nil {
-		t.title("OBJECTS  not compared: set --kubeconfig")
+		t.Title("OBJECTS  not compared: set --kubeconfig")
 		return
 	}
 	var counts []string
@@ -149,8 +150,8 @@ func (t planTable) objectsOf(r planReport) {
 			counts = append(counts, fmt.Sprintf("%d %s", n, a))
 		}
 	}
-	t.title("OBJECTS  " + cmp.Or(strings.Join(counts, ", "), "none") + when(r))
-	t.rows(objectRows(r.Objects.Differing))
+	t.Title("OBJECTS  " + cmp.Or(strings.Join(counts, ", "), "none") + when(r))
+	t.Rows(objectRows(r.Objects.Differing))
 }
 
 // objectRows are the rows of objects. If many share one reason, it is printed once.
@@ -189,7 +190,7 @@ func when(r planReport) string {
 func obstacleRows(obstacles []obstacleReport) [][]string {
 	var rows [][]string
 	for _, o := range obstacles {
-		rows = append(rows, []string{o.Kind, orDash(o.Node), o.Message})
+		rows = append(rows, []string{o.Kind, terminal.OrDash(o.Node), o.Message})
 	}
 	return rows
 }
@@ -237,7 +238,7 @@ func conclusion(r planReport) string {
 	case !r.Clean:
 		return "The rollout is NOT clean: see OBSTACLES."
 	case len(r.Steps) == 0 && r.Objects.held() > 0:
-		return fmt.Sprintf("All nodes run this bundle, but %s %s not removed: %s.", count(r.Objects.held(), "object"), are(r.Objects.held()), r.Objects.PruneHeld)
+		return fmt.Sprintf("All nodes run this bundle, but %s %s not removed: %s.", terminal.Count(r.Objects.held(), "object"), terminal.Are(r.Objects.held()), r.Objects.PruneHeld)
 	case len(r.Steps) == 0:
 		return "Nothing to do: all nodes run this bundle."
 	case r.Steps[0].Kind == "start":

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -58,14 +59,14 @@ func TestPlanTable(t *testing.T) {
 		Obstacles: []obstacleReport{{Kind: obstacleObjects, Message: "the API server rejects 1 object now"}},
 	}
 	var out bytes.Buffer
-	planTable{printer{&out, screen{width: 80, commands: program{}.root()}}}.write(r)
+	planTable{terminal.Printer{W: &out, Screen: terminal.Screen{Width: 80, Commands: program{}.root()}}}.write(r)
 	for line := range strings.Lines(out.String()) {
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
 	out.Reset()
-	planTable{printer{w: &out}}.write(r)
+	planTable{terminal.Printer{W: &out}}.write(r)
 	var got []string
 	for line := range strings.Lines(out.String()) {
 		if words := strings.Fields(line); len(words) > 0 && (words[0] == "held" || words[0] == "3" && strings.Contains(line, "->")) {
@@ -111,7 +112,7 @@ func TestRollbackRows(t *testing.T) {
 func TestPlanTable_blankLines(t *testing.T) {
 	for _, events := range [][]string{nil, {"cp-1 leads"}} {
 		var out bytes.Buffer
-		planTable{printer{w: &out}}.write(planReport{Clean: true, Steps: []stepReport{{Kind: "upgrade", Node: "cp-1", Events: events}}})
+		planTable{terminal.Printer{W: &out}}.write(planReport{Clean: true, Steps: []stepReport{{Kind: "upgrade", Node: "cp-1", Events: events}}})
 		if strings.Contains(out.String(), "\n\n\n") {
 			t.Errorf("got two blank lines:\n%s", &out)
 		}

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
 // printed is a command of this program in a text for people.
@@ -25,13 +27,13 @@ type printed struct {
 
 // printedIn returns the commands in a text.
 func printedIn(root *cobra.Command, text string) (out []printed) {
-	words := screen{}.words(strings.NewReplacer("\n", " ; ", "\\\n", "").Replace(text))
+	words := terminal.Screen{}.Words(strings.NewReplacer("\n", " ; ", "\\\n", "").Replace(text))
 	for i, w := range words {
-		if strings.TrimLeft(w.text, "(`\"'") != "sidecar" && !strings.HasSuffix(w.text, "/sidecar") {
+		if strings.TrimLeft(w.Text, "(`\"'") != "sidecar" && !strings.HasSuffix(w.Text, "/sidecar") {
 			continue
 		}
-		if r := readCommand(root, words[i+1:]); len(r.args) > 0 {
-			out = append(out, printed{r.args, r.peek()})
+		if r := terminal.ReadCommand(root, words[i+1:]); len(r.Args) > 0 {
+			out = append(out, printed{r.Args, r.Peek()})
 		}
 	}
 	return out

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
@@ -42,10 +43,10 @@ func (p program) replay(file string, output choice) error {
 	for i, r := range recording {
 		counts[r.Name()]++
 		if output.value == "wide" {
-			fmt.Fprintf(p.stdout, "%s  %-9s  %s\n", stamp(r.At), r.Name(), clean(reasonOf(r.Event)))
+			fmt.Fprintf(p.stdout, "%s  %-9s  %s\n", stamp(r.At), r.Name(), terminal.Clean(reasonOf(r.Event)))
 		}
 		if err := checker.Apply(r.Event); err != nil {
-			fmt.Fprintf(p.stdout, "event %d, at %s: %s: not allowed: %s\n", i, stamp(r.At), r.Name(), clean(err.Error()))
+			fmt.Fprintf(p.stdout, "event %d, at %s: %s: not allowed: %s\n", i, stamp(r.At), r.Name(), terminal.Clean(err.Error()))
 			return fmt.Errorf("%s: %w", file, errNotAllowed)
 		}
 	}
@@ -53,7 +54,7 @@ func (p program) replay(file string, output choice) error {
 		return fmt.Errorf("%s: the recording is empty", file)
 	}
 	fmt.Fprintf(p.stdout, "%s from %s to %s, each of which the protocol allows: %s of a leader, %s of the gate\n",
-		count(len(recording), "step"), stamp(recording[0].At), stamp(recording[len(recording)-1].At), count(counts["round"], "decision"), count(counts["gate"], "verdict"))
+		terminal.Count(len(recording), "step"), stamp(recording[0].At), stamp(recording[len(recording)-1].At), terminal.Count(counts["round"], "decision"), terminal.Count(counts["gate"], "verdict"))
 	return nil
 }
 

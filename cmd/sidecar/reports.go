@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/role/service"
 	"github.com/lockstep-dev/lockstep/internal/rollout"
 	"github.com/lockstep-dev/lockstep/internal/strict"
@@ -90,7 +91,8 @@ func newDiffReport(preview report.Preview) (diffReport, error) {
 	out := diffReport{Objects: []diffObject{}, PruneHeld: preview.PruneHeld}
 	for _, o := range preview.Objects {
 		item := diffObject{
-			Action: string(o.Action), Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, Message: clean(o.Message),
+			Action: string(o.Action), Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name,
+			Message: terminal.Clean(o.Message),
 		}
 		switch o.Action {
 		case report.ActionNone:

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
 // TestSituationTables prints the table of every broken situation, from the /status that
@@ -46,10 +48,10 @@ func TestSituationTables(t *testing.T) {
 // capturedTable is the table at the time at which /status was read.
 func capturedTable(t *testing.T, base string) string {
 	t.Helper()
-	return tableOf(t, base, screen{})
+	return tableOf(t, base, terminal.Screen{})
 }
 
-func tableOf(t *testing.T, base string, on screen) string {
+func tableOf(t *testing.T, base string, on terminal.Screen) string {
 	t.Helper()
 	raw, err := os.ReadFile(base + ".json")
 	if err != nil {
@@ -68,7 +70,7 @@ func tableOf(t *testing.T, base string, on screen) string {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	table{printer: printer{&out, on}, now: now}.write(a.report)
+	table{Printer: terminal.Printer{W: &out, Screen: on}, now: now}.write(a.report)
 	return out.String()
 }
 

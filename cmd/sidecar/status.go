@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
+
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
 func (p program) statusCommand() *cobra.Command {
@@ -50,7 +52,7 @@ type shower struct {
 	w       io.Writer
 	p       program
 	form    string
-	screen  screen
+	screen  terminal.Screen
 	follows bool // more answers follow
 	shown   int
 }
@@ -88,7 +90,7 @@ func (s *shower) render(out *bytes.Buffer, a answer) error {
 
 // table returns the table of an answer, to be written to out.
 func (s *shower) table(out *bytes.Buffer) table {
-	return table{printer: printer{out, s.screen}, now: s.p.now(), wide: s.form == "wide"}
+	return table{Printer: terminal.Printer{W: out, Screen: s.screen}, now: s.p.now(), wide: s.form == "wide"}
 }
 
 // renderJSON prints one line for each answer of --watch, so that other programs

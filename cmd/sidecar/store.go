@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
 )
@@ -61,7 +62,7 @@ func (p program) storeShowCommand() *cobra.Command {
 func (p program) printStore(r storeReport, form string) error {
 	return p.printRows(form, r, [][]string{
 		{"PREFIX", "STORE", "STATUS", "OBJECTS"},
-		{r.Prefix, orDash(r.Store), yesOrNo(r.Status), orDash(r.Objects)},
+		{r.Prefix, terminal.OrDash(r.Store), terminal.YesOrNo(r.Status), terminal.OrDash(r.Objects)},
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -86,7 +87,7 @@ kept too. To end such a cluster, stop the sidecars and delete their data directo
 		}
 		p.printDeletion(report)
 		if err == nil && !confirmed && report.Total > 0 {
-			fmt.Fprintf(p.stdout, "Nothing was deleted. To delete %s, type: sidecar store delete --yes%s%s\n", count(report.Total, "key"), statusOnlyFlag(d), client.flags)
+			fmt.Fprintf(p.stdout, "Nothing was deleted. To delete %s, type: sidecar store delete --yes%s%s\n", terminal.Count(report.Total, "key"), statusOnlyFlag(d), client.flags)
 		}
 		return err
 	})
@@ -112,25 +113,25 @@ func (p program) printDeletion(r deletionReport) {
 	if r.Total == 0 {
 		fmt.Fprintf(p.stdout, "There is nothing to delete below %s\n", r.Prefix)
 	} else {
-		fmt.Fprintf(p.stdout, "Store %s, ID %s\n\n", r.Prefix, orDash(r.Store))
+		fmt.Fprintf(p.stdout, "Store %s, ID %s\n\n", r.Prefix, terminal.OrDash(r.Store))
 		rows := [][]string{{"KEY", "COUNT", "NODES"}}
 		for _, k := range r.Keys {
-			rows = append(rows, []string{r.Prefix + k.Key, strconv.FormatInt(k.Count, 10), orDash(strings.Join(k.Nodes, ", "))})
+			rows = append(rows, []string{r.Prefix + k.Key, strconv.FormatInt(k.Count, 10), terminal.OrDash(strings.Join(k.Nodes, ", "))})
 		}
-		printer{p.stdout, p.screen()}.rows(rows)
+		p.printer().Rows(rows)
 		fmt.Fprintln(p.stdout)
 	}
 	if r.Deleted {
-		fmt.Fprintf(p.stdout, "%s deleted\n", count(r.Total, "key"))
+		fmt.Fprintf(p.stdout, "%s deleted\n", terminal.Count(r.Total, "key"))
 	}
 	if r.Members > 0 {
-		fmt.Fprintf(p.stdout, "Kept: %s below %scluster/, which the members of this etcd need\n", count(r.Members, "key"), r.Prefix)
+		fmt.Fprintf(p.stdout, "Kept: %s below %scluster/, which the members of this etcd need\n", terminal.Count(r.Members, "key"), r.Prefix)
 	}
 	if r.Others > 0 {
 		example := ""
 		if r.OtherKey != "" {
 			example = ", such as " + r.OtherKey
 		}
-		fmt.Fprintf(p.stdout, "Kept: %s below %s that %s not of this store%s\n", count(r.Others, "key"), r.Prefix, are(r.Others), example)
+		fmt.Fprintf(p.stdout, "Kept: %s below %s that %s not of this store%s\n", terminal.Count(r.Others, "key"), r.Prefix, terminal.Are(r.Others), example)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/durable"
 	"github.com/lockstep-dev/lockstep/internal/support"
@@ -101,7 +102,7 @@ func (p program) support(ctx context.Context, f supportFlags, from supportSource
 		return fmt.Errorf("write %s: %w", file, noRoom(err))
 	}
 	fmt.Fprintf(list, "\n%s written to %s: %s of %s; %s missing\n",
-		bytesText(int64(len(packed))), file, count(len(files)-missing, "file"), fmt.Sprint(len(files)), fmt.Sprint(missing))
+		terminal.Bytes(int64(len(packed))), file, terminal.Count(len(files)-missing, "file"), fmt.Sprint(len(files)), fmt.Sprint(missing))
 	return nil
 }
 
@@ -109,14 +110,14 @@ func (p program) support(ctx context.Context, f supportFlags, from supportSource
 func listSupport(w io.Writer, files []support.File) (missing int) {
 	rows := [][]string{{"FILE", "SIZE", "CONTENT"}}
 	for _, f := range files {
-		size, about := bytesText(int64(f.Bytes)), f.About
+		size, about := terminal.Bytes(int64(f.Bytes)), f.About
 		if f.Problem != "" {
 			missing++
-			size, about = "MISSING", f.About+": "+clean(strings.ReplaceAll(f.Problem, "\n", "; "))
+			size, about = "MISSING", f.About+": "+terminal.Clean(strings.ReplaceAll(f.Problem, "\n", "; "))
 		}
 		rows = append(rows, []string{f.Name, size, about})
 	}
-	printer{w: w}.rows(rows)
+	terminal.Printer{W: w}.Rows(rows)
 	return missing
 }
 

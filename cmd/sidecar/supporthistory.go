@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/history"
 	"github.com/lockstep-dev/lockstep/httpapi"
@@ -51,7 +52,7 @@ func (s supportSources) historyText(ctx context.Context) ([]byte, error) {
 			return nil, err
 		}
 		picture.From, picture.To = firstOf(entries, time.Time{}), s.p.now()
-		historyTable{printer{w: &out}}.write(picture, historyRows(entries, ""))
+		historyTable{terminal.Printer{W: &out}}.write(picture, historyRows(entries, ""))
 		return nil, nil
 	})
 	return orRemembered([]byte(out.String()), err, func() ([]byte, error) { return s.rememberedText(ctx, err) })
@@ -78,7 +79,7 @@ func (s supportSources) rememberedText(ctx context.Context, unread error) ([]byt
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "etcd was not read (%v): this is what the sidecar remembers\n\n", unread)
-	historyTable{printer{w: &out}}.write(picture, list)
+	historyTable{terminal.Printer{W: &out}}.write(picture, list)
 	return []byte(out.String()), nil
 }
 

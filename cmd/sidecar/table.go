@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
 )
@@ -13,15 +14,15 @@ import (
 // table prints a report for people. Some of the text is from other nodes, so all of it is cleaned of characters
 // that could control a terminal. Epochs and revisions are shown only if wide is set.
 type table struct {
-	printer
+	terminal.Printer
 	now  time.Time
 	wide bool
 }
 
 func (t table) write(r report.Status) {
-	t.rows(t.summary(r))
+	t.Rows(t.summary(r))
 	for _, s := range t.sections(r) {
-		t.section(s.title, s.rows)
+		t.Section(s.title, s.rows)
 	}
 }
 
@@ -99,7 +100,7 @@ func titled(title string, lines []string) (rows [][]string) {
 // exceptions counts the objects that contradict the step of a leader.
 func exceptions(r report.Status) string {
 	if n := len(r.Reconcile.Drift.Fights); n > 0 && r.Election.Step.Kind == "Hold" {
-		return fmt.Sprintf(", except %s (see FIGHTS)", count(n, "object"))
+		return fmt.Sprintf(", except %s (see FIGHTS)", terminal.Count(n, "object"))
 	}
 	return ""
 }
@@ -132,11 +133,11 @@ func (t table) status(s report.Reconciler) string {
 		return "not read yet"
 	}
 	out := fmt.Sprintf("%s, %s, minimum release %s%s", s.State, versionText(releaseOf(s.Version), s.Version), s.MinimumCompatibleRelease,
-		prefixed(", bundle ", s.Bundle))
+		terminal.Prefixed(", bundle ", s.Bundle))
 	if !s.UpdatedAt.IsZero() {
 		out += "; written " + t.ago(s.UpdatedAt)
 	}
-	return out + prefixed(" by ", s.Leader) + t.details("; content %s, content epoch %d, epoch %d, drained %d, revision %d, digest %s",
+	return out + terminal.Prefixed(" by ", s.Leader) + t.details("; content %s, content epoch %d, epoch %d, drained %d, revision %d, digest %s",
 		s.ContentRelease, s.ContentEpoch, s.Epoch, s.DrainedEpoch, s.ModRevision, s.BundleDigest)
 }
 
@@ -187,7 +188,7 @@ func fenceText(o report.Objects) string {
 
 func (t table) etcd(e report.Etcd) string {
 	if e.Connected {
-		return "connected" + t.details(", revision %d", e.Revision) + prefixed(", but ", e.Problem)
+		return "connected" + t.details(", revision %d", e.Revision) + terminal.Prefixed(", but ", e.Problem)
 	}
 	out := "NOT CONNECTED, never reached"
 	if !e.LastContact.IsZero() {
@@ -223,19 +224,22 @@ func (t table) fleet(r report.Status) [][]string {
 	}
 	rows := [][]string{head}
 	for _, n := range r.Fleet.Nodes {
-		cells := []string{n.ID, orDash(n.Release), orDash(t.nodeGate(n)), t.alive(n), orDash(n.Election), blocksText(n)}
+		cells := []string{
+			n.ID, terminal.OrDash(n.Release), terminal.OrDash(t.nodeGate(n)), t.alive(n), terminal.OrDash(n.Election), blocksText(n),
+		}
 		if ephemeral {
 			cells = append(cells, t.ephemeral(n))
 		}
 		if bundles {
-			cells = append(cells, orDash(n.Bundle))
+			cells = append(cells, terminal.OrDash(n.Bundle))
 		}
 		if roles {
-			cells = append(cells, orDash(strings.Join(n.Roles, ",")))
+			cells = append(cells, terminal.OrDash(strings.Join(n.Roles, ",")))
 		}
 		cells = append(cells, versions.cells(n.Record)...)
 		if t.wide {
-			cells = append(cells, orDash(n.Version), orDash(strings.Join(n.Roles, ",")), orDash(n.Address), orDash(n.BundleDigest))
+			cells = append(cells, terminal.OrDash(n.Version), terminal.OrDash(strings.Join(n.Roles, ",")),
+				terminal.OrDash(n.Address), terminal.OrDash(n.BundleDigest))
 		}
 		rows = append(rows, cells)
 	}
@@ -320,7 +324,7 @@ func (t table) since(at report.Timestamp) string {
 // ago formats how long ago something was. Times are from the clocks of other machines.
 func (t table) ago(at report.Timestamp) string {
 	if ahead := at.Sub(t.now); ahead > maxClockDifference {
-		return duration(ahead) + " from now (check the clocks of the node and of this machine)"
+		return terminal.Duration(ahead) + " from now (check the clocks of the node and of this machine)"
 	}
 	return t.age(at) + " ago"
 }
@@ -328,7 +332,7 @@ func (t table) ago(at report.Timestamp) string {
 // maxClockDifference is more than the clocks of synchronized machines differ.
 const maxClockDifference = time.Minute
 
-func (t table) age(at report.Timestamp) string { return duration(t.now.Sub(at.Time)) }
+func (t table) age(at report.Timestamp) string { return terminal.Duration(t.now.Sub(at.Time)) }
 
 func ephemeralText(r report.Record) string {
 	if r.Ephemeral {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
@@ -64,7 +65,7 @@ func sameProblem(r report.Status, n report.FleetNode, w report.Warning) string {
 
 // bundle describes the bundle that this node runs.
 func (t table) bundle(n report.Node) string {
-	parts := []string{n.Bundle, orDash(n.BundleSource), shortDigest(n.BundleDigest)}
+	parts := []string{n.Bundle, terminal.OrDash(n.BundleSource), terminal.ShortDigest(n.BundleDigest)}
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "  ")
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strings"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -18,7 +19,7 @@ func (t table) cluster(c report.Cluster) []string {
 			return nil
 		}
 	}
-	all := []string{c.State + t.since(c.Since) + prefixed(": ", c.Error)}
+	all := []string{c.State + t.since(c.Since) + terminal.Prefixed(": ", c.Error)}
 	for _, m := range c.Members {
 		all = append(all, t.member(m))
 	}
@@ -40,8 +41,8 @@ func (t table) rotation(r report.Rotation) string {
 		}
 		return out
 	}
-	return "CA is being replaced: " + r.Phase + t.since(r.Since) + prefixed(", waits for ", strings.Join(r.WaitsFor, ", ")) +
-		prefixed(", turn of ", r.Turn) + prefixed(": ", r.Problem)
+	return "CA is being replaced: " + r.Phase + t.since(r.Since) + terminal.Prefixed(", waits for ", strings.Join(r.WaitsFor, ", ")) +
+		terminal.Prefixed(", turn of ", r.Turn) + terminal.Prefixed(": ", r.Problem)
 }
 
 // snapshots reports the age of this node's newest snapshot.
@@ -50,7 +51,7 @@ func (t table) snapshots(s report.Snapshots) string {
 	if !s.Newest.IsZero() {
 		out = "newest snapshot of this node saved " + t.ago(s.Newest) + t.details(" (%s)", s.File)
 	}
-	return out + prefixed("; the last attempt failed: ", s.Problem)
+	return out + terminal.Prefixed("; the last attempt failed: ", s.Problem)
 }
 
 func (t table) member(m report.Member) string {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -21,7 +22,7 @@ func (t table) endpoints(s report.Endpoints) []string {
 	if s.Reason != "Published" {
 		first += "; " + s.Reason + t.since(s.Since) + ": " + s.Message
 	}
-	first += prefixed("; this node cannot write it: ", s.Problem)
+	first += terminal.Prefixed("; this node cannot write it: ", s.Problem)
 	out := []string{first}
 	for _, n := range s.Nodes {
 		if n.Serves {

@@ -3,6 +3,7 @@ package main
 import (
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
 )
@@ -45,7 +46,7 @@ func (t table) ephemeral(n report.FleetNode) string {
 	switch {
 	case !n.Ephemeral || n.ExpiresAt.IsZero():
 	case left > 0:
-		return "deleted in " + duration(left)
+		return "deleted in " + terminal.Duration(left)
 	default:
 		return "expired" // it is about to be deleted, unless its node has a turn
 	}

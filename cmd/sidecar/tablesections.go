@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
 )
@@ -24,7 +25,7 @@ func (t table) sections(r report.Status) []tableSection {
 		{"FIGHTS  another client keeps changing these objects", t.fights(r)},
 	}
 	if n := r.Reconcile.TotalStrangers; n > 0 {
-		out = append(out, tableSection{fmt.Sprintf("STRANGERS  %s with the set's label that Lockstep did not create; it leaves them alone", count(n, "object")), t.strangers(r)})
+		out = append(out, tableSection{fmt.Sprintf("STRANGERS  %s with the set's label that Lockstep did not create; it leaves them alone", terminal.Count(n, "object")), t.strangers(r)})
 	}
 	return append(out, tableSection{"WARNINGS", t.warnings(r)})
 }
@@ -67,7 +68,7 @@ func (t table) unreachable(b report.Blocker, nodes []report.FleetNode) string {
 	}
 	out := "no, for at least " + t.age(since)
 	if !b.PassedOverAt.IsZero() {
-		out += ", expires in " + duration(b.PassedOverAt.Sub(t.now))
+		out += ", expires in " + terminal.Duration(b.PassedOverAt.Sub(t.now))
 	}
 	return out
 }
@@ -79,7 +80,7 @@ func (t table) failures(r report.Status) [][]string {
 	}
 	rows := [][]string{{"OBJECT", "FOR", "WHAT TO DO"}}
 	for _, f := range r.Reconcile.Failures {
-		rows = append(rows, []string{f.Object, t.lasting(f.Since), f.Message + prefixed("; ", f.Remedy)})
+		rows = append(rows, []string{f.Object, t.lasting(f.Since), f.Message + terminal.Prefixed("; ", f.Remedy)})
 	}
 	return headed(rows)
 }
@@ -99,7 +100,7 @@ func (t table) fights(r report.Status) [][]string {
 func (t table) strangers(r report.Status) [][]string {
 	rows := [][]string{{"OBJECT", "FIELD MANAGER", "WHAT TO DO"}}
 	for _, s := range r.Reconcile.Strangers {
-		rows = append(rows, []string{s.Object, orDash(s.Manager), orDash(s.Command)})
+		rows = append(rows, []string{s.Object, terminal.OrDash(s.Manager), terminal.OrDash(s.Command)})
 	}
 	return headed(rows)
 }

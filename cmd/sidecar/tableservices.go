@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -34,7 +35,7 @@ func (t table) services(r report.Status) [][]string {
 		}
 		cells := []string{s.Name, string(s.Phase), ready, t.lasting(s.Since), strconv.Itoa(s.Restarts)}
 		if t.wide {
-			cells = append(cells, s.Role, s.Driver, orDash(s.LastExit))
+			cells = append(cells, s.Role, s.Driver, terminal.OrDash(s.LastExit))
 		}
 		rows = append(rows, cells)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
@@ -14,7 +15,7 @@ func (t table) turns(r report.Turns) []string {
 	var out []string
 	for _, h := range r.Held {
 		what := protocol.Turn{Command: h.Command, Message: h.Message}.What()
-		line := h.Node + " has the turn" + t.since(h.Since) + byWhom(h.By) + prefixed(": ", what)
+		line := h.Node + " has the turn" + t.since(h.Since) + byWhom(h.By) + terminal.Prefixed(": ", what)
 		switch {
 		case h.Work == "Failed":
 			line += "; ITS WORK HAS FAILED: "
@@ -25,18 +26,18 @@ func (t table) turns(r report.Turns) []string {
 		case h.Overdue:
 			line += "; IT IS OVER ITS LIMIT: " + h.Remedy
 		case h.Work == "Done":
-			line += "; its work is done, and it has to serve again" + prefixed(": ", h.Problem)
+			line += "; its work is done, and it has to serve again" + terminal.Prefixed(": ", h.Problem)
 		}
 		out = append(out, line)
 	}
 	for _, w := range r.Waiting {
-		line := w.Node + " waits for a turn" + t.since(w.Since) + byWhom(w.By) + prefixed(": ", w.Message)
+		line := w.Node + " waits for a turn" + t.since(w.Since) + byWhom(w.By) + terminal.Prefixed(": ", w.Message)
 		out = append(out, line+"; "+cmp.Or(w.Reason, "it is about to get it"))
 	}
 	return out
 }
 
-func byWhom(who string) string { return prefixed(", by ", who) }
+func byWhom(who string) string { return terminal.Prefixed(", by ", who) }
 
 // isTurn reports whether a warning repeats the row TURN.
 func isTurn(w report.Warning, turns report.Turns) bool {

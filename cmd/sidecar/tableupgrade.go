@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
@@ -36,7 +37,7 @@ func upgradeText(r report.Status) []string {
 
 // rollback is the one row with all details: the others refer to it.
 func (t table) rollback(b report.Rollback) string {
-	return "to " + b.To + prefixed(" by ", b.By) + t.since(b.Since) + untilText(b.Until) + ": " + b.Message
+	return "to " + b.To + terminal.Prefixed(" by ", b.By) + t.since(b.Since) + untilText(b.Until) + ": " + b.Message
 }
 
 // upgradeMayStart reports that it may start, and the notes to read before: a line for each.

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -29,7 +30,7 @@ func records(nodes []report.FleetNode) []report.Record {
 func (c versionColumns) head() []string { return c.chosen("APISERVER", "SERVICES") }
 
 func (c versionColumns) cells(n report.Record) []string {
-	return c.chosen(orDash(n.ApiserverVersion), orDash(shortDigest(n.ServicesDigest)))
+	return c.chosen(terminal.OrDash(n.ApiserverVersion), terminal.OrDash(terminal.ShortDigest(n.ServicesDigest)))
 }
 
 func (c versionColumns) chosen(apiserver, services string) (out []string) {

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
 // topic is a help that belongs to several commands.
@@ -61,11 +62,11 @@ sidecar turn -- COMMAND those of COMMAND.`, nil},
 }
 
 func (t topic) print(w io.Writer) {
-	s := helpScreen(w)
-	fmt.Fprintf(w, "%s\n", s.paragraphs(t.long))
+	s := terminal.HelpScreen(w)
+	fmt.Fprintf(w, "%s\n", s.Paragraphs(t.long))
 	if t.flags != nil {
 		fmt.Fprint(w, "\nFlags:\n")
-		s.printFlagList(w, t.flags().flags)
+		s.PrintFlags(w, t.flags().flags)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -260,7 +261,7 @@ and why.`,
 			lines = []string{"no node has a turn, and none waits"}
 		}
 		for _, line := range lines {
-			fmt.Fprintln(p.stdout, clean(line))
+			fmt.Fprintln(p.stdout, terminal.Clean(line))
 		}
 		return nil
 	})
@@ -288,7 +289,7 @@ service, or the majority from etcd.`,
 		if err := fleet.SetTurnLimit(ctx, client.Client, turns); err != nil {
 			return err
 		}
-		fmt.Fprintf(p.stdout, "at most %s may have a turn at the same time\n", count(turns, "node"))
+		fmt.Fprintf(p.stdout, "at most %s may have a turn at the same time\n", terminal.Count(turns, "node"))
 		return nil
 	})
 	cmd.Flags().IntVar(&turns, "turns", 1, "How many nodes may have a turn.")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
@@ -60,7 +61,7 @@ func (w *turnWork) withoutTurn(ctx context.Context) error {
 		ids = append(ids, string(r.ID))
 	}
 	near, _ := nearest(string(w.want.Node), ids)
-	return fmt.Errorf("node %q is not registered, and has no turn%s%s", w.want.Node, prefixed("; did you mean ", near), prefixed("? registered: ", protocol.RecordNames(f.Records)))
+	return fmt.Errorf("node %q is not registered, and has no turn%s%s", w.want.Node, terminal.Prefixed("; did you mean ", near), terminal.Prefixed("? registered: ", protocol.RecordNames(f.Records)))
 }
 
 // awaitEnd returns when the node serves and its turn, whose work is done, has ended. A limit of 0 is none. Meanwhile it

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/election"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
@@ -193,7 +194,7 @@ func endOf(err error) string {
 // code, and an error unless that is 0.
 func (p program) execCommand(ctx context.Context, command []string) (code int, err error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, uncounted(p.stdout), p.stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, terminal.Uncounted(p.stdout), p.stderr
 	signals := make(chan os.Signal, 4) // some may arrive before the command starts
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
@@ -44,11 +45,11 @@ func (p program) newTurnWork(client etcdClient, f turnFlags, command []string) (
 	w := &turnWork{program: p, client: client, server: server, flags: f, causes: waitCauses{out: p.stderr}}
 	now := time.Now().UTC()
 	w.want = protocol.Turn{
-		Since: now, Until: now.Add(f.duration), Message: clean(f.message), By: whoTypes(),
+		Since: now, Until: now.Add(f.duration), Message: terminal.Clean(f.message), By: whoTypes(),
 		Kind: protocol.TurnOfPeople, BootID: machine.BootID(),
 	}
 	if len(command) > 0 {
-		w.want.Command, w.want.Kind = clean(shell.Line(command)), protocol.TurnOfCommand
+		w.want.Command, w.want.Kind = terminal.Clean(shell.Line(command)), protocol.TurnOfCommand
 		if reboots(command) {
 			w.want.Kind = protocol.TurnOfReboot
 		}

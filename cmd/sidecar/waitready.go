@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
 // onceTimeout bounds wait-ready --once without --timeout: the check script of a balancer may take about a second.
@@ -93,8 +95,8 @@ func failedChecks(body string) string {
 	var out []string
 	for line := range strings.Lines(body) {
 		name, why, failed := strings.Cut(strings.TrimSpace(line), " failed: ")
-		if failed && strings.HasPrefix(name, "[-]") && (len(out) == 0 || out[len(out)-1] != clean(why)) {
-			out = append(out, clean(why))
+		if failed && strings.HasPrefix(name, "[-]") && (len(out) == 0 || out[len(out)-1] != terminal.Clean(why)) {
+			out = append(out, terminal.Clean(why))
 		}
 	}
 	return strings.Join(out, "; ")
@@ -210,7 +212,7 @@ func (p program) waitReady(ctx context.Context, c *statusClient, timeout time.Du
 			v := a.report.Ready
 			ready = v.Ready
 			if !ready {
-				causes.print(clean(v.Reason + ": " + v.Message))
+				causes.print(terminal.Clean(v.Reason + ": " + v.Message))
 			}
 			return ready, nil
 		},

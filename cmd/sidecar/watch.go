@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -18,7 +19,7 @@ import (
 func (s *shower) watch(ctx context.Context, c *statusClient) error {
 	s.follows = true
 	forPeople := s.form == "table" || s.form == "wide"
-	if forPeople && s.screen.terminal {
+	if forPeople && s.screen.Terminal {
 		return s.redraw(ctx, c)
 	}
 	each := s.show
@@ -88,7 +89,7 @@ func (s *shower) redraw(ctx context.Context, c *statusClient) error {
 		case d = <-changes:
 		case <-tick.C:
 		}
-		s.screen.width, s.screen.height, _ = terminalSize(s.w)
+		s.screen.Width, s.screen.Height, _ = terminal.Size(s.w)
 		if _, err := s.w.Write(s.draw(d)); err != nil {
 			return fmt.Errorf("print status: %w", err)
 		}
@@ -99,8 +100,8 @@ func (s *shower) redraw(ctx context.Context, c *statusClient) error {
 func (s *shower) draw(d drawing) []byte {
 	var text bytes.Buffer
 	if d.lost != nil {
-		for _, line := range s.screen.wrap(clean(fmt.Sprintf("sidecar: %v; retrying", d.lost)), s.screen.width) {
-			fmt.Fprintln(&text, s.screen.paint(line, red))
+		for _, line := range s.screen.Wrap(terminal.Clean(fmt.Sprintf("sidecar: %v; retrying", d.lost)), s.screen.Width) {
+			fmt.Fprintln(&text, s.screen.Paint(line, terminal.Red))
 		}
 	}
 	if d.last != nil {
@@ -111,13 +112,13 @@ func (s *shower) draw(d drawing) []byte {
 }
 
 // cut leaves out the lines that do not fit on the terminal.
-func cut(all []string, on screen) []string {
-	room := on.height
+func cut(all []string, on terminal.Screen) []string {
+	room := on.Height
 	if room == 0 {
 		return all
 	}
 	for i, line := range all {
-		if room -= screenLines(line, on.width); room < 0 || room == 0 && i < len(all)-1 {
+		if room -= screenLines(line, on.Width); room < 0 || room == 0 && i < len(all)-1 {
 			all = append(slices.Clone(all[:i]), fmt.Sprintf("(%d more lines, for a higher terminal)", len(all)-i))
 			break
 		}
@@ -127,7 +128,7 @@ func cut(all []string, on screen) []string {
 
 // screenLines returns how many lines of a terminal a line takes.
 func screenLines(line string, width int) int {
-	n := utf8.RuneCountInString(colourCode.ReplaceAllString(line, ""))
+	n := utf8.RuneCountInString(terminal.ColourCode.ReplaceAllString(line, ""))
 	return max(1, (n+width-1)/width)
 }
 
@@ -171,7 +172,7 @@ func (s *shower) showChanges() func(answer) error {
 // facts returns the contents of a table, except for durations: two reports are compared at one time.
 func (t table) facts(r report.Status) (out []fact) {
 	for _, cells := range t.summary(r) {
-		text := clean(strings.Join(cells[1:], gap))
+		text := terminal.Clean(strings.Join(cells[1:], terminal.Gap))
 		if cells[0] == "" && len(out) > 0 {
 			out[len(out)-1].text += "; " + text
 			continue
@@ -179,7 +180,7 @@ func (t table) facts(r report.Status) (out []fact) {
 		out = append(out, fact{title: cells[0], text: text})
 	}
 	for _, s := range t.sections(r) {
-		name, _, _ := strings.Cut(s.title, gap)
+		name, _, _ := strings.Cut(s.title, terminal.Gap)
 		for i := 1; i < len(s.rows) && name != "NOT READY"; i++ { // SERVICES shows the change
 			out = append(out, factOf(name, s.rows[0], s.rows[i]))
 		}
@@ -191,14 +192,14 @@ func (t table) facts(r report.Status) (out []fact) {
 // may fill several.
 func factOf(title string, head, cells []string) fact {
 	var text strings.Builder
-	text.WriteString(clean(cells[0]))
+	text.WriteString(terminal.Clean(cells[0]))
 	for i, cell := range cells[1:min(len(cells), len(head))] {
 		switch name := head[i+1]; name {
 		case "FOR", "LAST REPAIR": // ages
 		case "WHAT TO DO":
-			text.WriteString(": " + clean(cell))
+			text.WriteString(": " + terminal.Clean(cell))
 		default:
-			text.WriteString(gap + strings.ToLower(name) + " " + clean(cell))
+			text.WriteString(terminal.Gap + strings.ToLower(name) + " " + terminal.Clean(cell))
 		}
 	}
 	f := fact{title: title, about: text.String(), text: text.String()}

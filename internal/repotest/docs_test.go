@@ -144,7 +144,7 @@ func readProgram(t *testing.T) program {
 	t.Helper()
 	out := program{flags: []string{"--help"}}
 	for _, s := range sources(t) {
-		if s.dir != "cmd/sidecar" || s.test {
+		if !within("cmd/sidecar")(s) || s.test {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {

@@ -1,34 +1,35 @@
-package main
+package terminal
 
 import (
 	"regexp"
 	"strings"
 )
 
-// colour is a code of SGR, as terminals know it. The empty one leaves the text as it is.
-type colour string
+// Colour is a code of SGR, as terminals know it. The empty one leaves the text as it is.
+type Colour string
 
+// The colours of a text; plain leaves it as it is.
 const (
-	plain  colour = ""
-	bold   colour = "1"
-	red    colour = "31"
-	green  colour = "32"
-	yellow colour = "33"
+	plain  Colour = ""
+	bold   Colour = "1"
+	Red    Colour = "31"
+	green  Colour = "32"
+	yellow Colour = "33"
 )
 
 // colourMark paints the beginning of a text.
 type colourMark struct {
 	begin string
-	as    colour
+	as    Colour
 }
 
 // rowMarks are the marks of rows with a title: the first that fits counts.
 func rowMarks(title string) []colourMark {
 	switch title {
 	case "GATE":
-		return []colourMark{{"NOT READY", red}, {"NOT IN SERVICE", red}, {"OVERRIDDEN", yellow}, {"ready", green}}
+		return []colourMark{{"NOT READY", Red}, {"NOT IN SERVICE", Red}, {"OVERRIDDEN", yellow}, {"ready", green}}
 	case "STATUS":
-		return []colourMark{{"corrupt", red}, {"DONE", green}, {"WORKING", yellow}}
+		return []colourMark{{"corrupt", Red}, {"DONE", green}, {"WORKING", yellow}}
 	case "UPGRADE":
 		return []colourMark{
 			{"do not start the next upgrade", yellow},
@@ -36,9 +37,9 @@ func rowMarks(title string) []colourMark {
 			{"the next upgrade may start", green},
 		}
 	case "ETCD":
-		return []colourMark{{"NOT CONNECTED", red}, {"connected, but", yellow}, {"connected", green}}
+		return []colourMark{{"NOT CONNECTED", Red}, {"connected, but", yellow}, {"connected", green}}
 	case "":
-		return []colourMark{{"last error", red}}
+		return []colourMark{{"last error", Red}}
 	}
 	return nil
 }
@@ -47,30 +48,30 @@ func rowMarks(title string) []colourMark {
 func columnMarks(head string) []colourMark {
 	switch head {
 	case "GATE":
-		return []colourMark{{"ready", green}, {"-", plain}, {"", red}}
+		return []colourMark{{"ready", green}, {"-", plain}, {"", Red}}
 	case "ALIVE":
-		return []colourMark{{"yes", plain}, {"no", red}}
+		return []colourMark{{"yes", plain}, {"no", Red}}
 	case "READY":
-		return []colourMark{{"yes", green}, {"no", red}}
+		return []colourMark{{"yes", green}, {"no", Red}}
 	case "HEALTH":
-		return []colourMark{{"healthy", green}, {"", red}}
+		return []colourMark{{"healthy", green}, {"", Red}}
 	case "BLOCKS":
 		return []colourMark{{"BLOCKS", yellow}}
 	case "RESULT":
-		return []colourMark{{"ok", green}, {"", red}}
+		return []colourMark{{"ok", green}, {"", Red}}
 	}
 	return nil
 }
 
 // painted returns cell i in its colour. Head is the first row of its table.
-func (s screen) painted(head, cells []string, i int) string {
+func (s Screen) painted(head, cells []string, i int) string {
 	cell := cells[i]
-	if !s.coloured || i >= len(head) || cell == head[i] {
+	if !s.Coloured || i >= len(head) || cell == head[i] {
 		return cell
 	}
 	for _, m := range columnMarks(head[i]) {
 		if strings.HasPrefix(cell, m.begin) {
-			return s.paint(cell, m.as)
+			return s.Paint(cell, m.as)
 		}
 	}
 	if i != 1 {
@@ -78,28 +79,28 @@ func (s screen) painted(head, cells []string, i int) string {
 	}
 	for _, m := range rowMarks(cells[0]) {
 		if rest, found := strings.CutPrefix(cell, m.begin); found {
-			return s.paint(m.begin, m.as) + rest
+			return s.Paint(m.begin, m.as) + rest
 		}
 	}
 	return cell
 }
 
-// paint returns a text in a colour, if the screen shows colours.
-func (s screen) paint(text string, as colour) string {
-	if !s.coloured || as == plain || text == "" {
+// Paint returns a text in a colour, if the screen shows colours.
+func (s Screen) Paint(text string, as Colour) string {
+	if !s.Coloured || as == plain || text == "" {
 		return text
 	}
 	return "\x1b[" + string(as) + "m" + text + "\x1b[0m"
 }
 
-// colourCode matches the codes that paint adds to a text.
-var colourCode = regexp.MustCompile("\x1b\\[[0-9;]*m")
+// ColourCode matches the codes that paint adds to a text.
+var ColourCode = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 // titleColour is the colour of a section's title.
-func titleColour(title string) colour {
+func titleColour(title string) Colour {
 	switch title {
 	case "NOT READY", "FAILURES":
-		return red
+		return Red
 	case "BLOCKERS", "FIGHTS", "WARNINGS", "OBSTACLES", "STRANGERS":
 		return yellow
 	}

@@ -1,33 +1,33 @@
-package main
+package terminal
 
 import (
 	"strings"
 	"unicode/utf8"
 )
 
-// textWord is a part of a text at whose beginning a line may begin.
-type textWord struct {
-	text   string
+// Word is a part of a text at whose beginning a line may begin.
+type Word struct {
+	Text   string
 	spaces int // before it
 	// of a command that people type: its first word, and the others
 	starts, continues bool
 }
 
-func (w textWord) width() int { return utf8.RuneCountInString(w.text) }
+func (w Word) width() int { return utf8.RuneCountInString(w.Text) }
 
-// continued ends a line whose command continues in the next one, as in a shell.
-const continued = ` \`
+// Continued ends a line whose command continues in the next one, as in a shell.
+const Continued = ` \`
 
-// words splits a text. The words of commands are marked.
-func (s screen) words(text string) []textWord {
-	var out []textWord
+// Words splits a text. The words of commands are marked.
+func (s Screen) Words(text string) []Word {
+	var out []Word
 	spaces := 0
 	for part := range strings.SplitSeq(text, " ") {
 		if part == "" {
 			spaces++
 			continue
 		}
-		out = append(out, textWord{text: part, spaces: spaces})
+		out = append(out, Word{Text: part, spaces: spaces})
 		spaces = 1
 	}
 	for i := 0; i < len(out); i++ {
@@ -40,13 +40,13 @@ func (s screen) words(text string) []textWord {
 	return out
 }
 
-// wrap breaks a text into lines of at most width columns; 0: no limit. A command that does
+// Wrap breaks a text into lines of at most width columns; 0: no limit. A command that does
 // not fit into a line is broken as a shell wants it, and never within a word.
-func (s screen) wrap(text string, width int) []string {
+func (s Screen) Wrap(text string, width int) []string {
 	if width <= 0 || utf8.RuneCountInString(text) <= width {
 		return []string{text}
 	}
-	words := s.words(text)
+	words := s.Words(text)
 	l := lineFiller{width: width}
 	for i, w := range words {
 		room := w.width()
@@ -54,7 +54,7 @@ func (s screen) wrap(text string, width int) []string {
 			room = max(room, min(commandWidth(words[i:]), width))
 		}
 		if goesOn(words, i) {
-			room = max(room, w.width()+len(continued))
+			room = max(room, w.width()+len(Continued))
 		}
 		l.add(w, room)
 	}
@@ -62,10 +62,10 @@ func (s screen) wrap(text string, width int) []string {
 }
 
 // goesOn reports whether the word after i belongs to the same command.
-func goesOn(words []textWord, i int) bool { return i+1 < len(words) && words[i+1].continues }
+func goesOn(words []Word, i int) bool { return i+1 < len(words) && words[i+1].continues }
 
 // commandWidth is the width of the command with which words begin.
-func commandWidth(words []textWord) int {
+func commandWidth(words []Word) int {
 	n := words[0].width()
 	for _, w := range words[1:] {
 		if !w.continues {
@@ -83,20 +83,20 @@ type lineFiller struct {
 }
 
 // add adds a word to the last line if it fits there, otherwise to the next one.
-func (l *lineFiller) add(w textWord, room int) {
+func (l *lineFiller) add(w Word, room int) {
 	if n := len(l.all); n > 0 {
 		last := utf8.RuneCountInString(l.all[n-1])
 		if last+w.spaces+room <= l.width {
-			l.all[n-1] += strings.Repeat(" ", w.spaces) + w.text
+			l.all[n-1] += strings.Repeat(" ", w.spaces) + w.Text
 			return
 		}
 		if w.continues {
-			l.all[n-1] += continued
+			l.all[n-1] += Continued
 		}
 	}
-	text := []rune(w.text)
+	text := []rune(w.Text)
 	if len(l.all) == 0 {
-		text = []rune(strings.Repeat(" ", w.spaces) + w.text)
+		text = []rune(strings.Repeat(" ", w.spaces) + w.Text)
 	}
 	for !w.starts && !w.continues && len(text) > l.width { // an address, for example
 		end := l.width
@@ -109,13 +109,13 @@ func (l *lineFiller) add(w textWord, room int) {
 	l.all = append(l.all, string(text))
 }
 
-// paragraphs wraps a text of paragraphs, between which is an empty line. Lines that begin
+// Paragraphs wraps a text of paragraphs, between which is an empty line. Lines that begin
 // with a space are lines of their own.
-func (s screen) paragraphs(text string) string {
+func (s Screen) Paragraphs(text string) string {
 	var out, paragraph []string
 	flush := func() {
 		if len(paragraph) > 0 {
-			out = append(out, s.wrap(strings.Join(paragraph, " "), s.width)...)
+			out = append(out, s.Wrap(strings.Join(paragraph, " "), s.Width)...)
 		}
 		paragraph = nil
 	}

@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"regexp"
@@ -16,15 +16,15 @@ const closing = ";,):.`"
 func endsCommand(text string) bool { return strings.ContainsAny(text[len(text)-1:], closing) }
 
 // commandEnd returns the index after the command that begins with words[i]; i: none does.
-func (s screen) commandEnd(words []textWord, i int) int {
-	switch first := strings.TrimLeft(words[i].text, "(`"); {
-	case first == "sidecar" && s.commands != nil:
-		if r := readCommand(s.commands, words[i+1:]); len(r.args) > 0 {
+func (s Screen) commandEnd(words []Word, i int) int {
+	switch first := strings.TrimLeft(words[i].Text, "(`"); {
+	case first == "sidecar" && s.Commands != nil:
+		if r := ReadCommand(s.Commands, words[i+1:]); len(r.Args) > 0 {
 			return i + 1 + r.read
 		}
-	case i > 0 && endsCommand(words[i-1].text) && slices.Contains([]string{"etcdctl", "kubectl", "systemctl"}, first):
+	case i > 0 && endsCommand(words[i-1].Text) && slices.Contains([]string{"etcdctl", "kubectl", "systemctl"}, first):
 		for n, w := range words[i:] {
-			if strings.ContainsAny(w.text[len(w.text)-1:], ";,)`") {
+			if strings.ContainsAny(w.Text[len(w.Text)-1:], ";,)`") {
 				return i + n + 1
 			}
 		}
@@ -33,35 +33,35 @@ func (s screen) commandEnd(words []textWord, i int) int {
 	return i
 }
 
-// commandReader reads the words behind "sidecar" as a shell does, up to the end of the
+// Command reads the words behind "sidecar" as a shell does, up to the end of the
 // command in the sentence.
-type commandReader struct {
-	words []textWord
+type Command struct {
+	words []Word
 	read  int      // of words
-	args  []string // of the program
+	Args  []string // of the program
 	ended bool
 }
 
-// readCommand returns the command that the words contain. Its args are empty if the words are a sentence about a
+// ReadCommand returns the command that the words contain. Its args are empty if the words are a sentence about a
 // sidecar.
-func readCommand(root *cobra.Command, words []textWord) commandReader {
-	r := commandReader{words: words}
+func ReadCommand(root *cobra.Command, words []Word) Command {
+	r := Command{words: words}
 	cmd := root
-	for next := childOf(cmd, r.peek()); next != nil; next = childOf(cmd, r.peek()) {
+	for next := ChildOf(cmd, r.Peek()); next != nil; next = ChildOf(cmd, r.Peek()) {
 		cmd = next
 		r.take()
 	}
 	if cmd.HasSubCommands() && !r.beforeOther() {
-		return commandReader{}
+		return Command{}
 	}
 	places := len(argument.FindAllString(cmd.Use, -1))
-	for r.peek() != "" {
-		name, isFlag := strings.CutPrefix(r.peek(), "-")
+	for r.Peek() != "" {
+		name, isFlag := strings.CutPrefix(r.Peek(), "-")
 		name, _, hasValue := strings.Cut(name, "=")
 		f := flagNamed(cmd, name)
 		switch {
-		case r.peek() == "--" && cmd.HasSubCommands(): // what follows is another command
-		case r.peek() == "#", isFlag && f == nil, !isFlag && places == 0: // the first begins a comment
+		case r.Peek() == "--" && cmd.HasSubCommands(): // what follows is another command
+		case r.Peek() == "#", isFlag && f == nil, !isFlag && places == 0: // the first begins a comment
 			return r
 		case !isFlag:
 			places--
@@ -74,12 +74,12 @@ func readCommand(root *cobra.Command, words []textWord) commandReader {
 }
 
 // beforeOther reports whether flags, and then another command, follow: sidecar turn -- COMMAND.
-func (r commandReader) beforeOther() bool {
+func (r Command) beforeOther() bool {
 	for _, w := range r.words[r.read:] {
 		switch {
-		case w.text == "--":
+		case w.Text == "--":
 			return true
-		case !strings.HasPrefix(w.text, "-"):
+		case !strings.HasPrefix(w.Text, "-"):
 			return false
 		}
 	}
@@ -100,7 +100,8 @@ func flagNamed(cmd *cobra.Command, name string) *pflag.Flag {
 // argument is the place of an argument in Use. Flags there take a place too.
 var argument = regexp.MustCompile(`(?:^| )\[?[A-Z]+`)
 
-func childOf(cmd *cobra.Command, name string) *cobra.Command {
+// ChildOf returns the command below cmd that has a name; nil: there is none.
+func ChildOf(cmd *cobra.Command, name string) *cobra.Command {
 	i := slices.IndexFunc(cmd.Commands(), func(c *cobra.Command) bool { return c.Name() == name })
 	if i < 0 {
 		return nil
@@ -108,28 +109,28 @@ func childOf(cmd *cobra.Command, name string) *cobra.Command {
 	return cmd.Commands()[i]
 }
 
-// peek returns the next word of the command; empty: it ended.
-func (r *commandReader) peek() string {
+// Peek returns the next word of the command; empty: it ended.
+func (r *Command) Peek() string {
 	if r.ended || r.read == len(r.words) {
 		return ""
 	}
-	return strings.TrimRight(r.words[r.read].text, closing)
+	return strings.TrimRight(r.words[r.read].Text, closing)
 }
 
 // take adds the next word, and the ones behind it in the same quotes.
-func (r *commandReader) take() {
+func (r *Command) take() {
 	text := ""
-	for r.peek() != "" {
+	for r.Peek() != "" {
 		w := r.words[r.read]
 		if text != "" {
 			text += strings.Repeat(" ", w.spaces)
 		}
-		text += w.text
+		text += w.Text
 		r.read++
 		if strings.Count(text, `'`)%2 == 0 && strings.Count(text, `"`)%2 == 0 {
 			r.ended = endsCommand(text)
 			break
 		}
 	}
-	r.args = append(r.args, strings.NewReplacer(`'`, "", `"`, "").Replace(strings.TrimRight(text, closing)))
+	r.Args = append(r.Args, strings.NewReplacer(`'`, "", `"`, "").Replace(strings.TrimRight(text, closing)))
 }

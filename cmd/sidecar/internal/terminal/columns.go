@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"fmt"
@@ -8,18 +8,19 @@ import (
 	"unicode/utf8"
 )
 
-// gap is between two columns.
-const gap = "  "
+// Gap is between two columns.
+const Gap = "  "
 
-// columnTable prints cells in columns that fit the screen. It wraps a longer cell within its column; if that is
+// Columns prints cells in columns that fit the screen. It wraps a longer cell within its column; if that is
 // too narrow, the last cell of each row is below the others.
-type columnTable struct {
-	screen screen
+type Columns struct {
+	screen Screen
 	rows   [][]string
 }
 
-func newColumns(s screen, rows [][]string) columnTable {
-	c := columnTable{screen: s}
+// NewColumns returns a table of rows. Empty cells at the end of a row are left out.
+func NewColumns(s Screen, rows [][]string) Columns {
+	c := Columns{screen: s}
 	for _, cells := range rows {
 		for len(cells) > 0 && cells[len(cells)-1] == "" {
 			cells = cells[:len(cells)-1]
@@ -29,9 +30,10 @@ func newColumns(s screen, rows [][]string) columnTable {
 	return c
 }
 
-func (c columnTable) print(w io.Writer) {
+// Print prints the rows.
+func (c Columns) Print(w io.Writer) {
 	widths := c.natural()
-	if c.screen.width == 0 || c.fits(widths) {
+	if c.screen.Width == 0 || c.fits(widths) {
 		c.printWithin(w, widths)
 		return
 	}
@@ -43,7 +45,7 @@ func (c columnTable) print(w io.Writer) {
 }
 
 // natural returns the width that each column needs without a limit.
-func (c columnTable) natural() (widths []int) {
+func (c Columns) natural() (widths []int) {
 	for _, cells := range c.rows {
 		for i, cell := range cells {
 			if i == len(widths) {
@@ -56,17 +58,17 @@ func (c columnTable) natural() (widths []int) {
 }
 
 // least returns the least possible width of each column.
-func (c columnTable) least(n int) []int {
+func (c Columns) least(n int) []int {
 	out := make([]int, n)
 	for _, cells := range c.rows {
 		for i, cell := range cells {
-			for n, w := range c.screen.words(cell) {
+			for n, w := range c.screen.Words(cell) {
 				room := min(w.width(), longWord)
 				if n == 0 {
 					room += w.spaces
 				}
 				if w.starts || w.continues {
-					room = w.width() + len(continued)
+					room = w.width() + len(Continued)
 				}
 				out[i] = max(out[i], room)
 			}
@@ -84,21 +86,21 @@ const (
 	sampled = 50
 )
 
-func (c columnTable) fits(widths []int) bool {
-	return sum(widths)+len(gap)*(len(widths)-1) <= c.screen.width
+func (c Columns) fits(widths []int) bool {
+	return sum(widths)+len(Gap)*(len(widths)-1) <= c.screen.Width
 }
 
 // shrunk returns the widths with which the rows take the fewest lines; nil: none fit.
-func (c columnTable) shrunk(natural []int) (best []int) {
+func (c Columns) shrunk(natural []int) (best []int) {
 	last := len(natural) - 1
 	least := c.least(len(natural))
 	lowest := 0
-	for limit := c.screen.width; limit > 0; limit-- {
+	for limit := c.screen.Width; limit > 0; limit-- {
 		widths := make([]int, len(natural))
 		for i := range last {
 			widths[i] = min(natural[i], max(least[i], limit))
 		}
-		widths[last] = c.screen.width - sum(widths) - len(gap)*last
+		widths[last] = c.screen.Width - sum(widths) - len(Gap)*last
 		if widths[last] < min(natural[last], max(least[last], minText)) {
 			continue
 		}
@@ -117,7 +119,7 @@ func sum(widths []int) (n int) {
 }
 
 // height returns how many lines the first rows take.
-func (c columnTable) height(widths []int) (n int) {
+func (c Columns) height(widths []int) (n int) {
 	for _, cells := range c.rows[:min(len(c.rows), sampled)] {
 		n += len(c.lines(cells, widths))
 	}
@@ -125,13 +127,13 @@ func (c columnTable) height(widths []int) (n int) {
 }
 
 // lines returns the lines of a row, each with its cells.
-func (c columnTable) lines(cells []string, widths []int) (out [][]string) {
+func (c Columns) lines(cells []string, widths []int) (out [][]string) {
 	for i, cell := range cells {
 		width := widths[i]
-		if c.screen.width == 0 {
+		if c.screen.Width == 0 {
 			width = 0
 		}
-		for n, part := range c.screen.wrap(cell, width) {
+		for n, part := range c.screen.Wrap(cell, width) {
 			if n == len(out) {
 				out = append(out, make([]string, len(cells)))
 			}
@@ -141,8 +143,8 @@ func (c columnTable) lines(cells []string, widths []int) (out [][]string) {
 	return out
 }
 
-func (c columnTable) printWithin(w io.Writer, widths []int) {
-	if c.screen.width == 0 {
+func (c Columns) printWithin(w io.Writer, widths []int) {
+	if c.screen.Width == 0 {
 		widths = c.aligned(widths)
 	}
 	for _, cells := range c.rows {
@@ -162,7 +164,7 @@ func (c columnTable) printWithin(w io.Writer, widths []int) {
 }
 
 // aligned returns the widths of the cells that others follow: a last cell needs no room.
-func (c columnTable) aligned(widths []int) []int {
+func (c Columns) aligned(widths []int) []int {
 	out := make([]int, len(widths))
 	for _, cells := range c.rows {
 		for i := range max(0, len(cells)-1) {
@@ -181,13 +183,13 @@ func printLine(w io.Writer, cells, shown []string, widths []int) {
 			out.WriteString(strings.Repeat(" ", blank) + shown[i])
 			blank = 0
 		}
-		blank += max(0, widths[i]-utf8.RuneCountInString(cell)) + len(gap)
+		blank += max(0, widths[i]-utf8.RuneCountInString(cell)) + len(Gap)
 	}
 	fmt.Fprintln(w, out.String())
 }
 
 // printBelow prints the last cell of each row below the others.
-func (c columnTable) printBelow(w io.Writer) {
+func (c Columns) printBelow(w io.Writer) {
 	const indent = "    "
 	most := len(c.natural())
 	for _, cells := range c.rows {
@@ -195,68 +197,68 @@ func (c columnTable) printBelow(w io.Writer) {
 		if len(cells) == most {
 			head, text = cells[:most-1], cells[most-1]
 		}
-		for _, line := range c.screen.wrap(strings.Join(head, gap), c.screen.width) {
+		for _, line := range c.screen.Wrap(strings.Join(head, Gap), c.screen.Width) {
 			fmt.Fprintln(w, line)
 		}
 		if text == "" {
 			continue
 		}
-		for _, line := range c.screen.wrap(text, c.screen.width-len(indent)) {
+		for _, line := range c.screen.Wrap(text, c.screen.Width-len(indent)) {
 			fmt.Fprintln(w, indent+line)
 		}
 	}
 }
 
-// printer prints sections with rows. All texts are cleaned of characters that could control a terminal.
-type printer struct {
-	w      io.Writer
-	screen screen
+// Printer prints sections with rows. All texts are cleaned of characters that could control a terminal.
+type Printer struct {
+	W      io.Writer
+	Screen Screen
 }
 
-// rows prints cells in columns.
-func (t printer) rows(rows [][]string) {
+// Rows prints cells in columns.
+func (t Printer) Rows(rows [][]string) {
 	for _, cells := range rows {
 		for i := range cells {
-			cells[i] = clean(cells[i])
+			cells[i] = Clean(cells[i])
 		}
 	}
-	newColumns(t.screen, rows).print(t.w)
+	NewColumns(t.Screen, rows).Print(t.W)
 }
 
-// hanging prints a text behind an indent. Its other lines are indented a little more.
-func (t printer) hanging(indent, text string) {
+// Hanging prints a text behind an indent. Its other lines are indented a little more.
+func (t Printer) Hanging(indent, text string) {
 	const more = "  "
 	room := 0
-	if t.screen.width > 0 {
-		room = t.screen.width - len(indent) - len(more)
+	if t.Screen.Width > 0 {
+		room = t.Screen.Width - len(indent) - len(more)
 	}
-	for i, line := range t.screen.wrap(clean(text), room) {
+	for i, line := range t.Screen.Wrap(Clean(text), room) {
 		if i > 0 {
 			line = more + line
 		}
-		fmt.Fprintln(t.w, indent+line)
+		fmt.Fprintln(t.W, indent+line)
 	}
 }
 
-// section prints a title and its rows; nil rows: it prints nothing.
-func (t printer) section(title string, rows [][]string) {
+// Section prints a title and its rows; nil rows: it prints nothing.
+func (t Printer) Section(title string, rows [][]string) {
 	if rows == nil {
 		return
 	}
-	t.title(title)
-	t.rows(rows)
+	t.Title(title)
+	t.Rows(rows)
 }
 
-// title begins a section. The text behind its name is indented to the column after that name.
-func (t printer) title(text string) {
-	name, rest, _ := strings.Cut(clean(text), gap)
-	fmt.Fprintln(t.w)
-	indent := len(name) + len(gap)
-	for i, line := range t.screen.wrap(rest, max(0, t.screen.width-indent)) {
+// Title begins a section. The text behind its name is indented to the column after that name.
+func (t Printer) Title(text string) {
+	name, rest, _ := strings.Cut(Clean(text), Gap)
+	fmt.Fprintln(t.W)
+	indent := len(name) + len(Gap)
+	for i, line := range t.Screen.Wrap(rest, max(0, t.Screen.Width-indent)) {
 		before := strings.Repeat(" ", indent)
 		if i == 0 {
-			before = t.screen.paint(name, titleColour(name)) + gap
+			before = t.Screen.Paint(name, titleColour(name)) + Gap
 		}
-		fmt.Fprintln(t.w, strings.TrimRight(before+line, " "))
+		fmt.Fprintln(t.W, strings.TrimRight(before+line, " "))
 	}
 }
