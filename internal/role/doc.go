@@ -2,26 +2,26 @@
 // (docs/protocol-nodes.md#services). Its workers share facts by event values. Each value has one writer:
 //
 //	value                    written by  read by
-//	Fetcher.Local            Fetcher     Kubernetes, follower, ControlPlane, caller
+//	Fetcher.Local            Fetcher     Starter, ControlPlane, caller
 //	Fetcher.First            Fetcher     Registrar
-//	Supervised.Of            Supervised  Kubernetes, follower
+//	Supervised.Of            Supervised  Starter
 //	Supervised.State         Supervised  caller, roles
-//	Kubernetes.Facts         Kubernetes  Registrar
-//	Kubernetes.Withheld      Kubernetes  Gate, election, caller
+//	Starter.Facts            Starter     Registrar
+//	Starter.Withheld         Starter     Gate, election, caller
 //	Registrar.Registration   Registrar   Gate
 //	Server.Loaded            Server      Supervised, caller
 //	Server.Problem           Server      caller
-//	Server.changing          Server      Kubernetes
+//	Server.changing          Server      Starter
 //	Server.variables         Server      Supervised
 //	Disk.Roles               Fetcher     Fetcher
-//	Disk.StartedFor          Kubernetes  Kubernetes
+//	Disk.StartedFor          Starter     Starter
 //	Disk.Started             Supervised  Supervised
-//	Gate.Shown               Gate        Kubernetes, roles
+//	Gate.Shown               Gate        Starter, roles
 //	RegistrarConfig.Fleet    caller      Fetcher
-//	RegistrarConfig.Presence caller      Kubernetes
+//	RegistrarConfig.Presence caller      Starter
 //	ServicesConfig.Variables caller      roles
-//	ElectionConfig.Leads     caller      Kubernetes, Retirer
-//	APIServerConfig.Published caller     Kubernetes, Server
+//	ElectionConfig.Leads     caller      Starter, Retirer
+//	APIServerConfig.Published caller     Starter, Server
 //	ServerConfig.Cluster     caller      ControlPlane, roles
 //
 // The gate and the services form a loop. A service stops only when clients see a closed gate, so the
@@ -29,14 +29,14 @@
 //
 //	verdict: Gate decides it (Gate.Verdict)
 //	    -> rendered: the caller shows it at /readyz, and calls Gate.Show (Gate.Shown)
-//	    -> services: Kubernetes starts or stops them (Kubernetes.Facts, Kubernetes.Withheld)
+//	    -> services: a Starter starts or stops them (Starter.Facts, Starter.Withheld)
 //	    -> registration: Registrar waits for the services (Registrar.Registration)
 //	    -> verdict
 //
 // Fetcher reads the roles from the node's record and keeps them on disk: they are used while etcd
-// does not answer. First returns the roles for a new record. Kubernetes starts and stops the
-// services of the controller role, and a follower the services of another role. Supervised runs the
-// processes of both; Of follows whether the services of a role run. Registrar and Retirer are types of
+// does not answer. First returns the roles for a new record. A Starter starts and stops the
+// services of one role: behind a closed gate for the controller role. Supervised runs the
+// processes; Of follows whether the services of a role run. Registrar and Retirer are types of
 // package fleet, and Gate is one of package status. The package does not decide the order of steps:
 // nodeservices.Next and membership.NextStep do.
 //

@@ -276,14 +276,8 @@ func (d *drawing) findReadersInNewServer() {
 					switch path := strings.Split(dotted(to), "."); {
 					case len(path) == 3 && path[0] == "cfg":
 						add(path[1], n.Rhs[i])
-					case dotted(to) == "s.kubernetes.cfg.Shown":
-						add("Kubernetes", n.Rhs[i])
-					}
-				}
-			case *ast.CallExpr:
-				if dotted(n.Fun) == "newFollower" {
-					for _, argument := range n.Args {
-						add("follower", argument)
+					case dotted(to) == "s.controller.cfg.Shown":
+						add("Starter", n.Rhs[i])
 					}
 				}
 			}

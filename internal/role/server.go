@@ -27,10 +27,10 @@ type Server struct {
 	disk       *Disk
 	fetcher    *Fetcher
 	supervised *Supervised
-	kubernetes *Kubernetes
+	controller *Starter
 	// controlPlane is nil with an etcd that runs elsewhere.
 	controlPlane *ControlPlane
-	others       []*follower
+	others       []*Starter
 	registrar    *fleet.Registrar
 	gate         *status.Gate
 	loaded       *event.Value[[]service.Service]
@@ -69,25 +69,25 @@ func NewServer(cfg ServerConfig) *Server {
 	})
 	log := cfg.Log.With("worker", "services")
 	s.supervised = NewSupervised(SupervisedConfig{Loaded: s.loaded, Variables: s.variables, Disk: s.disk, Log: log})
-	s.kubernetes = NewKubernetes(KubernetesConfig{
-		Services: s.supervised.Of(protocol.RoleController), Roles: s.fetcher.Local(), Disk: s.disk,
+	s.controller = NewStarter(StarterConfig{
+		Role: protocol.RoleController, Services: s.supervised.Of(protocol.RoleController), Roles: s.fetcher.Local(), Disk: s.disk,
 		Reads: cfg.Services.Dir != "", Release: local.Version.Release.String(),
 		Presence: held(cfg.Registrar.Presence), Leads: cfg.Election.Leads, Published: cfg.APIServer.Published,
 		Changing: s.changing, ShutdownDelay: cfg.ShutdownDelay, Log: log,
 	})
 	for _, name := range []string{protocol.RoleWorker, protocol.RoleConsensus} {
-		s.others = append(s.others, newFollower(name, s.supervised.Of(name), s.fetcher.Local(), log))
+		s.others = append(s.others, newUngated(name, s.supervised.Of(name), s.fetcher.Local(), log))
 	}
 	if cfg.Cluster != nil {
 		s.controlPlane = NewControlPlane(ControlPlaneConfig{
 			Member: cfg.Cluster, Roles: s.fetcher.Local(), Log: cfg.Log.With("worker", "control-plane"),
 		})
 	}
-	cfg.Registrar.Services, cfg.Registrar.First = s.kubernetes.Facts(), s.fetcher.First
+	cfg.Registrar.Services, cfg.Registrar.First = s.controller.Facts(), s.fetcher.First
 	s.registrar = fleet.NewRegistrar(cfg.Registrar)
-	cfg.Gate.Registration, cfg.Gate.Withheld = s.registrar.Registration(), s.kubernetes.Withheld()
+	cfg.Gate.Registration, cfg.Gate.Withheld = s.registrar.Registration(), s.controller.Withheld()
 	s.gate = status.NewGate(cfg.Gate)
-	s.kubernetes.cfg.Shown = s.gate.Shown() // last, since the gate and the services follow each other
+	s.controller.cfg.Shown = s.gate.Shown() // last, since the gate and the services follow each other
 	s.retirer = fleet.NewRetirer(fleet.RetirerConfig{
 		Registrar: s.registrar, Rest: cfg.Presence.Rest, GateClosed: func() bool { return !s.gate.Shown().Get().Ready },
 		Leads: cfg.Election.Leads, Refuses: cfg.APIServer.Refuses, ShutdownDelay: cfg.ShutdownDelay, Log: cfg.Log,
@@ -105,7 +105,7 @@ func held[T comparable](v *event.Value[T]) func() (bool, <-chan struct{}) {
 }
 
 // Withheld follows the reason why this node's services keep its gate closed; empty: they do not.
-func (s *Server) Withheld() *event.Value[string] { return s.kubernetes.Withheld() }
+func (s *Server) Withheld() *event.Value[string] { return s.controller.Withheld() }
 
 // whileServing returns a worker that runs another one while Withheld is empty: once this node's
 // services were ready, also if one fails by itself. A node whose services are still starting, or
@@ -113,7 +113,7 @@ func (s *Server) Withheld() *event.Value[string] { return s.kubernetes.Withheld(
 func (s *Server) whileServing(run supervise.Worker) supervise.Worker {
 	return func(ctx context.Context) error {
 		for {
-			if err := event.Until(ctx, s.kubernetes.Withheld(), func(why string) bool { return why == "" }); err != nil {
+			if err := event.Until(ctx, s.controller.Withheld(), func(why string) bool { return why == "" }); err != nil {
 				return err
 			}
 			if again, err := s.untilWithheld(ctx, run); !again {
@@ -135,7 +135,7 @@ func (s *Server) untilWithheld(ctx context.Context, run supervise.Worker) (again
 	defer watching.Wait()
 	defer end(nil)
 	watching.Go(func() { // ends with limited
-		if event.Until(limited, s.kubernetes.Withheld(), func(why string) bool { return why != "" }) == nil {
+		if event.Until(limited, s.controller.Withheld(), func(why string) bool { return why != "" }) == nil {
 			end(errWithheld)
 		}
 	})
@@ -196,7 +196,7 @@ func (s *Server) Run(ctx context.Context, others ...*supervise.Group) error {
 
 // stop shuts the node down in the order used when it loses its role (docs/protocol-nodes.md#services).
 // Without services, the kube-apiserver beside the sidecar counts as one. failure is why the node
-// stops; nil: it was asked to stop. After a failure it does not wait here: only Kubernetes does, if
+// stops; nil: it was asked to stop. After a failure it does not wait here: only a Starter does, if
 // there are services to stop.
 func (s *Server) stop(ctx context.Context, failure error, leading *supervise.Group) {
 	s.stopping.Set(true)
@@ -294,12 +294,12 @@ func (s *Server) runRoles(ctx context.Context) error {
 	if s.disk != nil {
 		keep("roles-file", s.fetcher.keep)
 	}
-	keep("kubernetes", s.kubernetes.Run)
+	keep("kubernetes", s.controller.Run)
 	if s.controlPlane != nil {
 		keep("control-plane", s.inCluster(s.controlPlane.Run))
 	}
 	for _, f := range s.others {
-		keep(f.role, f.run)
+		keep(f.cfg.Role, f.Run)
 	}
 	if s.cfg.Services.Dir != "" {
 		keep("services-directory", func(ctx context.Context) error {
@@ -342,7 +342,7 @@ func (s *Server) stopServices(ctx context.Context) {
 	limit := max(s.cfg.ShutdownDelay, nodeservices.MaxAwaitAddress) + s.supervised.StopLimit()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	s.kubernetes.endStarts()
+	s.controller.endStarts()
 	// Workers that still wait for the directory start nothing from here on.
 	if s.phase.Get() == phaseWaits {
 		for _, f := range s.others {
@@ -352,9 +352,9 @@ func (s *Server) stopServices(ctx context.Context) {
 	if s.phase.Get() != phaseRuns { // Hold may have returned just now
 		return
 	}
-	err := s.kubernetes.Stop(ctx)
+	err := s.controller.Stop(ctx)
 	for _, f := range s.others {
-		err = errors.Join(err, f.stop(ctx))
+		err = errors.Join(err, f.Stop(ctx))
 	}
 	if err != nil {
 		s.cfg.Log.Error("services not stopped", "err", err)

@@ -280,12 +280,12 @@ func TestSupervised_stuck(t *testing.T) {
 	})
 }
 
-// A follower starts and stops the services of its role.
-func TestFollower(t *testing.T) {
+// A Starter without a gate starts and stops the services of its role.
+func TestStarter_ungated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		services := &fakeServices{running: event.New(Running{})}
 		roles := event.New(Local{})
-		f := newFollower(protocol.RoleWorker, services, roles, slog.New(slog.DiscardHandler))
+		f := newUngated(protocol.RoleWorker, services, roles, slog.New(slog.DiscardHandler))
 		want := func(steps ...string) {
 			t.Helper()
 			synctest.Wait()
@@ -293,7 +293,7 @@ func TestFollower(t *testing.T) {
 				t.Errorf("got %q, want %q", got, steps)
 			}
 		}
-		runInTest(t, f.run)
+		runInTest(t, f.Run)
 		want()
 		roles.Set(Local{Roles: worker, Source: FromDisk})
 		want("start")
@@ -306,7 +306,7 @@ func TestFollower(t *testing.T) {
 		want("stop") // it tried again, once
 		roles.Set(Local{Roles: worker, Source: FromCluster})
 		want("start")
-		if err := f.stop(t.Context()); err != nil {
+		if err := f.Stop(t.Context()); err != nil {
 			t.Error(err)
 		}
 		want("stop")
@@ -316,15 +316,29 @@ func TestFollower(t *testing.T) {
 }
 
 // A service that an earlier sidecar started goes on running if this one never decided about it.
-func TestFollower_leavesAlone(t *testing.T) {
+func TestStarter_ungated_leavesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		services := &fakeServices{running: event.New(Running{Any: true})}
-		f := newFollower(protocol.RoleWorker, services, event.New(Local{}), slog.New(slog.DiscardHandler))
-		runInTest(t, f.run)
-		if err := f.stop(t.Context()); err != nil {
+		f := newUngated(protocol.RoleWorker, services, event.New(Local{}), slog.New(slog.DiscardHandler))
+		runInTest(t, f.Run)
+		if err := f.Stop(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if got := services.read(); len(got) > 0 {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
+// Where no gate waits for the services, those that an earlier sidecar left are started again, and
+// nothing else stops for them: Supervised stops a service that the directory no longer contains.
+func TestStarter_ungated_keepsOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		services := &fakeServices{running: event.New(Running{Any: true, Left: true})}
+		f := newUngated(protocol.RoleWorker, services, event.New(Local{Roles: worker, Source: FromDisk}), slog.New(slog.DiscardHandler))
+		runInTest(t, f.Run)
+		synctest.Wait()
+		if got := services.read(); !slices.Equal(got, []string{"start"}) {
 			t.Errorf("got %q", got)
 		}
 	})

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/event"
-	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
 	"github.com/lockstep-dev/lockstep/status"
 )
@@ -35,8 +35,9 @@ type Running struct {
 	Awaiting string // the reason to wait, for people; empty: none
 }
 
-// KubernetesConfig configures a Kubernetes worker. All fields are required.
-type KubernetesConfig struct {
+// StarterConfig configures a Starter. All fields are required.
+type StarterConfig struct {
+	Role     string
 	Services Services
 	Roles    *event.Value[Local]
 	// Presence reports whether this sidecar holds the presence: then no other sidecar uses the node
@@ -44,7 +45,7 @@ type KubernetesConfig struct {
 	Presence func() (held bool, changed <-chan struct{})
 	Disk     *Disk
 	Reads    bool   // there is a services directory, possibly without a service of the role
-	Release  string // of this sidecar
+	Release  string // of this sidecar; empty: services started for another release go on running
 
 	// Shown is the gate's verdict that clients see.
 	Shown *event.Value[status.Verdict]
@@ -62,11 +63,10 @@ type KubernetesConfig struct {
 	Log           *slog.Logger
 }
 
-// Kubernetes starts and stops the services of the controller role
-// (docs/protocol-nodes.md#services). It reads the roles, the services, the presence, the verdict,
-// the Service and the election, and writes Facts and Withheld.
-type Kubernetes struct {
-	cfg      KubernetesConfig
+// Starter starts and stops the services of a role (docs/protocol-nodes.md#services). It reads the roles,
+// the services, the presence, the verdict, the Service and the election, and writes Facts and Withheld.
+type Starter struct {
+	cfg      StarterConfig
 	facts    *event.Value[nodeservices.Facts]
 	withheld *event.Value[string]
 	stopping *event.Value[bool]
@@ -80,34 +80,43 @@ type Kubernetes struct {
 	started  bool      // this sidecar started services
 }
 
-// NewKubernetes returns a worker that starts nothing before Run. If there are services, it keeps
+// NewStarter returns a worker that starts nothing before Run. If there are services, it keeps
 // the gate closed.
-func NewKubernetes(cfg KubernetesConfig) *Kubernetes {
-	k := &Kubernetes{
+func NewStarter(cfg StarterConfig) *Starter {
+	s := &Starter{
 		cfg: cfg, facts: event.New(nodeservices.Facts{}), withheld: event.New("the services of this node have not been started yet"),
 		stopping: event.New(false), idle: event.New(false),
 	}
 	if cfg.Services.Running().Get().None && (!cfg.Reads || cfg.Disk.Loaded()) { // otherwise an earlier sidecar may have left some
-		k.facts.Set(nodeservices.Facts{Complete: true, Ready: true})
-		k.withheld.Set("")
+		s.facts.Set(nodeservices.Facts{Complete: true, Ready: true})
+		s.withheld.Set("")
 	}
-	return k
+	return s
+}
+
+// newUngated returns a Starter for a role whose order does not depend on the gate: it observes a
+// node that no client uses.
+func newUngated(role string, services Services, roles *event.Value[Local], log *slog.Logger) *Starter {
+	return NewStarter(StarterConfig{
+		Role: role, Services: services, Roles: roles, Presence: held(event.New(true)), Published: held(event.New(false)),
+		Shown: event.New(status.Verdict{}), Leads: event.New(false), Changing: event.New(false), Log: log.With("role", role),
+	})
 }
 
 // Facts follows the state of the services, for the registrar.
-func (k *Kubernetes) Facts() *event.Value[nodeservices.Facts] { return k.facts }
+func (s *Starter) Facts() *event.Value[nodeservices.Facts] { return s.facts }
 
 // Withheld follows the reason why the services keep the gate closed; empty: they do not.
-func (k *Kubernetes) Withheld() *event.Value[string] { return k.withheld }
+func (s *Starter) Withheld() *event.Value[string] { return s.withheld }
 
 // endStarts prevents any further start.
-func (k *Kubernetes) endStarts() { k.stopping.Set(true) }
+func (s *Starter) endStarts() { s.stopping.Set(true) }
 
 // Stop stops the services, and returns when all have ended. Nothing starts after it. Run must still
 // run.
-func (k *Kubernetes) Stop(ctx context.Context) error {
-	k.endStarts()
-	return event.Until(ctx, k.idle, event.Is)
+func (s *Starter) Stop(ctx context.Context) error {
+	s.endStarts()
+	return event.Until(ctx, s.idle, event.Is)
 }
 
 // presencePatience is how long services wait for the presence, since another sidecar may use the
@@ -120,35 +129,35 @@ const retryPause = time.Second
 
 // Run starts and stops the services until ctx ends, and returns ctx's error. It does not stop them
 // then: call Stop before.
-func (k *Kubernetes) Run(ctx context.Context) error {
-	k.lastOpen = time.Now()
+func (s *Starter) Run(ctx context.Context) error {
+	s.lastOpen = time.Now()
 	patience := time.NewTimer(presencePatience)
 	defer patience.Stop()
-	first := k.cfg.Services.Running().Get()
-	k.old = first.Any && (k.cfg.Disk.StartedFor() != k.cfg.Release || first.Left)
+	first := s.cfg.Services.Running().Get()
+	s.old = first.Any && s.cfg.Release != "" && (s.cfg.Disk.StartedFor() != s.cfg.Release || first.Left)
 	for {
-		local, rolesChanged := k.cfg.Roles.Load()
-		running, runningChanged := k.cfg.Services.Running().Load()
-		shown, shownChanged := k.cfg.Shown.Load()
-		leads, leadsChanged := k.cfg.Leads.Load()
-		stopping, stoppingChanged := k.stopping.Load()
-		isHeld, presenceChanged := k.cfg.Presence()
-		published, publishedChanged := k.cfg.Published()
-		k.alone = k.alone || isHeld
-		if shown.Ready || k.wasOpen {
-			k.lastOpen = time.Now()
+		local, rolesChanged := s.cfg.Roles.Load()
+		running, runningChanged := s.cfg.Services.Running().Load()
+		shown, shownChanged := s.cfg.Shown.Load()
+		leads, leadsChanged := s.cfg.Leads.Load()
+		stopping, stoppingChanged := s.stopping.Load()
+		isHeld, presenceChanged := s.cfg.Presence()
+		published, publishedChanged := s.cfg.Published()
+		s.alone = s.alone || isHeld
+		if shown.Ready || s.wasOpen {
+			s.lastOpen = time.Now()
 		}
-		k.wasOpen = shown.Ready
+		s.wasOpen = shown.Ready
 		// A sidecar that started no service leaves an earlier sidecar's services running when it stops.
-		runs := running.Any && (k.started || !stopping)
+		runs := running.Any && (s.started || !stopping)
 		facts := nodeservices.Facts{
-			Known: local.Known() && k.alone || stopping, Wanted: local.Roles.Controller && !stopping,
-			Running: runs, Old: runs && k.old,
+			Known: local.Known() && s.alone || stopping, Wanted: slices.Contains(local.Roles.Names(), s.cfg.Role) && !stopping,
+			Running: runs, Old: runs && s.old,
 			Complete: running.All, Ready: running.Ready,
 			GateClosed: !shown.Ready, Published: published, Leads: leads,
-			Closed: time.Since(k.lastOpen), ShutdownDelay: k.cfg.ShutdownDelay,
+			Closed: time.Since(s.lastOpen), ShutdownDelay: s.cfg.ShutdownDelay,
 		}
-		next := k.step(ctx, facts, running)
+		next := s.step(ctx, facts, running)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -160,85 +169,85 @@ func (k *Kubernetes) Run(ctx context.Context) error {
 		case <-presenceChanged:
 		case <-publishedChanged:
 		case <-patience.C:
-			k.alone = true
+			s.alone = true
 		case <-next:
 		}
 	}
 }
 
 // step takes the next step. The channel fires when another one is due without a change.
-func (k *Kubernetes) step(ctx context.Context, f nodeservices.Facts, running Running) (again <-chan time.Time) {
+func (s *Starter) step(ctx context.Context, f nodeservices.Facts, running Running) (again <-chan time.Time) {
 	step := nodeservices.Next(f)
-	k.publish(f, step, running)
+	s.publish(f, step, running)
 	switch step {
 	case nodeservices.AwaitAddress:
 		return time.After(nodeservices.MaxAwaitAddress - f.Closed)
 	case nodeservices.AwaitDelay:
 		return time.After(f.ShutdownDelay - f.Closed)
 	case nodeservices.StopServices:
-		k.cfg.Log.Info("services stop", "old", f.Old, "published", f.Published)
-		if err := k.cfg.Services.Stop(ctx); err != nil && ctx.Err() == nil {
-			k.cfg.Log.Error("services not stopped, trying again", "err", err)
+		s.cfg.Log.Info("services stop", "old", f.Old, "published", f.Published)
+		if err := s.cfg.Services.Stop(ctx); err != nil && ctx.Err() == nil {
+			s.cfg.Log.Error("services not stopped, trying again", "err", err)
 			return time.After(retryPause)
 		}
-		k.old = false
+		s.old = false
 	case nodeservices.StartServices:
-		if err := k.cfg.Disk.SetStartedFor(k.cfg.Release); err != nil {
-			k.cfg.Log.Error("services not started: their release cannot be kept on disk; trying again", "err", err)
+		if err := s.cfg.Disk.SetStartedFor(s.cfg.Release); err != nil {
+			s.cfg.Log.Error("services not started: their release cannot be kept on disk; trying again", "err", err)
 			return time.After(retryPause)
 		}
-		k.started = true
-		k.cfg.Services.Start()
+		s.started = true
+		s.cfg.Services.Start()
 	default: // wait for a change
 	}
 	return nil
 }
 
 // publish sets Facts, Withheld and idle for a step, before the step is taken.
-func (k *Kubernetes) publish(f nodeservices.Facts, step nodeservices.Step, running Running) {
+func (s *Starter) publish(f nodeservices.Facts, step nodeservices.Step, running Running) {
 	told := f
 	told.Closed = 0 // it would change all the time
 	// Services about to stop are not ready; the next round observes it.
 	told.Ready = told.Ready && step != nodeservices.StopServices
-	event.SetIfNew(k.facts, told)
-	event.SetIfNew(k.idle, step == nodeservices.Idle && k.stopping.Get())
+	event.SetIfNew(s.facts, told)
+	event.SetIfNew(s.idle, step == nodeservices.Idle && s.stopping.Get())
 	if running.None {
-		event.SetIfNew(k.withheld, "")
+		event.SetIfNew(s.withheld, "")
 		return
 	}
 	switch step {
 	case nodeservices.Serve:
-		event.SetIfNew(k.withheld, "")
+		event.SetIfNew(s.withheld, "")
 	case nodeservices.StartServices, nodeservices.AwaitServices:
 		// A service that fails later closes no gate, but a gate that is closed waits for its change.
-		if k.withheld.Get() != "" || f.GateClosed && k.cfg.Changing.Get() {
-			event.SetIfNew(k.withheld, "the services of this node are not ready yet: "+running.Awaiting)
+		if s.withheld.Get() != "" || f.GateClosed && s.cfg.Changing.Get() {
+			event.SetIfNew(s.withheld, "the services of this node are not ready yet: "+running.Awaiting)
 		}
 	case nodeservices.AwaitRoles:
-		if k.withheld.Get() != "" {
-			event.SetIfNew(k.withheld, k.unknown())
+		if s.withheld.Get() != "" {
+			event.SetIfNew(s.withheld, s.unknown())
 		}
 	case nodeservices.Idle:
-		event.SetIfNew(k.withheld, fmt.Sprintf("the services of this node do not run (%s)", k.why(f)))
+		event.SetIfNew(s.withheld, fmt.Sprintf("the services of this node do not run (%s)", s.why(f)))
 	default:
-		event.SetIfNew(k.withheld, fmt.Sprintf("the services of this node stop (%s)", k.why(f)))
+		event.SetIfNew(s.withheld, fmt.Sprintf("the services of this node stop (%s)", s.why(f)))
 	}
 }
 
 // unknown explains why this sidecar does not know yet whether its services must run.
-func (k *Kubernetes) unknown() string {
-	if k.cfg.Roles.Get().Known() {
+func (s *Starter) unknown() string {
+	if s.cfg.Roles.Get().Known() {
 		return "the services of this node start in a moment: this sidecar first checks that no other one has its node ID"
 	}
 	return "the roles of this node are not known yet: etcd has not answered, and none are on disk"
 }
 
-func (k *Kubernetes) why(f nodeservices.Facts) string {
+func (s *Starter) why(f nodeservices.Facts) string {
 	switch {
-	case k.stopping.Get():
+	case s.stopping.Get():
 		return "the sidecar is stopping"
 	case f.Old:
-		return "an earlier sidecar started them, for release " + k.cfg.Disk.StartedFor()
+		return "an earlier sidecar started them, for release " + s.cfg.Disk.StartedFor()
 	}
-	return "it does not have the role " + protocol.RoleController
+	return "it does not have the role " + s.cfg.Role
 }

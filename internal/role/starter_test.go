@@ -95,7 +95,7 @@ type rig struct {
 	stays     bool // the address does not leave
 	disk      *Disk
 	changing  *event.Value[bool]
-	worker    *Kubernetes
+	worker    *Starter
 }
 
 func newRigAtRest(t *testing.T, left Running, startedFor string) *rig {
@@ -109,8 +109,8 @@ func newRigAtRest(t *testing.T, left Running, startedFor string) *rig {
 		roles: event.New(Local{}), presence: event.New(1), shown: event.New(status.Verdict{}), leads: event.New(false), published: event.New(false),
 		changing: event.New(false),
 	}
-	r.worker = NewKubernetes(KubernetesConfig{
-		Services: r.services, Roles: r.roles, Presence: held(r.presence), Disk: disk, Release: "1.1.0", Shown: r.shown, Leads: r.leads,
+	r.worker = NewStarter(StarterConfig{
+		Role: protocol.RoleController, Services: r.services, Roles: r.roles, Presence: held(r.presence), Disk: disk, Release: "1.1.0", Shown: r.shown, Leads: r.leads,
 		Published: func() (bool, <-chan struct{}) { return r.published.Load() },
 		Changing:  r.changing, ShutdownDelay: 5 * time.Second, Log: slog.New(slog.DiscardHandler),
 	})
@@ -175,7 +175,7 @@ func (r *rig) want(steps ...string) {
 	}
 }
 
-func TestKubernetes_startsAndStops(t *testing.T) {
+func TestStarter_startsAndStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Running{}, "")
 		r.want()
@@ -216,7 +216,7 @@ func TestKubernetes_startsAndStops(t *testing.T) {
 
 // A gate that is closed for another reason may open while a service is down, unless it stopped to be
 // changed. A gate that is open stays open.
-func TestKubernetes_changing(t *testing.T) {
+func TestStarter_changing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Running{}, "")
 		r.give(true)
@@ -239,7 +239,7 @@ func TestKubernetes_changing(t *testing.T) {
 
 // People give the role back while the services stop: the record is not written until they are
 // ready again.
-func TestKubernetes_roleIsBackDuringAStop(t *testing.T) {
+func TestStarter_roleIsBackDuringAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Running{}, "")
 		r.give(true)
@@ -268,7 +268,7 @@ func TestKubernetes_roleIsBackDuringAStop(t *testing.T) {
 	})
 }
 
-func TestKubernetes_waitsForTheDelay(t *testing.T) {
+func TestStarter_waitsForTheDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Running{}, "")
 		r.give(true)
@@ -288,7 +288,7 @@ func TestKubernetes_waitsForTheDelay(t *testing.T) {
 }
 
 // Services are stopped when the address has left the Service, with any delay. The wait is limited.
-func TestKubernetes_awaitsTheAddress(t *testing.T) {
+func TestStarter_awaitsTheAddress(t *testing.T) {
 	for _, stays := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRigAtRest(t, Running{}, "")
@@ -326,7 +326,7 @@ func TestServer_stop(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRigAtRest(t, Running{None: true, All: true, Ready: true}, "")
 			log := slog.New(slog.DiscardHandler)
-			s := &Server{kubernetes: r.worker, phase: event.New(phaseWaits), cfg: ServerConfig{
+			s := &Server{controller: r.worker, phase: event.New(phaseWaits), cfg: ServerConfig{
 				APIServer: APIServerConfig{Published: r.worker.cfg.Published}, ShutdownDelay: 5 * time.Second, Log: log,
 			}}
 			s.gate = status.NewGate(status.GateConfig{Local: event.New(protocol.Local{}), Log: log})
@@ -375,8 +375,8 @@ func TestServer_stop(t *testing.T) {
 func TestServer_stopsBeforeItHasTheDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRigAtRest(t, Running{}, "")
-		f := newFollower(protocol.RoleWorker, r.services, r.roles, slog.New(slog.DiscardHandler))
-		s := &Server{kubernetes: r.worker, others: []*follower{f}, phase: event.New(phaseWaits)}
+		f := newUngated(protocol.RoleWorker, r.services, r.roles, slog.New(slog.DiscardHandler))
+		s := &Server{controller: r.worker, others: []*Starter{f}, phase: event.New(phaseWaits)}
 		s.supervised = NewSupervised(SupervisedConfig{
 			Loaded: event.New([]service.Service{}), Variables: event.New(service.Variables{}), Log: slog.New(slog.DiscardHandler),
 		})
@@ -385,7 +385,7 @@ func TestServer_stopsBeforeItHasTheDirectory(t *testing.T) {
 		r.start()
 		ctx, cancel := context.WithCancel(t.Context())
 		var run sync.WaitGroup
-		run.Go(func() { _ = f.run(ctx) })
+		run.Go(func() { _ = f.Run(ctx) })
 		<-time.After(time.Minute)
 		r.want()
 		cancel()
@@ -393,7 +393,7 @@ func TestServer_stopsBeforeItHasTheDirectory(t *testing.T) {
 	})
 }
 
-func TestKubernetes_oldServicesEndFirst(t *testing.T) {
+func TestStarter_oldServicesEndFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Running{Any: true, All: true, Ready: true}, "1.0.0")
 		<-time.After(time.Minute)
@@ -412,7 +412,7 @@ func TestKubernetes_oldServicesEndFirst(t *testing.T) {
 }
 
 // A service that is changed is started again alone, and the gate stays open.
-func TestKubernetes_changedService(t *testing.T) {
+func TestStarter_changedService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, s := newRigAtRest(t, Running{}, ""), newSupervisedRig(t)
 		s.variables.Set(service.Variables{EtcdServers: "one"})
@@ -436,7 +436,7 @@ func TestKubernetes_changedService(t *testing.T) {
 	})
 }
 
-func TestKubernetes_keepsItsOwn(t *testing.T) {
+func TestStarter_keepsItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Running{Any: true, All: true, Ready: true}, "1.1.0")
 		r.give(true)
@@ -444,7 +444,7 @@ func TestKubernetes_keepsItsOwn(t *testing.T) {
 	})
 }
 
-func TestKubernetes_stopFails(t *testing.T) {
+func TestStarter_stopFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Running{}, "1.1.0")
 		r.give(true)
@@ -463,7 +463,7 @@ func TestKubernetes_stopFails(t *testing.T) {
 }
 
 // Services that an earlier sidecar left go on running if this one never decides about them.
-func TestKubernetes_leavesAlone(t *testing.T) {
+func TestStarter_leavesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Running{Any: true}, "1.0.0")
 		if err := r.worker.Stop(t.Context()); err != nil {
@@ -475,7 +475,7 @@ func TestKubernetes_leavesAlone(t *testing.T) {
 
 // The delay counts from the moment when the gate closed, for any reason, and however long it
 // was open.
-func TestKubernetes_delayAfterTheGate(t *testing.T) {
+func TestStarter_delayAfterTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Running{}, "")
 		r.give(true)
@@ -493,7 +493,7 @@ func TestKubernetes_delayAfterTheGate(t *testing.T) {
 
 // Another sidecar may use the node ID: this one starts nothing before it owns the presence,
 // or etcd did not answer for a while.
-func TestKubernetes_waitsForThePresence(t *testing.T) {
+func TestStarter_waitsForThePresence(t *testing.T) {
 	for _, answers := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRigAtRest(t, Running{}, "")
@@ -524,7 +524,7 @@ func TestKubernetes_waitsForThePresence(t *testing.T) {
 func TestServer_whileServing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Running{}, "")
-		s := &Server{kubernetes: r.worker}
+		s := &Server{controller: r.worker}
 		ctx, cancel := context.WithCancel(t.Context())
 		var run sync.WaitGroup
 		run.Go(func() {
@@ -564,7 +564,7 @@ func TestServer_whileServing(t *testing.T) {
 func TestServer_whileServingStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Running{}, "")
-		s := &Server{kubernetes: r.worker}
+		s := &Server{controller: r.worker}
 		ctx, cancel := context.WithCancel(t.Context())
 		stuck, result := errors.New("stuck"), make(chan error, 1)
 		var run sync.WaitGroup
@@ -608,7 +608,7 @@ func (r *rig) wantAll(steps ...string) {
 }
 
 // Without services, nothing waits for them.
-func TestKubernetes_none(t *testing.T) {
+func TestStarter_none(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Running{None: true, All: true, Ready: true}, "")
 		r.want("gate opens")
@@ -623,7 +623,7 @@ func TestKubernetes_none(t *testing.T) {
 
 // Services start only when their release is on disk: otherwise a sidecar of the next release would
 // take them for its own.
-func TestKubernetes_diskFails(t *testing.T) {
+func TestStarter_diskFails(t *testing.T) {
 	r := newRigAtRest(t, Running{}, "1.1.0")
 	r.worker.cfg.Disk = NewDisk(filepath.Join(t.TempDir(), "missing", "roles.json"))
 	f := nodeservices.Facts{Known: true, Wanted: true, GateClosed: true}
