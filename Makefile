@@ -200,15 +200,16 @@ docs: ## the repository's own rules: words, links, citations, names, sizes, impo
 	$(STATIC) go test -trimpath ./internal/repotest
 
 # What it finds is kept in testdata/fuzz of the package; commit it with the fix.
-FUZZTIME ?= 30s
 FUZZ := reconcile/bundle:FuzzLoad status:FuzzDecode reconcile/bundle:FuzzDigest status:FuzzEncode reconcile/internal/applyset:FuzzMark \
-	internal/cluster/token:FuzzParse internal/cluster/enrol:FuzzParse httpapi:FuzzRequest \
-	internal/cluster/enrol:FuzzClientCertificate httpapi:FuzzClientCertificates
+	internal/cluster/token:FuzzParse internal/cluster/enrol:FuzzParse httpapi:FuzzRequest httpapi:FuzzCredentials httpapi:FuzzLockRequest \
+	internal/cluster/enrol:FuzzClientCertificate internal/cluster/enrol:FuzzServerCertificates httpapi:FuzzClientCertificates \
+	internal/cluster/member/ports:FuzzHandshake
+# The seconds for all of them. Two run at the same time, each with one worker.
+FUZZTIME ?= 150
 
-# Two at the same time, each with one worker.
 .PHONY: fuzz
-fuzz: ## look for bundles, statuses, marks, tokens, requests and certificates that break what reads them, each for FUZZTIME
-	printf '%s\n' $(FUZZ:%=./%) | $(STATIC) xargs -P2 -n1 test/fuzz.sh $(FUZZTIME)
+fuzz: ## look for bundles, statuses, marks, tokens, requests, credentials and certificates that break what reads them, FUZZTIME seconds in all
+	printf '%s\n' $(FUZZ:%=./%) | $(STATIC) xargs -P2 -n1 test/fuzz.sh $$(($(FUZZTIME) * 2 / $(words $(FUZZ))))s
 
 # Others that apply objects: each has a module of its own, with the versions that
 # are compared, and is built for the benchmarks only.

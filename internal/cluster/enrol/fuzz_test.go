@@ -2,6 +2,8 @@ package enrol
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -79,6 +81,34 @@ func FuzzClientCertificate(f *testing.F) {
 		cost, err := cputime.Of(func() { passed = s.checkClient([][]byte{der}, nil) == nil })
 		if err != nil || cost > maxCost || passed {
 			t.Errorf("%d bytes: passed %t, it cost %s, %v", len(der), passed, cost, err)
+		}
+	})
+}
+
+// FuzzServerCertificates: no server without a certificate of the CA in the token gets a request of a joining node, makes
+// it panic, or costs it more than maxCost.
+func FuzzServerCertificates(f *testing.F) {
+	ours, err := pki.NewCA("ours")
+	if err != nil {
+		f.Fatal(err)
+	}
+	chain, err := attack.Chain()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(chain.Certificate[0], ours.Certificate().Raw)
+	f.Add(ours.Certificate().Raw, ours.Certificate().Raw)
+	f.Add(slices.Concat(chain.Certificate[:4]...), []byte{})
+	f.Fuzz(func(t *testing.T, first, more []byte) {
+		var problem error
+		cost, err := cputime.Of(func() {
+			shown, err := x509.ParseCertificates(slices.Concat(first, more))
+			if problem = err; err == nil {
+				problem = verify(tls.ConnectionState{PeerCertificates: shown}, "https://10.0.0.1:8087", pki.HashOf(ours.Certificate()), time.Now())
+			}
+		})
+		if err != nil || cost > maxCost || problem == nil {
+			t.Errorf("%d and %d bytes: got %v, it cost %s, %v", len(first), len(more), problem, cost, err)
 		}
 	})
 }

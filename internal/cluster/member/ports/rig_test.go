@@ -170,7 +170,7 @@ func talk(conn net.Conn, shown *tls.Certificate) error {
 	return err
 }
 
-func newCA(t *testing.T) *pki.CA {
+func newCA(t testing.TB) *pki.CA {
 	t.Helper()
 	ca, err := pki.NewCA("test")
 	if err != nil {
@@ -193,7 +193,7 @@ func issue(t *testing.T, ca *pki.CA, address string) tls.Certificate {
 	return pair
 }
 
-func newKey(t *testing.T, curve elliptic.Curve) *ecdsa.PrivateKey {
+func newKey(t testing.TB, curve elliptic.Curve) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(curve, rand.Reader)
 	if err != nil {
@@ -203,7 +203,7 @@ func newKey(t *testing.T, curve elliptic.Curve) *ecdsa.PrivateKey {
 }
 
 // forged returns a certificate that names an issuer and is signed by another key.
-func forged(t *testing.T, issuer *x509.Certificate, key *ecdsa.PrivateKey) tls.Certificate {
+func forged(t testing.TB, issuer *x509.Certificate, key *ecdsa.PrivateKey) tls.Certificate {
 	t.Helper()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "b"}, BasicConstraintsValid: true,
