@@ -132,79 +132,16 @@ func screenLines(line string, width int) int {
 	return max(1, (n+width-1)/width)
 }
 
-// fact is one line of a status that is compared with the one before it.
-type fact struct {
-	title string
-	about string // distinguishes it from others with this title
-	text  string
-}
-
 // showChanges returns a function that prints a line for each fact that is new or changed since the answer before.
 func (s *shower) showChanges() func(answer) error {
 	var last *report.Status
 	return func(a answer) error {
 		var out bytes.Buffer
-		now := s.table(&out)
-		var before []fact
-		if last != nil {
-			before = now.facts(*last)
-		}
+		s.table(&out).writeChanges(last, a.report)
 		last = &a.report
-		at := now.now.Format(time.TimeOnly)
-		facts := now.facts(a.report)
-		for _, f := range facts {
-			if !slices.Contains(before, f) {
-				fmt.Fprintf(&out, "%s  %-9s  %s\n", at, f.title, f.text)
-			}
-		}
-		for _, f := range before {
-			if !slices.ContainsFunc(facts, func(is fact) bool { return is.title == f.title && is.about == f.about }) {
-				fmt.Fprintf(&out, "%s  %-9s  no more: %s\n", at, f.title, f.text)
-			}
-		}
 		if _, err := s.w.Write(out.Bytes()); err != nil {
 			return fmt.Errorf("print status: %w", err)
 		}
 		return nil
 	}
-}
-
-// facts returns the contents of a table, except for durations: two reports are compared at one time.
-func (t table) facts(r report.Status) (out []fact) {
-	for _, cells := range t.summary(r) {
-		text := terminal.Clean(strings.Join(cells[1:], terminal.Gap))
-		if cells[0] == "" && len(out) > 0 {
-			out[len(out)-1].text += "; " + text
-			continue
-		}
-		out = append(out, fact{title: cells[0], text: text})
-	}
-	for _, s := range t.sections(r) {
-		name, _, _ := strings.Cut(s.title, terminal.Gap)
-		for i := 1; i < len(s.rows) && name != "NOT READY"; i++ { // SERVICES shows the change
-			out = append(out, factOf(name, s.rows[0], s.rows[i]))
-		}
-	}
-	return out
-}
-
-// factOf returns a row of a table as a sentence. A node and a service fill one row; in other tables, the same node
-// may fill several.
-func factOf(title string, head, cells []string) fact {
-	var text strings.Builder
-	text.WriteString(terminal.Clean(cells[0]))
-	for i, cell := range cells[1:min(len(cells), len(head))] {
-		switch name := head[i+1]; name {
-		case "FOR", "LAST REPAIR": // ages
-		case "WHAT TO DO":
-			text.WriteString(": " + terminal.Clean(cell))
-		default:
-			text.WriteString(terminal.Gap + strings.ToLower(name) + " " + terminal.Clean(cell))
-		}
-	}
-	f := fact{title: title, about: text.String(), text: text.String()}
-	if title == "FLEET" || title == "SERVICES" {
-		f.about = cells[0]
-	}
-	return f
 }
