@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/table"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
@@ -64,17 +65,17 @@ func (p program) printNodes(f protocol.Fleet, flags, form string) error {
 	if form == "json" {
 		return p.printJSON(nodes)
 	}
-	p.printer().Rows(nodeRows(nodes, versionColumnsOf(nodes, form == "wide")))
+	p.printer().Rows(nodeRows(nodes, table.VersionColumnsOf(nodes, form == "wide")))
 	return nil
 }
 
-func nodeRows(nodes []report.Record, versions versionColumns) [][]string {
+func nodeRows(nodes []report.Record, versions table.VersionColumns) [][]string {
 	rows := [][]string{{"ID", "RELEASE", "ROLES", "ALIVE", "GATE", "ELECTION", "PROBLEM"}}
 	ephemeral := slices.ContainsFunc(nodes, func(n report.Record) bool { return n.Ephemeral })
 	if ephemeral {
 		rows[0] = append(rows[0], "EPHEMERAL")
 	}
-	rows[0] = append(rows[0], versions.head()...)
+	rows[0] = append(rows[0], versions.Head()...)
 	for _, n := range nodes {
 		gate := "-"
 		if n.Alive {
@@ -88,9 +89,9 @@ func nodeRows(nodes []report.Record, versions versionColumns) [][]string {
 			terminal.OrDash(n.Election), terminal.OrDash(n.Problem),
 		})
 		if ephemeral {
-			rows[len(rows)-1] = append(rows[len(rows)-1], ephemeralText(n))
+			rows[len(rows)-1] = append(rows[len(rows)-1], table.EphemeralText(n))
 		}
-		rows[len(rows)-1] = append(rows[len(rows)-1], versions.cells(n)...)
+		rows[len(rows)-1] = append(rows[len(rows)-1], versions.Cells(n)...)
 	}
 	return rows
 }

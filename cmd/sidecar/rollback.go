@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/table"
 	"github.com/lockstep-dev/lockstep/election"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/semver"
@@ -99,7 +100,7 @@ func (p program) beginRollback(ctx context.Context, client etcdClient, f rollbac
 		if f.extend {
 			changed = "only its end has changed"
 		}
-		fmt.Fprintf(p.stdout, "it is under way already, since %s%s; %s\n", was.Since.UTC().Format(time.RFC3339), byWhom(was.By), changed)
+		fmt.Fprintf(p.stdout, "it is under way already, since %s%s; %s\n", was.Since.UTC().Format(time.RFC3339), table.ByWhom(was.By), changed)
 	}
 	if stops := protocol.JudgeRollback(begun.Status, begun.Fleet, to).Stops; stops != "" && output.value == "text" {
 		fmt.Fprintln(p.stdout, stops)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/table"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
@@ -70,7 +71,7 @@ func tableOf(t *testing.T, base string, on terminal.Screen) string {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	table{Printer: terminal.Printer{W: &out, Screen: on}, now: now}.write(a.report)
+	table.Status{Printer: terminal.Printer{W: &out, Screen: on}, Now: now}.Write(a.report)
 	return out.String()
 }
 

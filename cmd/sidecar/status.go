@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/table"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
@@ -84,13 +85,13 @@ func (s *shower) render(out *bytes.Buffer, a answer) error {
 		out.Write(text)
 		return nil
 	}
-	s.table(out).write(a.report)
+	s.table(out).Write(a.report)
 	return nil
 }
 
 // table returns the table of an answer, to be written to out.
-func (s *shower) table(out *bytes.Buffer) table {
-	return table{Printer: terminal.Printer{W: out, Screen: s.screen}, now: s.p.now(), wide: s.form == "wide"}
+func (s *shower) table(out *bytes.Buffer) table.Status {
+	return table.Status{Printer: terminal.Printer{W: out, Screen: s.screen}, Now: s.p.now(), Wide: s.form == "wide"}
 }
 
 // renderJSON prints one line for each answer of --watch, so that other programs

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/table"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
@@ -256,7 +257,7 @@ and why.`,
 		if output.value == "json" {
 			return p.printJSON(r)
 		}
-		lines := table{now: now}.turns(r)
+		lines := table.Status{Now: now}.Turns(r)
 		if len(lines) == 0 {
 			lines = []string{"no node has a turn, and none waits"}
 		}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/table"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/election"
 	"github.com/lockstep-dev/lockstep/fleet"
@@ -40,7 +41,7 @@ func (w *turnWork) run(ctx context.Context, command []string) error {
 	}
 	request, worked := protocol.TurnRequest{Node: node, Since: w.want.Since, Message: w.want.What(), By: w.want.By}, false
 	err = fleet.WithTurnCommand(ctx, limited, w.client.Client, request, func(other protocol.TurnRequest) {
-		w.causes.print(fmt.Sprintf("sidecar turn -- %s runs on this node, or waits for the turn, since %s%s", other.Message, other.Since.UTC().Format(time.RFC3339), byWhom(other.By)))
+		w.causes.print(fmt.Sprintf("sidecar turn -- %s runs on this node, or waits for the turn, since %s%s", other.Message, other.Since.UTC().Format(time.RFC3339), table.ByWhom(other.By)))
 	}, func() error {
 		worked = true
 		stop() // signals are passed on from here on

@@ -105,7 +105,7 @@ func (s *shower) draw(d drawing) []byte {
 		}
 	}
 	if d.last != nil {
-		s.table(&text).write(d.last.report)
+		s.table(&text).Write(d.last.report)
 	}
 	shown := cut(strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n"), s.screen)
 	return []byte("\x1b[H" + strings.Join(shown, "\x1b[K\n") + "\x1b[K\x1b[J")
@@ -137,7 +137,7 @@ func (s *shower) showChanges() func(answer) error {
 	var last *report.Status
 	return func(a answer) error {
 		var out bytes.Buffer
-		s.table(&out).writeChanges(last, a.report)
+		s.table(&out).WriteChanges(last, a.report)
 		last = &a.report
 		if _, err := s.w.Write(out.Bytes()); err != nil {
 			return fmt.Errorf("print status: %w", err)

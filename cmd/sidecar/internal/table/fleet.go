@@ -1,4 +1,4 @@
-package main
+package table
 
 import (
 	"time"
@@ -12,7 +12,7 @@ import (
 
 // nodeGate reports whether a node serves, as it last reported, and if not, the reason, since when, and who caused
 // it.
-func (t table) nodeGate(n report.FleetNode) string {
+func (t Status) nodeGate(n report.FleetNode) string {
 	switch {
 	case n.Problem != "":
 		return "record corrupt"
@@ -21,7 +21,7 @@ func (t table) nodeGate(n report.FleetNode) string {
 	case n.Ready && (n.Serves || n.ServesReason == ""): // an older sidecar does not report whether it serves
 		return "ready"
 	case n.Cordon != nil && (!n.Alive || n.Reason == string(protocol.Cordoned)): // it stays when the sidecar is back
-		return string(protocol.Cordoned) + t.since(n.Cordon.Since) + byWhom(n.Cordon.By)
+		return string(protocol.Cordoned) + t.since(n.Cordon.Since) + ByWhom(n.Cordon.By)
 	case n.Ready:
 		return n.ServesReason + t.since(n.ServesSince)
 	case n.Reason == "":
@@ -30,7 +30,7 @@ func (t table) nodeGate(n report.FleetNode) string {
 	return n.Reason + t.since(n.ServesSince)
 }
 
-func (t table) alive(n report.FleetNode) string {
+func (t Status) alive(n report.FleetNode) string {
 	if n.Alive {
 		return "yes"
 	}
@@ -41,8 +41,8 @@ func (t table) alive(n report.FleetNode) string {
 }
 
 // ephemeral reports whether and when the record of a node is deleted.
-func (t table) ephemeral(n report.FleetNode) string {
-	left := n.ExpiresAt.Sub(t.now).Round(time.Second)
+func (t Status) ephemeral(n report.FleetNode) string {
+	left := n.ExpiresAt.Sub(t.Now).Round(time.Second)
 	switch {
 	case !n.Ephemeral || n.ExpiresAt.IsZero():
 	case left > 0:
@@ -50,5 +50,5 @@ func (t table) ephemeral(n report.FleetNode) string {
 	default:
 		return "expired" // it is about to be deleted, unless its node has a turn
 	}
-	return ephemeralText(n.Record)
+	return EphemeralText(n.Record)
 }

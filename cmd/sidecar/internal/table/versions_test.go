@@ -1,4 +1,4 @@
-package main
+package table
 
 import (
 	"slices"
@@ -16,15 +16,15 @@ func TestVersionColumns(t *testing.T) {
 		{false, []string{"SERVICES"}},
 		{true, []string{"APISERVER", "SERVICES"}},
 	} {
-		columns := versionColumnsOf(nodes, tc.wide)
-		if got := columns.head(); !slices.Equal(got, tc.want) {
+		columns := VersionColumnsOf(nodes, tc.wide)
+		if got := columns.Head(); !slices.Equal(got, tc.want) {
 			t.Errorf("got %v, want %v", got, tc.want)
 		}
-		if got := columns.cells(nodes[1]); len(got) != len(tc.want) || got[0] != "-" {
+		if got := columns.Cells(nodes[1]); len(got) != len(tc.want) || got[0] != "-" {
 			t.Errorf("got %v for what is unknown", got)
 		}
 	}
-	if got := versionColumnsOf(nodes[:2], false).head(); got != nil {
+	if got := VersionColumnsOf(nodes[:2], false).Head(); got != nil {
 		t.Errorf("got %v where no node differs", got)
 	}
 }

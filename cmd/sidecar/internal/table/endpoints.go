@@ -1,4 +1,4 @@
-package main
+package table
 
 import (
 	"slices"
@@ -10,7 +10,7 @@ import (
 
 // endpoints shows the addresses in the Service kubernetes, and why a node is not among them: a line for
 // each.
-func (t table) endpoints(s report.Endpoints) []string {
+func (t Status) endpoints(s report.Endpoints) []string {
 	if !s.Enabled {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package main
+package table
 
 import (
 	"testing"
@@ -14,7 +14,7 @@ func TestAge(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0s", 119 * time.Second: "119s", 2 * time.Minute: "2m", 47*time.Hour + 59*time.Minute: "47h59m", 50 * time.Hour: "2d2h",
 	} {
-		if got := (table{now: atNoon}).age(report.At(atNoon.Add(-d))); got != want {
+		if got := (Status{Now: atNoon}).age(report.At(atNoon.Add(-d))); got != want {
 			t.Errorf("%s: got %s, want %s", d, got, want)
 		}
 	}
@@ -26,7 +26,7 @@ func TestAgo_clocksDiffer(t *testing.T) {
 		-time.Minute: "0s ago", time.Minute: "60s ago",
 		-3 * time.Hour: "3h0m from now (check the clocks of the node and of this machine)",
 	} {
-		if got := (table{now: atNoon}).ago(report.At(atNoon.Add(-d))); got != want {
+		if got := (Status{Now: atNoon}).ago(report.At(atNoon.Add(-d))); got != want {
 			t.Errorf("%s: got %s, want %s", d, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package table
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ type tableSection struct {
 	rows  [][]string
 }
 
-func (t table) sections(r report.Status) []tableSection {
+func (t Status) sections(r report.Status) []tableSection {
 	out := []tableSection{
 		t.fleetSection(r),
 		{"SERVICES  what this node runs for its roles" + t.rolesNote(r.Roles), t.services(r)},
@@ -30,7 +30,7 @@ func (t table) sections(r report.Status) []tableSection {
 	return append(out, tableSection{"WARNINGS", t.warnings(r)})
 }
 
-func (t table) fleetSection(r report.Status) tableSection {
+func (t Status) fleetSection(r report.Status) tableSection {
 	if len(r.Fleet.Nodes) == 0 {
 		return tableSection{"FLEET  this sidecar knows no node yet", [][]string{}}
 	}
@@ -38,7 +38,7 @@ func (t table) fleetSection(r report.Status) tableSection {
 		t.details(", revision %d", r.Fleet.Revision), t.outdated(r.Etcd)), t.fleet(r)}
 }
 
-func (t table) blockers(r report.Status) [][]string {
+func (t Status) blockers(r report.Status) [][]string {
 	rows := [][]string{{"NODE", "REASON", "ALIVE", "WHAT TO DO"}}
 	for _, b := range r.Fleet.Blockers {
 		rows = append(rows, []string{b.ID, b.Reason, t.unreachable(b, r.Fleet.Nodes), b.Message})
@@ -56,7 +56,7 @@ func headed(rows [][]string) [][]string {
 
 // unreachable reports how long a blocker has been unreachable, and when its record expires. The time is a lower bound: a
 // leader counts from its election, so the count of FLEET is longer.
-func (t table) unreachable(b report.Blocker, nodes []report.FleetNode) string {
+func (t Status) unreachable(b report.Blocker, nodes []report.FleetNode) string {
 	if b.GoneSince.IsZero() {
 		return "yes"
 	}
@@ -68,13 +68,13 @@ func (t table) unreachable(b report.Blocker, nodes []report.FleetNode) string {
 	}
 	out := "no, for at least " + t.age(since)
 	if !b.PassedOverAt.IsZero() {
-		out += ", expires in " + terminal.Duration(b.PassedOverAt.Sub(t.now))
+		out += ", expires in " + terminal.Duration(b.PassedOverAt.Sub(t.Now))
 	}
 	return out
 }
 
 // failures are what failed in this node's last pass. While another node leads, they are old: the leader's are warnings.
-func (t table) failures(r report.Status) [][]string {
+func (t Status) failures(r report.Status) [][]string {
 	if r.Election.Leader != "" && r.Election.State != string(protocol.Leading) {
 		return nil
 	}
@@ -85,7 +85,7 @@ func (t table) failures(r report.Status) [][]string {
 	return headed(rows)
 }
 
-func (t table) fights(r report.Status) [][]string {
+func (t Status) fights(r report.Status) [][]string {
 	rows := [][]string{{"OBJECT", "FOR", "LAST REPAIR", "WHAT TO DO"}}
 	for _, f := range r.Reconcile.Drift.Fights {
 		last := "-"
@@ -97,7 +97,7 @@ func (t table) fights(r report.Status) [][]string {
 	return headed(rows)
 }
 
-func (t table) strangers(r report.Status) [][]string {
+func (t Status) strangers(r report.Status) [][]string {
 	rows := [][]string{{"OBJECT", "FIELD MANAGER", "WHAT TO DO"}}
 	for _, s := range r.Reconcile.Strangers {
 		rows = append(rows, []string{s.Object, terminal.OrDash(s.Manager), terminal.OrDash(s.Command)})
@@ -105,7 +105,7 @@ func (t table) strangers(r report.Status) [][]string {
 	return headed(rows)
 }
 
-func (t table) lasting(since report.Timestamp) string {
+func (t Status) lasting(since report.Timestamp) string {
 	if since.IsZero() {
 		return "-"
 	}

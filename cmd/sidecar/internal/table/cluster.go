@@ -1,4 +1,4 @@
-package main
+package table
 
 import (
 	"cmp"
@@ -10,7 +10,7 @@ import (
 
 // cluster shows the state, and a line for each member that the sidecars run; nothing with an etcd that runs
 // elsewhere, which the row ETCD describes.
-func (t table) cluster(c report.Cluster) []string {
+func (t Status) cluster(c report.Cluster) []string {
 	if c.State == "" { // the answer of an older sidecar
 		return nil
 	}
@@ -33,7 +33,7 @@ func (t table) cluster(c report.Cluster) []string {
 }
 
 // rotation reports the progress in the replacement of the CA, or that it must be done again.
-func (t table) rotation(r report.Rotation) string {
+func (t Status) rotation(r report.Rotation) string {
 	if r.Phase == "Ended" {
 		out := "CA replaced" + t.since(r.Since)
 		if len(r.Lost) > 0 {
@@ -46,7 +46,7 @@ func (t table) rotation(r report.Rotation) string {
 }
 
 // snapshots reports the age of this node's newest snapshot.
-func (t table) snapshots(s report.Snapshots) string {
+func (t Status) snapshots(s report.Snapshots) string {
 	out := "no snapshot of this node yet"
 	if !s.Newest.IsZero() {
 		out = "newest snapshot of this node saved " + t.ago(s.Newest) + t.details(" (%s)", s.File)
@@ -54,7 +54,7 @@ func (t table) snapshots(s report.Snapshots) string {
 	return out + terminal.Prefixed("; the last attempt failed: ", s.Problem)
 }
 
-func (t table) member(m report.Member) string {
+func (t Status) member(m report.Member) string {
 	out := cmp.Or(m.Node, m.ID) + " " + m.Address + t.details(" %s", m.ID)
 	if m.Leader {
 		out += " (leads etcd)"

@@ -1,4 +1,4 @@
-package main
+package table
 
 import (
 	"slices"
@@ -22,7 +22,7 @@ func TestNodeGate(t *testing.T) {
 		"":               {},
 		"Cordoned":       {Cordon: cordon}, // also while the sidecar does not run
 	} {
-		if got := (table{now: now}).nodeGate(report.FleetNode{Record: r}); got != want {
+		if got := (Status{Now: now}).nodeGate(report.FleetNode{Record: r}); got != want {
 			t.Errorf("%+v: got %q, want %q", r, got, want)
 		}
 	}
@@ -33,17 +33,17 @@ func TestNodeGate(t *testing.T) {
 		"Cordoned for 26h0m, by root@cp-1": {Alive: true, Reason: "Cordoned", Cordon: typed},
 		"ready":                            {Alive: true, Ready: true, Reason: "Ready", Standing: report.Standing{Serves: true, ServesReason: "Ready"}},
 	} {
-		if got := (table{now: now}).nodeGate(report.FleetNode{Record: r, ServesSince: at}); got != want {
+		if got := (Status{Now: now}).nodeGate(report.FleetNode{Record: r, ServesSince: at}); got != want {
 			t.Errorf("%+v: got %q, want %q", r, got, want)
 		}
 	}
 	n := report.FleetNode{Record: report.Record{Ephemeral: true}, AliveSince: at}
 	expires := now.Add(38 * time.Second)
 	n.ExpiresAt = report.At(expires)
-	if got := (table{now: now}).alive(n); got != "no, for 17s" {
+	if got := (Status{Now: now}).alive(n); got != "no, for 17s" {
 		t.Errorf("got %q", got)
 	}
-	if got := (table{now: now}).ephemeral(n); got != "deleted in 38s" {
+	if got := (Status{Now: now}).ephemeral(n); got != "deleted in 38s" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -53,11 +53,11 @@ func TestGateRow(t *testing.T) {
 	now := time.Unix(100, 0)
 	at, since := report.At(now.Add(-17*time.Second)), report.At(now.Add(-time.Hour))
 	r := report.Ready{Ready: true, Reason: "Ready", Message: "it fits", Since: since, ServesSince: at}
-	if got, want := (table{now: now}).gate(r), "ready for 1h0m: it fits"; got != want {
+	if got, want := (Status{Now: now}).gate(r), "ready for 1h0m: it fits"; got != want {
 		t.Errorf("an older sidecar: got %q, want %q", got, want)
 	}
 	r.ServesReason, r.ServesMessage = "APIServerNotReady", "its kube-apiserver is not ready: [-]etcd failed"
-	if got, want := (table{now: now}).gate(r), "NOT IN SERVICE for 17s: its kube-apiserver is not ready: [-]etcd failed; its gate is ready for 1h0m: it fits"; got != want {
+	if got, want := (Status{Now: now}).gate(r), "NOT IN SERVICE for 17s: its kube-apiserver is not ready: [-]etcd failed; its gate is ready for 1h0m: it fits"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -77,7 +77,7 @@ func TestObjectsRow(t *testing.T) {
 		}
 		r := report.Status{Election: report.Election{State: tc.state, Since: report.At(elected)}}
 		r.Reconcile = report.Reconcile{LastSuccess: report.At(elected.Add(after)), LastError: tc.failed, Objects: report.Objects{Desired: 3}}
-		if got := (table{now: elected.Add(time.Minute)}).objects(r); !strings.HasPrefix(got, tc.want) {
+		if got := (Status{Now: elected.Add(time.Minute)}).objects(r); !strings.HasPrefix(got, tc.want) {
 			t.Errorf("%+v: got %s", tc, got)
 		}
 	}
@@ -88,7 +88,7 @@ func TestLastError(t *testing.T) {
 	long := "survey: read the mark: " + strings.Repeat("x", longSentence)
 	for _, tc := range [][3]string{{long, "this node leads: " + long, "last error: see GATE"}, {long, "ready", "last error: " + long}, {"short", "short", "last error: short"}} {
 		r := report.Status{Reconcile: report.Reconcile{LastError: tc[0]}, Ready: report.Ready{Message: tc[1]}}
-		if rows := (table{}).summary(r); !slices.ContainsFunc(rows, func(row []string) bool { return row[1] == tc[2] }) {
+		if rows := (Status{}).summary(r); !slices.ContainsFunc(rows, func(row []string) bool { return row[1] == tc[2] }) {
 			t.Errorf("%q: got %v", tc, rows)
 		}
 	}
@@ -105,11 +105,11 @@ func TestUnreachable(t *testing.T) {
 	for want, nodes := range map[string][]report.FleetNode{
 		"no, for at least 6m": gone(ago(360)), "no, for at least 5s": gone(ago(2)), "no, for at least 5s ": gone(report.Timestamp{}), "no, for at least 5s  ": nil,
 	} {
-		if got := (table{now: now}).unreachable(b, nodes); got != strings.TrimSpace(want) {
+		if got := (Status{Now: now}).unreachable(b, nodes); got != strings.TrimSpace(want) {
 			t.Errorf("%+v: got %q, want %q", nodes, got, want)
 		}
 	}
-	if got := (table{now: now}).unreachable(report.Blocker{ID: "b"}, gone(ago(360))); got != "yes" {
+	if got := (Status{Now: now}).unreachable(report.Blocker{ID: "b"}, gone(ago(360))); got != "yes" {
 		t.Errorf("the leader sees it: got %q", got)
 	}
 }
@@ -146,7 +146,7 @@ func TestNotReady(t *testing.T) {
 	for want, s := range map[int]report.Service{
 		0: {Name: "a", Phase: "Stopped", File: "/a.yaml"}, 1: {Name: "a", Phase: "Starting", Problem: "no answer"}, 2: {Name: "a", Phase: "BackOff", LastExit: "exit status 1", File: "/a.yaml"},
 	} {
-		if got := (table{}).notReady(report.Status{Services: []report.Service{s}}); len(got) != want {
+		if got := (Status{}).notReady(report.Status{Services: []report.Service{s}}); len(got) != want {
 			t.Errorf("%+v: got %q", s, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package table
 
 import (
 	"testing"
@@ -18,7 +18,7 @@ func TestTable_failures(t *testing.T) {
 			Election:  report.Election{State: string(state), Leader: leader},
 			Reconcile: report.Reconcile{Failures: []report.Failure{{Object: "Namespace platform", Message: "session lost"}}},
 		}
-		if got := len((table{}).failures(r)) > 0; got != want {
+		if got := len((Status{}).failures(r)) > 0; got != want {
 			t.Errorf("leader %q: got failures %t, want %t", leader, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package table
 
 import (
 	"cmp"
@@ -10,12 +10,12 @@ import (
 	"github.com/lockstep-dev/lockstep/report"
 )
 
-// turns are a line for each node that holds a turn, and for each that waits.
-func (t table) turns(r report.Turns) []string {
+// Turns are a line for each node that holds a turn, and for each that waits.
+func (t Status) Turns(r report.Turns) []string {
 	var out []string
 	for _, h := range r.Held {
 		what := protocol.Turn{Command: h.Command, Message: h.Message}.What()
-		line := h.Node + " has the turn" + t.since(h.Since) + byWhom(h.By) + terminal.Prefixed(": ", what)
+		line := h.Node + " has the turn" + t.since(h.Since) + ByWhom(h.By) + terminal.Prefixed(": ", what)
 		switch {
 		case h.Work == "Failed":
 			line += "; ITS WORK HAS FAILED: "
@@ -31,13 +31,14 @@ func (t table) turns(r report.Turns) []string {
 		out = append(out, line)
 	}
 	for _, w := range r.Waiting {
-		line := w.Node + " waits for a turn" + t.since(w.Since) + byWhom(w.By) + terminal.Prefixed(": ", w.Message)
+		line := w.Node + " waits for a turn" + t.since(w.Since) + ByWhom(w.By) + terminal.Prefixed(": ", w.Message)
 		out = append(out, line+"; "+cmp.Or(w.Reason, "it is about to get it"))
 	}
 	return out
 }
 
-func byWhom(who string) string { return terminal.Prefixed(", by ", who) }
+// ByWhom continues a sentence with the person or program that asked; nothing if that is not known.
+func ByWhom(who string) string { return terminal.Prefixed(", by ", who) }
 
 // isTurn reports whether a warning repeats the row TURN.
 func isTurn(w report.Warning, turns report.Turns) bool {

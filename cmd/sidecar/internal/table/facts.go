@@ -1,4 +1,4 @@
-package main
+package table
 
 import (
 	"fmt"
@@ -17,13 +17,13 @@ type fact struct {
 	text  string
 }
 
-// writeChanges prints a line for each fact of a report that is new or changed since the one before; nil: it is the first.
-func (t table) writeChanges(last *report.Status, r report.Status) {
+// WriteChanges prints a line for each fact of a report that is new or changed since the one before; nil: it is the first.
+func (t Status) WriteChanges(last *report.Status, r report.Status) {
 	var before []fact
 	if last != nil {
 		before = t.facts(*last)
 	}
-	at, facts := t.now.Format(time.TimeOnly), t.facts(r)
+	at, facts := t.Now.Format(time.TimeOnly), t.facts(r)
 	for _, f := range facts {
 		if !slices.Contains(before, f) {
 			fmt.Fprintf(t.W, "%s  %-9s  %s\n", at, f.title, f.text)
@@ -37,7 +37,7 @@ func (t table) writeChanges(last *report.Status, r report.Status) {
 }
 
 // facts returns the contents of a table, except for durations: two reports are compared at one time.
-func (t table) facts(r report.Status) (out []fact) {
+func (t Status) facts(r report.Status) (out []fact) {
 	for _, cells := range t.summary(r) {
 		text := terminal.Clean(strings.Join(cells[1:], terminal.Gap))
 		if cells[0] == "" && len(out) > 0 {

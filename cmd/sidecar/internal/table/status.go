@@ -1,4 +1,4 @@
-package main
+package table
 
 import (
 	"fmt"
@@ -11,15 +11,15 @@ import (
 	"github.com/lockstep-dev/lockstep/report"
 )
 
-// table prints a report for people. Some of the text is from other nodes, so all of it is cleaned of characters
+// Status prints a report for people. Some of the text is from other nodes, so all of it is cleaned of characters
 // that could control a terminal. Epochs and revisions are shown only if wide is set.
-type table struct {
+type Status struct {
 	terminal.Printer
-	now  time.Time
-	wide bool
+	Now  time.Time
+	Wide bool
 }
 
-func (t table) write(r report.Status) {
+func (t Status) Write(r report.Status) {
 	t.Rows(t.summary(r))
 	for _, s := range t.sections(r) {
 		t.Section(s.title, s.rows)
@@ -27,7 +27,7 @@ func (t table) write(r report.Status) {
 }
 
 // outdated reports the age of the rest of the table while etcd does not answer.
-func (t table) outdated(e report.Etcd) string {
+func (t Status) outdated(e report.Etcd) string {
 	if e.Connected || e.LastContact.IsZero() {
 		return ""
 	}
@@ -35,8 +35,8 @@ func (t table) outdated(e report.Etcd) string {
 }
 
 // details formats details that only a wide table shows.
-func (t table) details(format string, args ...any) string {
-	if !t.wide {
+func (t Status) details(format string, args ...any) string {
+	if !t.Wide {
 		return ""
 	}
 	return fmt.Sprintf(format, args...)
@@ -50,7 +50,7 @@ func untilText(until report.Timestamp) string {
 	return ", until " + until.UTC().Format(time.RFC3339)
 }
 
-func (t table) summary(r report.Status) [][]string {
+func (t Status) summary(r report.Status) [][]string {
 	rows := append(otherBundle(r), [][]string{
 		{"NODE", r.Node.ID + "  " + versionText(r.Node.Release, r.Node.Version) + rolesText(r.Node.Roles)},
 		{"BUNDLE", t.bundle(r.Node)},
@@ -64,7 +64,7 @@ func (t table) summary(r report.Status) [][]string {
 	if b := r.Reconciler.Rollback; b != nil {
 		rows = append(rows, []string{"ROLLBACK", t.rollback(*b)})
 	}
-	rows = append(rows, titled("TURN", t.turns(r.Turns))...)
+	rows = append(rows, titled("TURN", t.Turns(r.Turns))...)
 	if step := r.Election.Step; step.Kind != "" {
 		rows = append(rows, []string{"STEP", t.step(r)})
 	}
@@ -105,7 +105,7 @@ func exceptions(r report.Status) string {
 	return ""
 }
 
-func (t table) gate(r report.Ready) string {
+func (t Status) gate(r report.Ready) string {
 	state := "NOT READY " + r.Reason
 	switch {
 	case r.Reason == string(protocol.Overridden):
@@ -123,7 +123,7 @@ func (t table) gate(r report.Ready) string {
 	return out
 }
 
-func (t table) status(s report.Reconciler) string {
+func (t Status) status(s report.Reconciler) string {
 	switch {
 	case s.Kind == "absent":
 		return "none yet"
@@ -141,7 +141,7 @@ func (t table) status(s report.Reconciler) string {
 		s.ContentRelease, s.ContentEpoch, s.Epoch, s.DrainedEpoch, s.ModRevision, s.BundleDigest)
 }
 
-func (t table) objects(shown report.Status) string {
+func (t Status) objects(shown report.Status) string {
 	r := shown.Reconcile
 	o := r.Objects
 	out := ""
@@ -186,7 +186,7 @@ func fenceText(o report.Objects) string {
 	return fmt.Sprintf(" (%d of the bundle, %d of Lockstep's fence)", o.Desired-o.Fence, o.Fence)
 }
 
-func (t table) etcd(e report.Etcd) string {
+func (t Status) etcd(e report.Etcd) string {
 	if e.Connected {
 		return "connected" + t.details(", revision %d", e.Revision) + terminal.Prefixed(", but ", e.Problem)
 	}
@@ -203,7 +203,7 @@ func (t table) etcd(e report.Etcd) string {
 	return out + "; servers: " + strings.Join(e.Endpoints, ", ")
 }
 
-func (t table) fleet(r report.Status) [][]string {
+func (t Status) fleet(r report.Status) [][]string {
 	head := []string{"ID", "RELEASE", "GATE", "ALIVE", "ELECTION", "BLOCKS"}
 	ephemeral := slices.ContainsFunc(r.Fleet.Nodes, func(n report.FleetNode) bool { return n.Ephemeral })
 	if ephemeral {
@@ -213,13 +213,13 @@ func (t table) fleet(r report.Status) [][]string {
 	if bundles {
 		head = append(head, "BUNDLE")
 	}
-	roles := !t.wide && differ(records(r.Fleet.Nodes), func(n report.Record) string { return strings.Join(n.Roles, ",") })
+	roles := !t.Wide && differ(records(r.Fleet.Nodes), func(n report.Record) string { return strings.Join(n.Roles, ",") })
 	if roles {
 		head = append(head, "ROLES")
 	}
-	versions := versionColumnsOf(records(r.Fleet.Nodes), t.wide)
-	head = append(head, versions.head()...)
-	if t.wide {
+	versions := VersionColumnsOf(records(r.Fleet.Nodes), t.Wide)
+	head = append(head, versions.Head()...)
+	if t.Wide {
 		head = append(head, "VERSION", "ROLES", "ADDRESS", "DIGEST")
 	}
 	rows := [][]string{head}
@@ -236,8 +236,8 @@ func (t table) fleet(r report.Status) [][]string {
 		if roles {
 			cells = append(cells, terminal.OrDash(strings.Join(n.Roles, ",")))
 		}
-		cells = append(cells, versions.cells(n.Record)...)
-		if t.wide {
+		cells = append(cells, versions.Cells(n.Record)...)
+		if t.Wide {
 			cells = append(cells, terminal.OrDash(n.Version), terminal.OrDash(strings.Join(n.Roles, ",")),
 				terminal.OrDash(n.Address), terminal.OrDash(n.BundleDigest))
 		}
@@ -258,7 +258,7 @@ func electionShown(r report.Status) string {
 	return r.Election.State
 }
 
-func (t table) leader(r report.Status) string {
+func (t Status) leader(r report.Status) string {
 	e := r.Election
 	out := "none known to this node"
 	if e.Leader != "" {
@@ -314,7 +314,7 @@ func rolesText(roles []string) string {
 	return ", " + strings.Join(roles, ", ")
 }
 
-func (t table) since(at report.Timestamp) string {
+func (t Status) since(at report.Timestamp) string {
 	if at.IsZero() {
 		return ""
 	}
@@ -322,8 +322,8 @@ func (t table) since(at report.Timestamp) string {
 }
 
 // ago formats how long ago something was. Times are from the clocks of other machines.
-func (t table) ago(at report.Timestamp) string {
-	if ahead := at.Sub(t.now); ahead > maxClockDifference {
+func (t Status) ago(at report.Timestamp) string {
+	if ahead := at.Sub(t.Now); ahead > maxClockDifference {
 		return terminal.Duration(ahead) + " from now (check the clocks of the node and of this machine)"
 	}
 	return t.age(at) + " ago"
@@ -332,9 +332,10 @@ func (t table) ago(at report.Timestamp) string {
 // maxClockDifference is more than the clocks of synchronized machines differ.
 const maxClockDifference = time.Minute
 
-func (t table) age(at report.Timestamp) string { return terminal.Duration(t.now.Sub(at.Time)) }
+func (t Status) age(at report.Timestamp) string { return terminal.Duration(t.Now.Sub(at.Time)) }
 
-func ephemeralText(r report.Record) string {
+// EphemeralText says in a row whether the ID of a node does not return.
+func EphemeralText(r report.Record) string {
 	if r.Ephemeral {
 		return "yes"
 	}

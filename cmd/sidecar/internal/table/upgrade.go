@@ -1,4 +1,4 @@
-package main
+package table
 
 import (
 	"slices"
@@ -36,7 +36,7 @@ func upgradeText(r report.Status) []string {
 }
 
 // rollback is the one row with all details: the others refer to it.
-func (t table) rollback(b report.Rollback) string {
+func (t Status) rollback(b report.Rollback) string {
 	return "to " + b.To + terminal.Prefixed(" by ", b.By) + t.since(b.Since) + untilText(b.Until) + ": " + b.Message
 }
 
@@ -57,7 +57,7 @@ func upgradeMayStart(r report.Status) []string {
 		*last += "; but see ETCD"
 	case len(r.Reconcile.Drift.Fights) > 0:
 		*last += "; but see FIGHTS"
-	case len(table{}.warnings(r)) > 0:
+	case len(Status{}.warnings(r)) > 0:
 		*last += "; but see WARNINGS"
 	}
 	return out

@@ -1,4 +1,4 @@
-package main
+package table
 
 import (
 	"slices"
@@ -51,7 +51,7 @@ func (w warned) isAbout(other report.Warning) bool {
 
 // warnings are the warnings of this node, and those that the other nodes report. A warning of several nodes in the
 // same words is one row; so are this node's and another one's warnings about the same problem. What is down now comes first.
-func (t table) warnings(r report.Status) [][]string {
+func (t Status) warnings(r report.Status) [][]string {
 	all := knownHere(r)
 	for _, n := range r.Fleet.Nodes {
 		if n.ID == r.Node.ID {

@@ -1,4 +1,4 @@
-package main
+package table
 
 import (
 	"strings"
@@ -50,7 +50,7 @@ func TestWarnings(t *testing.T) {
 		{"-", "6s", "etcd's leader changed 4 times"},
 		{"a", "-", "etcd 3.5.1 has known faults"},
 	}
-	if diff := cmp.Diff(want, table{now: now}.warnings(r)); diff != "" {
+	if diff := cmp.Diff(want, Status{Now: now}.warnings(r)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
@@ -62,7 +62,7 @@ func TestClusterRow(t *testing.T) {
 		{Node: "a", Address: "10.0.0.1", Healthy: true, Leader: true}, {Node: "b", Address: "10.0.0.2", Problem: "it does not answer", Since: down}, {Node: "c", Address: "10.0.0.3"},
 	}}
 	want := "Running for 1h0m\na 10.0.0.1 (leads etcd)\nb 10.0.0.2 (not healthy for 20s: it does not answer)\nc 10.0.0.3 (not healthy)"
-	if got := strings.Join((table{now: now}).cluster(c), "\n"); got != want {
+	if got := strings.Join((Status{Now: now}).cluster(c), "\n"); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -70,11 +70,11 @@ func TestClusterRow(t *testing.T) {
 // A node that does not follow the election any more shows the last state that it knew.
 func TestLeaderRow(t *testing.T) {
 	r := report.Status{Etcd: report.Etcd{Connected: true}, Election: report.Election{State: "ineligible"}}
-	if got, want := (table{}).leader(r), "none known to this node; this node: ineligible"; got != want {
+	if got, want := (Status{}).leader(r), "none known to this node; this node: ineligible"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	r.Fleet.Nodes = []report.FleetNode{{Record: report.Record{ID: "a"}}, {Record: report.Record{ID: "b", Election: "leading"}}}
-	if got, want := (table{}).leader(r), "b, as it last reported; this node: ineligible"; got != want {
+	if got, want := (Status{}).leader(r), "b, as it last reported; this node: ineligible"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

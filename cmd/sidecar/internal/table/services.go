@@ -1,4 +1,4 @@
-package main
+package table
 
 import (
 	"strconv"
@@ -9,7 +9,7 @@ import (
 )
 
 // rolesNote names the source of the roles if the cluster did not confirm them.
-func (t table) rolesNote(r report.Roles) string {
+func (t Status) rolesNote(r report.Roles) string {
 	switch r.Source {
 	case "disk":
 		return " (" + strings.Join(r.Local, ", ") + ": as this node has them on disk; its record in etcd was not read, or does not exist)"
@@ -19,9 +19,9 @@ func (t table) rolesNote(r report.Roles) string {
 	return ""
 }
 
-func (t table) services(r report.Status) [][]string {
+func (t Status) services(r report.Status) [][]string {
 	rows := [][]string{{"NAME", "STATE", "READY", "FOR", "RESTARTS"}}
-	if t.wide {
+	if t.Wide {
 		rows[0] = append(rows[0], "ROLE", "DRIVER", "LAST EXIT")
 	}
 	for _, s := range r.Services {
@@ -34,7 +34,7 @@ func (t table) services(r report.Status) [][]string {
 			ready = "no, not required"
 		}
 		cells := []string{s.Name, string(s.Phase), ready, t.lasting(s.Since), strconv.Itoa(s.Restarts)}
-		if t.wide {
+		if t.Wide {
 			cells = append(cells, s.Role, s.Driver, terminal.OrDash(s.LastExit))
 		}
 		rows = append(rows, cells)
@@ -46,7 +46,7 @@ func (t table) services(r report.Status) [][]string {
 const shownLines = 5
 
 // notReady explains why services are not ready, with the last lines of services that ended.
-func (t table) notReady(r report.Status) [][]string {
+func (t Status) notReady(r report.Status) [][]string {
 	var rows [][]string
 	for _, s := range r.Services {
 		if s.Ready {

@@ -1,4 +1,4 @@
-package main
+package table
 
 import (
 	"fmt"
@@ -46,7 +46,7 @@ func stepRow(r report.Status) string {
 }
 
 // step describes what the leader does.
-func (t table) step(r report.Status) string {
+func (t Status) step(r report.Status) string {
 	s := r.Election.Step
 	text := s.Rule + t.details(" (%s)", s.Kind) + ": "
 	if holdsForBundle(r) {
@@ -64,13 +64,13 @@ func sameProblem(r report.Status, n report.FleetNode, w report.Warning) string {
 }
 
 // bundle describes the bundle that this node runs.
-func (t table) bundle(n report.Node) string {
+func (t Status) bundle(n report.Node) string {
 	parts := []string{n.Bundle, terminal.OrDash(n.BundleSource), terminal.ShortDigest(n.BundleDigest)}
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "  ")
 }
 
 // replacement describes the replacement that people requested.
-func (t table) replacement(r *report.Replacement) string {
+func (t Status) replacement(r *report.Replacement) string {
 	if r == nil {
 		return ""
 	}

@@ -1,4 +1,4 @@
-package main
+package table
 
 import (
 	"cmp"
@@ -7,12 +7,13 @@ import (
 	"github.com/lockstep-dev/lockstep/report"
 )
 
-// versionColumns are the columns with the versions of the kube-apiservers and the digests of the services. A table
+// VersionColumns are the columns with the versions of the kube-apiservers and the digests of the services. A table
 // shows each of them if it is wide, or if nodes differ.
-type versionColumns struct{ apiserver, services bool }
+type VersionColumns struct{ apiserver, services bool }
 
-func versionColumnsOf(nodes []report.Record, wide bool) versionColumns {
-	return versionColumns{
+// VersionColumnsOf returns the columns that a table of these nodes shows.
+func VersionColumnsOf(nodes []report.Record, wide bool) VersionColumns {
+	return VersionColumns{
 		apiserver: wide || differ(nodes, func(n report.Record) string { return n.ApiserverVersion }),
 		services:  wide || differ(nodes, func(n report.Record) string { return n.ServicesDigest }),
 	}
@@ -27,13 +28,15 @@ func records(nodes []report.FleetNode) []report.Record {
 	return out
 }
 
-func (c versionColumns) head() []string { return c.chosen("APISERVER", "SERVICES") }
+// Head returns the titles of the columns.
+func (c VersionColumns) Head() []string { return c.chosen("APISERVER", "SERVICES") }
 
-func (c versionColumns) cells(n report.Record) []string {
+// Cells returns the cells of a node.
+func (c VersionColumns) Cells(n report.Record) []string {
 	return c.chosen(terminal.OrDash(n.ApiserverVersion), terminal.OrDash(terminal.ShortDigest(n.ServicesDigest)))
 }
 
-func (c versionColumns) chosen(apiserver, services string) (out []string) {
+func (c VersionColumns) chosen(apiserver, services string) (out []string) {
 	if c.apiserver {
 		out = append(out, apiserver)
 	}
