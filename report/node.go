@@ -87,6 +87,10 @@ type Member struct {
 	Problem string `json:"problem"`
 	// Since is when this sidecar first found that it is not healthy; null: it is.
 	Since Timestamp `json:"since"`
+	// DBSize is the size of its database, rounded down to a hundredth of Quota, so that the
+	// value rarely changes. Both are in bytes; a Quota of 0: not known.
+	DBSize int64 `json:"dbSizeBytes"`
+	Quota  int64 `json:"dbQuotaBytes"`
 }
 
 // Rotation is a replacement of the CA of an etcd that the sidecars run (docs/protocol-membership.md#rotation).

@@ -21,9 +21,6 @@ import (
 // Observed is a member of the cluster, as this sidecar observes it.
 type Observed struct {
 	report.Member
-	// DBSize is the size of its database, rounded down to a hundredth of Quota, so that the
-	// value rarely changes. Both are in bytes; 0: not known.
-	DBSize, Quota int64
 	// Full: etcd refuses writes, because the database of a member reached its quota.
 	Full bool
 	// LeavingSince is when this sidecar first found that its removal was decided; null: it was not.
@@ -87,8 +84,9 @@ func (w *observer) ask(ctx context.Context, list []members.Member) []Observed {
 			Member: report.Member{
 				ID: keyspace.MemberID(v.ID), Node: string(v.Node), Address: v.Address,
 				Learner: v.Learner, Leader: v.Leader, Healthy: v.Healthy, Problem: v.Problem,
+				DBSize: hundredths(v.Status.DBSize, v.Status.Quota), Quota: v.Status.Quota,
 			},
-			DBSize: hundredths(v.Status.DBSize, v.Status.Quota), Quota: v.Status.Quota, Full: v.Status.Full,
+			Full: v.Status.Full,
 		}
 		if i := slices.IndexFunc(list, func(m members.Member) bool { return m.ID == o.ID }); i >= 0 {
 			o.Node, o.Address = list[i].Node, list[i].Address

@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -337,64 +336,4 @@ func TestWarnings_ofFleet(t *testing.T) {
 	if err := b.Eval(t.Context(), `document.querySelector("#warnings").textContent`, &got); err != nil || strings.Count(got, "EtcdLeaderChanges") != 1 {
 		t.Errorf("got %q, %v", got, err)
 	}
-}
-
-// TestCommands copies every command of every situation, with navigator.clipboard and
-// without, as a browser has it over plain HTTP.
-func TestCommands(t *testing.T) {
-	url := servePage(t)
-	b := startBrowser(t)
-	if err := b.Open(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
-	const prepare = `copied = []; Object.defineProperty(navigator, "clipboard", {value: %s, configurable: true});
-		document.oncopy = () => copied.push(document.activeElement.value)`
-	for name, clipboard := range map[string]string{"HTTPS": `{writeText: async (text) => copied.push(text)}`, "HTTP": `undefined`} {
-		t.Run(name, func(t *testing.T) {
-			if err := b.Eval(t.Context(), fmt.Sprintf(prepare, clipboard), nil); err != nil {
-				t.Fatal(err)
-			}
-			seen := map[string]bool{}
-			for _, r := range reports(t) {
-				showReport(t, b, r)
-				for _, command := range copyAll(t, b, r.name) {
-					words := strings.Fields(command)
-					seen[words[0]], seen[strings.Join(words[:2], " ")] = true, true
-				}
-			}
-			for _, want := range []string{"sidecar node", "sidecar uncordon", "sidecar store", "etcdctl"} {
-				if !seen[want] {
-					t.Errorf("no command %q was copied: %v", want, seen)
-				}
-			}
-		})
-	}
-}
-
-// copyAll clicks all buttons of a report, and returns what was copied.
-func copyAll(t *testing.T, b *page.Browser, name string) []string {
-	t.Helper()
-	var got, want []string
-	err := b.Eval(t.Context(), `(async () => {
-		copied.length = 0;
-		const buttons = [...document.querySelectorAll(".command button")];
-		for (const button of buttons) button.click();
-		await new Promise((done) => setTimeout(done));
-		return copied;
-	})()`, &got)
-	if err == nil {
-		err = b.Eval(t.Context(), `[...document.querySelectorAll(".command code")].map((c) => c.textContent)`, &want)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%s: copied %q, want %q", name, got, want)
-	}
-	for _, command := range got {
-		if !regexp.MustCompile(`^(sidecar|etcdctl|kubectl) [^` + "`" + `();]*[^ .,:]$`).MatchString(command) {
-			t.Errorf("%s: %q is no command", name, command)
-		}
-	}
-	return got
 }

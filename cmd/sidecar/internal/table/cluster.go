@@ -2,6 +2,7 @@ package table
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
@@ -68,5 +69,17 @@ func (t Status) member(m report.Member) string {
 	case !m.Healthy:
 		out += " (not healthy)"
 	}
-	return out
+	return out + terminal.Prefixed(", database ", databaseText(m))
+}
+
+// databaseText reports how much of its quota the database of a member uses.
+func databaseText(m report.Member) string {
+	if m.Quota == 0 {
+		return "" // it does not answer, or an older sidecar does not say
+	}
+	share := "below 1 %"
+	if n := (200*m.DBSize + m.Quota) / (2 * m.Quota); n > 0 { // DBSize was rounded down, to a whole number of bytes
+		share = fmt.Sprintf("%d %%", n)
+	}
+	return share + " of " + terminal.Bytes(m.Quota)
 }

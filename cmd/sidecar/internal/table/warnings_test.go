@@ -61,7 +61,9 @@ func TestClusterRow(t *testing.T) {
 	c := report.Cluster{State: "Running", Since: since, Members: []report.Member{
 		{Node: "a", Address: "10.0.0.1", Healthy: true, Leader: true}, {Node: "b", Address: "10.0.0.2", Problem: "it does not answer", Since: down}, {Node: "c", Address: "10.0.0.3"},
 	}}
-	want := "Running for 1h0m\na 10.0.0.1 (leads etcd)\nb 10.0.0.2 (not healthy for 20s: it does not answer)\nc 10.0.0.3 (not healthy)"
+	c.Members[0].DBSize, c.Members[0].Quota = 429496725, 8<<30 // five hundredths, rounded down
+	c.Members[1].Quota = 16 << 20
+	want := "Running for 1h0m\na 10.0.0.1 (leads etcd), database 5 % of 8.0 GiB\nb 10.0.0.2 (not healthy for 20s: it does not answer), database below 1 % of 16.0 MiB\nc 10.0.0.3 (not healthy)"
 	if got := strings.Join((Status{Now: now}).cluster(c), "\n"); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
