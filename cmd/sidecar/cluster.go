@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -30,19 +29,6 @@ func (p program) clusterCommand() *cobra.Command {
 directory. With --etcd-servers and the other flags of etcd they work anywhere.`,
 	}, p.clusterMembersCommand(), p.clusterRemoveCommand(), p.clusterTokenCommand(),
 		p.clusterSnapshotCommand(), p.clusterRestoreCommand(), p.clusterDefragCommand(), p.clusterRotateCommand())
-}
-
-// parentOf completes a command that consists of others.
-func parentOf(cmd *cobra.Command, of ...*cobra.Command) *cobra.Command {
-	cmd.Args = cobra.ArbitraryArgs
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return cmd.Help()
-		}
-		return unknownCommand(cmd, args[0])
-	}
-	cmd.AddCommand(of...)
-	return cmd
 }
 
 // memberReport is a member in the output of `cluster members`. Every field is always
@@ -156,24 +142,6 @@ func (p program) printMembers(views []quorum.View, rotates *quorum.Rotation, for
 			terminal.YesOrNo(m.Leader), health, size, quota, lag})
 	}
 	return p.printRows(form, members, rows)
-}
-
-// printRows prints rows for people, or as JSON the value that they are made of.
-func (p program) printRows(form string, v any, rows [][]string) error {
-	if form == "json" {
-		return p.printJSON(v)
-	}
-	p.printer().Rows(rows)
-	return nil
-}
-
-func (p program) printJSON(v any) error {
-	text, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return fmt.Errorf("print: %w", err)
-	}
-	_, err = fmt.Fprintf(p.stdout, "%s\n", text)
-	return err
 }
 
 // removeTimeout is longer than any of the waits of a removal.

@@ -23,7 +23,7 @@ import (
 func onMember(t *testing.T, n *members.Node, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	p := program{stdout: &out, stderr: &errs, now: time.Now, lookupEnv: func(string) (string, bool) { return "", false }}
+	p := program{base: base{stdout: &out, stderr: &errs, now: time.Now, lookupEnv: func(string) (string, bool) { return "", false }}}
 	args = append(args, "--etcd-servers="+n.ClientURL,
 		"--etcd-cafile="+n.Dir+"/"+pki.CACertFile, "--etcd-certfile="+n.Dir+"/"+pki.NodeCertFile, "--etcd-keyfile="+n.Dir+"/"+pki.NodeKeyFile)
 	code = p.main(context.WithoutCancel(t.Context()), args)

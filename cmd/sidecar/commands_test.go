@@ -109,7 +109,7 @@ func TestWaitReadySaysWhy(t *testing.T) {
 	t.Cleanup(f.Close)
 	stderr, w := io.Pipe()
 	var stdout bytes.Buffer
-	p := program{stdout: &stdout, stderr: w, lookupEnv: func(string) (string, bool) { return "", false }}
+	p := program{base: base{stdout: &stdout, stderr: w, lookupEnv: func(string) (string, bool) { return "", false }}}
 	done := make(chan int, 1)
 	go func() {
 		done <- p.main(t.Context(), []string{"wait-ready", "--server", f.URL})
@@ -141,7 +141,7 @@ func TestStatusFollows(t *testing.T) {
 	t.Cleanup(f.Close)
 	stdout, w := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
-	p := program{stdout: w, stderr: io.Discard, lookupEnv: func(string) (string, bool) { return "", false }, now: func() time.Time { return noon }}
+	p := program{base: base{stdout: w, stderr: io.Discard, lookupEnv: func(string) (string, bool) { return "", false }, now: func() time.Time { return noon }}}
 	done := make(chan int, 1)
 	go func() { done <- p.main(ctx, []string{"status", "-w", "-o", "json", "--server", f.URL}) }()
 	lines := bufio.NewScanner(stdout)
@@ -224,7 +224,7 @@ func TestFollowWithoutStream(t *testing.T) {
 	}
 	stderr, w := io.Pipe()
 	var stdout bytes.Buffer
-	p := program{stdout: &stdout, stderr: w, lookupEnv: func(string) (string, bool) { return "", false }}
+	p := program{base: base{stdout: &stdout, stderr: w, lookupEnv: func(string) (string, bool) { return "", false }}}
 	done := make(chan int, 1)
 	go func() {
 		done <- p.main(t.Context(), []string{"wait-ready", "--timeout", "30s", "--server", f.URL})

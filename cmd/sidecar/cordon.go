@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/user"
 	"strings"
 	"time"
 
@@ -174,19 +172,6 @@ func (p program) printCordon(r cordonReport, err error, form string) error {
 	}
 	_, err = fmt.Fprintln(p.stdout, r.Message)
 	return err
-}
-
-// whoTypes names the user of this command and the machine, for the people who read the cordon. Through sudo, the
-// user is the one who typed it.
-func whoTypes() string {
-	name := os.Getenv("SUDO_USER")
-	if u, err := user.Current(); err == nil && name == "" {
-		name = u.Username
-	}
-	if host, err := os.Hostname(); err == nil && name != "" {
-		name += "@" + host
-	}
-	return terminal.Clean(name)
 }
 
 // overWhenRead returns the report of a node that deleted this cordon at once, because it was over by its clock;

@@ -12,56 +12,6 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// envPrefix begins the name of each variable of a flag.
-const envPrefix = "LOCKSTEP_"
-
-// envName is the environment variable of a flag.
-func envName(flag string) string {
-	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-}
-
-// momentary reports whether a flag can be set by no variable, since it is about one call.
-func momentary(flag string) bool {
-	switch flag {
-	case "help", "output", "watch", "confirm-stopped", "from", "id", "ttl", "uses", "skip-files", "yes", "force", "for", "message",
-		"status-only", "check", "version", "node", "address":
-		return true
-	}
-	return false
-}
-
-// applyEnv sets each flag that is missing from the command line from its variable.
-// An empty variable counts as none.
-func (p program) applyEnv(flags *pflag.FlagSet) error {
-	var first error
-	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Changed || momentary(f.Name) || first != nil {
-			return
-		}
-		value, found := p.lookupEnv(envName(f.Name))
-		if !found || value == "" {
-			return
-		}
-		if err := flags.Set(f.Name, value); err != nil {
-			first = usagef("%s: invalid value %q for --%s: %w", envName(f.Name), value, f.Name, setReason(err))
-			return
-		}
-		annotate(f, fromEnv, envName(f.Name))
-	})
-	return first
-}
-
-// fromEnv is the annotation of a flag that was set by a variable.
-const fromEnv = "lockstep-from-env"
-
-// setReason extracts the reason from pflag's error, which repeats flag and value.
-func setReason(err error) error {
-	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		return invalid.Unwrap()
-	}
-	return err
-}
-
 // strayVariables reports each variable LOCKSTEP_... that belongs to no flag of any command: most likely it is
 // misspelled, and the sidecar would start without it. That is an error for run, and for a command that has a flag with
 // such a name. Another command does the same with and without the variable, so it only warns, and only of a name
@@ -149,36 +99,4 @@ func ofKubelet(name, value string) bool {
 	return of == "SERVICE_HOST" || of == "SERVICE_PORT" || strings.HasPrefix(of, "SERVICE_PORT_") ||
 		of == "PORT" || strings.HasPrefix(of, "PORT_") || serviceVariable.MatchString(name) ||
 		strings.HasSuffix(of, "_PORT") && strings.Contains(value, "://")
-}
-
-// nearest returns the word that differs least from wanted, and the number of letters to
-// insert, delete or replace; none if there is no word.
-func nearest(wanted string, words []string) (near string, distance int) {
-	for _, word := range words {
-		if d := edits(wanted, word); near == "" || d < distance {
-			near, distance = word, d
-		}
-	}
-	return near, distance
-}
-
-// edits counts the letters to insert, delete or replace to make b of a.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1) // of the letters of a so far, to each beginning of b
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -264,7 +264,7 @@ func etcdConfig(flags *pflag.FlagSet, opts runFlags, dataDir string) (etcd.Confi
 	}
 	for _, name := range etcdPlaces() {
 		if f := flags.Lookup(name); f.Value.String() != f.DefValue {
-			return etcd.Config{}, usageError{withVariable(f, fmt.Errorf("--%s: set either this or --data-dir, which has the servers and the certificates", name))}
+			return etcd.Config{}, usageError{err: withVariable(f, fmt.Errorf("--%s: set either this or --data-dir, which has the servers and the certificates", name))}
 		}
 	}
 	return cluster.Reach(dataDir, opts.EtcdPrefix)

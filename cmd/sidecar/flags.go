@@ -2,23 +2,15 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/httpapi"
 )
-
-// flagSection is a group of flags in --help.
-type flagSection struct {
-	title string
-	flags *pflag.FlagSet
-}
 
 // runFlags are what the flags of `sidecar run` set. The kind of etcd selects one of the two others.
 type runFlags struct {
@@ -79,12 +71,6 @@ func runSections(opts *runFlags, logging *logOptions) []flagSection {
 		reconciliationFlags(&opts.Options), electionFlags(&opts.Options), servingFlags(&opts.Options), reviewFlags(&opts.Options),
 		loggingFlags(logging),
 	}
-}
-
-func newSection(title string) flagSection {
-	flags := pflag.NewFlagSet(title, pflag.ContinueOnError)
-	flags.SortFlags = false
-	return flagSection{title: title, flags: flags}
 }
 
 func nodeFlags(o *lockstep.Options) flagSection {
@@ -198,46 +184,6 @@ func loggingFlags(l *logOptions) flagSection {
 	s.flags.Var(&l.level, "log-level", "Minimum severity of log messages: "+l.level.options()+".")
 	s.flags.Var(&l.format, "log-format", "Format of the log on stderr: "+l.format.options()+".")
 	return s
-}
-
-// choice is a flag that has one of a few values.
-type choice struct {
-	value string
-	of    []string
-}
-
-func (c *choice) String() string  { return c.value }
-func (c *choice) Type() string    { return "string" }
-func (c *choice) options() string { return strings.Join(c.of, ", ") }
-
-func (c *choice) Set(s string) error {
-	if !slices.Contains(c.of, s) {
-		return fmt.Errorf("must be one of %s", c.options())
-	}
-	c.value = s
-	return nil
-}
-
-func (c *choice) complete(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return c.of, cobra.ShellCompDirectiveNoFileComp
-}
-
-// newChoice returns a flag with these values, of which the first is the default.
-func newChoice(of ...string) choice { return choice{value: of[0], of: of} }
-
-// bindOutput adds the flag --output.
-func bindOutput(cmd *cobra.Command, output *choice) {
-	cmd.Flags().VarP(output, "output", "o", "Output format: "+output.options()+".")
-	complete(cmd, "output", output)
-}
-
-// useSections adds the flags to cmd, whose help shows them by section.
-func useSections(cmd *cobra.Command, sections []flagSection) {
-	cmd.Flags().SortFlags = false
-	for _, s := range sections {
-		s.flags.VisitAll(func(f *pflag.Flag) { annotate(f, sectionOf, s.title) })
-		cmd.Flags().AddFlagSet(s.flags)
-	}
 }
 
 // inForce returns all flags with their values, for /flagz, without passwords.

@@ -207,7 +207,7 @@ func TestEveryFlagHasItsVariable(t *testing.T) {
 			if word, found := words[f.Name]; found {
 				value = word
 			}
-			p := program{lookupEnv: func(name string) (string, bool) { return value, name == "LOCKSTEP_"+screaming(f.Name) }}
+			p := program{base: base{lookupEnv: func(name string) (string, bool) { return value, name == "LOCKSTEP_"+screaming(f.Name) }}}
 			flags := mustFind(t, p.root(), cmd.Name()).Flags()
 			before := flags.Lookup(f.Name).Value.String()
 			if err := p.applyEnv(flags); err != nil {
@@ -292,7 +292,7 @@ func TestOptionErrorsNameFlags(t *testing.T) {
 
 func TestHelpFitsTheWidth(t *testing.T) {
 	var out bytes.Buffer
-	p := program{stdout: &out, lookupEnv: func(string) (string, bool) { return "", false }}
+	p := program{base: base{stdout: &out, lookupEnv: func(string) (string, bool) { return "", false }}}
 	if code := p.main(t.Context(), []string{"run", "--help"}); code != exitOK {
 		t.Fatalf("got exit code %d", code)
 	}

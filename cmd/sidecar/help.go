@@ -13,20 +13,6 @@ import (
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
-// sectionOf is the annotation of a flag with the title of its section in --help.
-const sectionOf = "lockstep-section"
-
-// annotate gives a flag one more annotation.
-func annotate(f *pflag.Flag, key, value string) {
-	if f.Annotations == nil {
-		f.Annotations = map[string][]string{}
-	}
-	f.Annotations[key] = []string{value}
-}
-
-// sectionTitle is the title of a flag's section; empty: it belongs to none.
-func sectionTitle(f *pflag.Flag) string { return strings.Join(f.Annotations[sectionOf], "") }
-
 // setHelp makes root, and the commands below it, print their help as one. All commands must be added before.
 func (p program) setHelp(root *cobra.Command) {
 	for path, text := range examples() {
@@ -68,17 +54,6 @@ func printUsage(cmd *cobra.Command) {
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprintf(w, "\n%s\n", s.Paragraphs("Type "+cmd.CommandPath()+" COMMAND --help for more about a command."))
 	}
-}
-
-// subcommands are the names of those that people see.
-func subcommands(cmd *cobra.Command) []string {
-	var out []string
-	for _, c := range cmd.Commands() {
-		if c.IsAvailableCommand() {
-			out = append(out, c.Name())
-		}
-	}
-	return out
 }
 
 // commandGroups are the groups of the commands of root, in their order.
@@ -240,34 +215,16 @@ func commandAt(root *cobra.Command, words []string) *cobra.Command {
 }
 
 // helpWords are what may follow the name of cmd after `sidecar help`.
-func helpWords(cmd *cobra.Command) (out []string) {
-	for _, c := range cmd.Commands() {
-		if c.IsAvailableCommand() {
-			out = append(out, c.Name())
-		}
+func helpWords(cmd *cobra.Command) []string {
+	if cmd.HasParent() {
+		return subcommands(cmd)
 	}
-	if !cmd.HasParent() {
-		for _, t := range topics() {
-			out = append(out, t.name)
-		}
-	}
-	return out
+	return append(subcommands(cmd), topicNames()...)
 }
 
-// maxTypos is how many letters of a word may be wrong for a proposal.
-const maxTypos = 2
-
-// unknownWord is the error about a word that is not among the known ones.
-func unknownWord(what, word string, known []string, otherwise string) error {
-	hint := otherwise
-	var near []string
-	for _, k := range known {
-		if edits(word, k) <= maxTypos || word != "" && strings.HasPrefix(k, word) {
-			near = append(near, k)
-		}
+func topicNames() (out []string) {
+	for _, t := range topics() {
+		out = append(out, t.name)
 	}
-	if len(near) > 0 {
-		hint = "did you mean " + strings.Join(near, " or ") + "?"
-	}
-	return usagef("unknown %s %q; %s", what, word, hint)
+	return out
 }

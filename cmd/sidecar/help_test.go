@@ -227,7 +227,7 @@ func TestCompletion(t *testing.T) {
 		"completion|":                  "bash zsh fish powershell :4",
 	} {
 		var out bytes.Buffer
-		p := program{stdout: &out, stderr: &bytes.Buffer{}, lookupEnv: func(name string) (string, bool) { return f.URL, name == "LOCKSTEP_SERVER" }}
+		p := program{base: base{stdout: &out, stderr: &bytes.Buffer{}, lookupEnv: func(name string) (string, bool) { return f.URL, name == "LOCKSTEP_SERVER" }}}
 		p.main(t.Context(), append([]string{cobra.ShellCompNoDescRequestCmd}, strings.Split(args, "|")...))
 		if got := strings.Join(strings.Fields(out.String()), " "); got != want {
 			t.Errorf("%s: got %q, want %q", args, got, want)

@@ -209,7 +209,7 @@ func runOptions(args []string, variable func(string) (string, bool), node string
 	if flags.NArg() > 0 {
 		return set.options(), fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
-	if err := (program{lookupEnv: variable}).applyEnv(flags); err != nil {
+	if err := (base{lookupEnv: variable}).applyEnv(flags); err != nil {
 		return set.options(), err
 	}
 	return set.options(), set.check(flags)

@@ -42,7 +42,7 @@ func newKubeadmNode(t *testing.T) *kubeadmNode {
 // call runs sidecar kubeadm for the node.
 func (n *kubeadmNode) call(args ...string) (code int, stdout, stderr string) {
 	n.Helper()
-	p := program{now: func() time.Time { return noon }}
+	p := program{base: base{now: func() time.Time { return noon }}}
 	return call(n.T, p, append([]string{"kubeadm", "--dir", n.dir, "--kubernetes-dir", n.kubernetes, "--node-id", "cp-1"}, args...)...)
 }
 

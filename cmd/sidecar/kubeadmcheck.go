@@ -50,7 +50,7 @@ func (p program) checkKubeadm(ctx context.Context, f kubeadmFlags) error {
 		return err
 	}
 	if n := len(report.Findings); n > 0 {
-		return exitError{exitFailed, fmt.Errorf("node %s: %s", f.nodeID, terminal.Count(n, "problem"))}
+		return exitError{code: exitFailed, err: fmt.Errorf("node %s: %s", f.nodeID, terminal.Count(n, "problem"))}
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -21,8 +20,8 @@ import (
 
 func main() {
 	p := program{
-		stdout: os.Stdout, stderr: os.Stderr,
-		lookupEnv: os.LookupEnv, environ: os.Environ, now: time.Now, run: runSidecar, podLogs: podLogs,
+		base:    base{stdout: os.Stdout, stderr: os.Stderr, lookupEnv: os.LookupEnv, now: time.Now, podLogs: podLogs},
+		environ: os.Environ, run: runSidecar,
 	}
 	os.Exit(p.main(context.Background(), os.Args[1:]))
 }
@@ -43,21 +42,12 @@ func runSidecar(ctx context.Context, opts lockstep.Options, log *slog.Logger) er
 
 // program is the outside world, as the commands see it.
 type program struct {
-	stdout, stderr io.Writer
-	lookupEnv      func(string) (string, bool)
-	environ        func() []string // NAME=value each; nil: only variables that lookupEnv finds count
-	now            func() time.Time
-	podLogs        string // a pattern; empty: no logs
-	running        *runMark
+	base
+	environ func() []string // NAME=value each; nil: only variables that lookupEnv finds count
+	running *runMark
 	// run runs a sidecar.
 	run func(ctx context.Context, opts lockstep.Options, log *slog.Logger) error
 }
-
-// screen returns the screen of stdout.
-func (p program) screen() terminal.Screen { return terminal.ScreenOf(p.stdout, p.lookupEnv, p.root()) }
-
-// printer prints to stdout.
-func (p program) printer() terminal.Printer { return terminal.Printer{W: p.stdout, Screen: p.screen()} }
 
 // main runs the command that args name and returns the exit code.
 func (p program) main(ctx context.Context, args []string) int {

@@ -39,9 +39,11 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"sidecar": func() {
 		var out, errs bytes.Buffer
 		p := program{
-			stdout: io.MultiWriter(os.Stdout, &out), stderr: io.MultiWriter(os.Stderr, &errs), lookupEnv: os.LookupEnv, environ: os.Environ,
-			now: func() time.Time { return noon },
-			run: fakeRun, podLogs: os.Getenv("POD_LOGS"),
+			base: base{
+				stdout: io.MultiWriter(os.Stdout, &out), stderr: io.MultiWriter(os.Stderr, &errs), lookupEnv: os.LookupEnv,
+				now: func() time.Time { return noon }, podLogs: os.Getenv("POD_LOGS"),
+			},
+			environ: os.Environ, run: fakeRun,
 		}
 		code := p.main(context.Background(), os.Args[1:])
 		for _, problem := range printedProblems(os.Args[1:], out.String()+errs.String()) {

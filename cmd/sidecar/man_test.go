@@ -20,7 +20,7 @@ func TestManPages(t *testing.T) {
 	if dir == "" {
 		dir = t.TempDir()
 	}
-	root := program{stdout: os.Stdout, stderr: os.Stderr, lookupEnv: os.LookupEnv, now: time.Now}.root()
+	root := program{base: base{stdout: os.Stdout, stderr: os.Stderr, lookupEnv: os.LookupEnv, now: time.Now}}.root()
 	root.DisableAutoGenTag = true
 	// The date in the header is SOURCE_DATE_EPOCH, which build/release sets.
 	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "8", Source: "Lockstep", Manual: "Lockstep"}, dir); err != nil {

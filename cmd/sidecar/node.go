@@ -16,7 +16,6 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
-	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
 )
@@ -277,22 +276,4 @@ func parseRoles(names []string) (protocol.Roles, error) {
 		return roles, usagef("%w, or %s alone", err, roleNone)
 	}
 	return roles, nil
-}
-
-// checkNodeID rejects a text that cannot be the ID of a node.
-func checkNodeID(id string) error {
-	if record.IsNodeID(id) {
-		return nil
-	}
-	return usagef("%.100q is not a node ID, which is a DNS subdomain such as cp-1; sidecar node list shows them", id)
-}
-
-// oneArg requires exactly one argument.
-func oneArg(name string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return usagef("expected one %s; see %s --help", name, cmd.CommandPath())
-		}
-		return nil
-	}
 }

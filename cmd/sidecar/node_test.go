@@ -31,12 +31,12 @@ type command struct {
 func (c command) run(args ...string) (code int, stdout, stderr string) {
 	c.Helper()
 	var out, errs bytes.Buffer
-	p := program{
+	p := program{base: base{
 		stdout: &out, stderr: &errs, now: time.Now,
 		lookupEnv: func(name string) (string, bool) {
 			return map[string]string{"LOCKSTEP_ETCD_SERVERS": c.endpoint, "COLUMNS": c.columns}[name], true
 		},
-	}
+	}}
 	code = p.main(context.WithoutCancel(c.Context()), args)
 	checkPrinted(c.T, args, out.String()+errs.String())
 	return code, out.String(), errs.String()

@@ -25,15 +25,7 @@ func checkOptions(flags *pflag.FlagSet, invalid error) error {
 	if len(all) == 0 {
 		return nil
 	}
-	return usageError{errors.Join(all...)}
-}
-
-// withVariable adds the environment variable that set a flag, if one did. A nil flag: no flag is called so.
-func withVariable(f *pflag.Flag, err error) error {
-	if f == nil || f.Annotations[fromEnv] == nil {
-		return err
-	}
-	return fmt.Errorf("%w (set by %s)", err, f.Annotations[fromEnv][0])
+	return usageError{err: errors.Join(all...)}
 }
 
 // joined is the interface of an error of errors.Join.

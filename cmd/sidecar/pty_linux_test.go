@@ -97,7 +97,7 @@ func TestStatusWatch_terminal(t *testing.T) {
 	t.Cleanup(f.Close)
 	f.snapshot.Set(awaits())
 	drawn := noon
-	p := program{now: func() time.Time { drawn = drawn.Add(time.Hour); return drawn }}
+	p := program{base: base{now: func() time.Time { drawn = drawn.Add(time.Hour); return drawn }}}
 	shown := onTerminal(t, p, map[string]string{"NO_COLOR": "1"}, "status", "-w", "--server", f.URL)
 	for _, want := range []string{"ready for 6h0m", "ready for 7h0m", "ready for 8h0m"} {
 		if got := await(t, shown, "GATE  "); !strings.Contains(got, want) {
@@ -118,7 +118,7 @@ func TestHelp_width(t *testing.T) {
 	}
 	for _, width := range []uint16{60, 66, 80, 120} {
 		seen, stdout := newTerminal(t, width, 24)
-		p := program{stdout: stdout, stderr: stdout, lookupEnv: func(string) (string, bool) { return "", false }}
+		p := program{base: base{stdout: stdout, stderr: stdout, lookupEnv: func(string) (string, bool) { return "", false }}}
 		shown, lines := bufio.NewScanner(seen), 0
 		for _, args := range helps {
 			go func() { p.main(t.Context(), args); fmt.Fprintln(stdout, "END") }()

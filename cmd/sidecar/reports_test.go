@@ -80,7 +80,7 @@ var packageDir, _ = os.Getwd()
 func TestJSON_reports(t *testing.T) {
 	inJSON := func(v any) string {
 		var out bytes.Buffer
-		if err := (program{stdout: &out}).printJSON(v); err != nil {
+		if err := (program{base: base{stdout: &out}}).printJSON(v); err != nil {
 			t.Fatal(err)
 		}
 		return out.String()

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 func (p program) root() *cobra.Command {
@@ -28,12 +27,13 @@ with the release of this node.`,
 			case len(args) == 0:
 				return cmd.Help()
 			}
-			return unknownCommand(cmd, args[0])
+			return unknownCommand(cmd, args[0], append(topicNames(), "help")...)
 		},
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			return errors.Join(p.applyEnv(cmd.Flags()), p.strayVariables(cmd))
 		},
 	}
+	p.commands = root
 	root.Flags().BoolVarP(&printsVersion, "version", "v", false, "Print the version of this program.")
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
@@ -51,14 +51,6 @@ with the release of this node.`,
 	return root
 }
 
-func unknownCommand(cmd *cobra.Command, name string) error {
-	known := helpWords(cmd)
-	if !cmd.HasParent() {
-		known = append(known, "help")
-	}
-	return unknownWord("command", name, known, "see "+cmd.CommandPath()+" --help")
-}
-
 // flagError names the flag that an unknown one may be meant for.
 func flagError(cmd *cobra.Command, err error) error {
 	hint := "see " + cmd.CommandPath() + " --help"
@@ -66,27 +58,4 @@ func flagError(cmd *cobra.Command, err error) error {
 		hint = "did you mean " + near + "?"
 	}
 	return usagef("%w; %s", err, hint)
-}
-
-// nearestFlag returns the flag that the unknown one in an error may be meant for; empty: there is none.
-func nearestFlag(flags *pflag.FlagSet, err error) string {
-	unknown, ok := errors.AsType[*pflag.NotExistError](err)
-	if !ok || len(unknown.GetSpecifiedShortnames()) > 0 {
-		return ""
-	}
-	var known []string
-	flags.VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-	near, distance := nearest(unknown.GetSpecifiedName(), known)
-	if near == "" || distance > maxTypos {
-		return ""
-	}
-	return "--" + near
-}
-
-// noArgs rejects arguments that are not flags.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usagef("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())
-	}
-	return nil
 }

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"context"
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -103,21 +100,5 @@ func warnOfMember(log *slog.Logger, opts lockstep.Options) {
 	if _, err := os.Stat(datadir.Layout(opts.DataDir).Marker()); err == nil {
 		log.Warn("the data directory has a member of an etcd that the sidecars run, and this start does not use it",
 			"dataDir", opts.DataDir, "remedy", "add --etcd=embedded; or delete the directory if this node has moved to another etcd")
-	}
-}
-
-// untilSignal returns a context that ends with the first SIGTERM, SIGINT or SIGHUP. After that, signals take their
-// default effect again: the next one ends the process. SIGHUP reloads nothing: files are read again when they
-// change.
-func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
-}
-
-// complete lets shells complete the values of a flag.
-func complete(cmd *cobra.Command, flag string, c *choice) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, c.complete); err != nil {
-		panic(err) // the flag does not exist: a mistake in this package
 	}
 }

@@ -19,7 +19,7 @@ func TestWarnOfToken(t *testing.T) {
 		{env: "secret"},
 		{args: []string{"--token-file=/etc/lockstep/token"}},
 	} {
-		p := program{lookupEnv: func(name string) (string, bool) { return tt.env, tt.env != "" && name == "LOCKSTEP_TOKEN" }}
+		p := program{base: base{lookupEnv: func(name string) (string, bool) { return tt.env, tt.env != "" && name == "LOCKSTEP_TOKEN" }}}
 		flags := mustFind(t, p.root(), "run").Flags()
 		if err := flags.Parse(tt.args); err != nil {
 			t.Fatal(err)

@@ -29,7 +29,7 @@ func TestServiceExamples(t *testing.T) {
 		}
 	}
 	var stdout, stderr bytes.Buffer
-	p := program{stdout: &stdout, stderr: &stderr, lookupEnv: func(string) (string, bool) { return "", false }}
+	p := program{base: base{stdout: &stdout, stderr: &stderr, lookupEnv: func(string) (string, bool) { return "", false }}}
 	if code := p.main(t.Context(), []string{"service", "validate", "--skip-files", filepath.Join(dir, "services")}); code != exitOK {
 		t.Fatalf("got exit code %d\n%s%s", code, &stdout, &stderr)
 	}

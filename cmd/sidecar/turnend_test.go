@@ -45,9 +45,9 @@ func (s *said) Write(p []byte) (int, error) {
 func (w *turnWorld) turnWhen(code int, part string, meanwhile map[string]func(), args ...string) {
 	w.Helper()
 	out := &said{when: meanwhile}
-	p := program{stdout: out, stderr: out, now: time.Now, lookupEnv: func(name string) (string, bool) {
+	p := program{base: base{stdout: out, stderr: out, now: time.Now, lookupEnv: func(name string) (string, bool) {
 		return map[string]string{"LOCKSTEP_ETCD_SERVERS": w.endpoint}[name], true
-	}}
+	}}}
 	got := p.main(context.WithoutCancel(w.Context()), append([]string{"turn", "--server", w.server.URL}, args...))
 	if text := out.text.String(); got != code || !strings.Contains(text, part) || len(meanwhile) > 0 {
 		w.Errorf("exit %d, want %d and %q in\n%s", got, code, part, text)
@@ -157,7 +157,7 @@ func TestTurn_givenUpInDrain(t *testing.T) {
 		if resumed {
 			w.put("turns/held/cp-1", mustMarshal(t, &lockstepv1.Turn{Node: "cp-1", Kind: "command", Command: "true"}))
 		}
-		p := program{stdout: &said{}, stderr: &said{}, now: time.Now}
+		p := program{base: base{stdout: &said{}, stderr: &said{}, now: time.Now}}
 		turn, err := p.newTurnWork(etcdClient{Client: client}, turnFlags{duration: time.Hour, drain: time.Hour, server: serverFlags{url: w.server.URL}}, []string{"true"})
 		if err != nil {
 			t.Fatal(err)

@@ -18,7 +18,7 @@ func TestStatusWatch_pipe(t *testing.T) {
 	f.snapshot.Set(awaits())
 	stdout, w := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
-	p := program{stdout: w, stderr: io.Discard, lookupEnv: func(string) (string, bool) { return "", false }, now: func() time.Time { return noon }}
+	p := program{base: base{stdout: w, stderr: io.Discard, lookupEnv: func(string) (string, bool) { return "", false }, now: func() time.Time { return noon }}}
 	done := make(chan int, 1)
 	go func() { done <- p.main(ctx, []string{"status", "-w", "--server", f.URL}); w.Close() }()
 	shown := bufio.NewScanner(stdout)

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/user"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
+	"github.com/lockstep-dev/lockstep/internal/cluster/record"
+)
+
+// noArgs rejects arguments that are not flags.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())
+	}
+	return nil
+}
+
+// oneArg requires exactly one argument.
+func oneArg(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usagef("expected one %s; see %s --help", name, cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// checkNodeID rejects a text that cannot be the ID of a node.
+func checkNodeID(id string) error {
+	if record.IsNodeID(id) {
+		return nil
+	}
+	return usagef("%.100q is not a node ID, which is a DNS subdomain such as cp-1; sidecar node list shows them", id)
+}
+
+// parentOf completes a command that consists of others.
+func parentOf(cmd *cobra.Command, of ...*cobra.Command) *cobra.Command {
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return unknownCommand(cmd, args[0])
+	}
+	cmd.AddCommand(of...)
+	return cmd
+}
+
+// unknownCommand is the error about a command that does not exist below cmd. others may follow its name too.
+func unknownCommand(cmd *cobra.Command, name string, others ...string) error {
+	return unknownWord("command", name, append(subcommands(cmd), others...), "see "+cmd.CommandPath()+" --help")
+}
+
+// maxTypos is how many letters of a word may be wrong for a proposal.
+const maxTypos = 2
+
+// unknownWord is the error about a word that is not among the known ones.
+func unknownWord(what, word string, known []string, otherwise string) error {
+	hint := otherwise
+	var near []string
+	for _, k := range known {
+		if edits(word, k) <= maxTypos || word != "" && strings.HasPrefix(k, word) {
+			near = append(near, k)
+		}
+	}
+	if len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return usagef("unknown %s %q; %s", what, word, hint)
+}
+
+// nearest returns the word that differs least from wanted, and the number of letters to
+// insert, delete or replace; none if there is no word.
+func nearest(wanted string, words []string) (near string, distance int) {
+	for _, word := range words {
+		if d := edits(wanted, word); near == "" || d < distance {
+			near, distance = word, d
+		}
+	}
+	return near, distance
+}
+
+// edits counts the letters to insert, delete or replace to make b of a.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1) // of the letters of a so far, to each beginning of b
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// nearestFlag returns the flag that the unknown one in an error may be meant for; empty: there is none.
+func nearestFlag(flags *pflag.FlagSet, err error) string {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || len(unknown.GetSpecifiedShortnames()) > 0 {
+		return ""
+	}
+	var known []string
+	flags.VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	near, distance := nearest(unknown.GetSpecifiedName(), known)
+	if near == "" || distance > maxTypos {
+		return ""
+	}
+	return "--" + near
+}
+
+// whoTypes names the user of this command and the machine, for the people who read the cordon. Through sudo, the
+// user is the one who typed it.
+func whoTypes() string {
+	name := os.Getenv("SUDO_USER")
+	if u, err := user.Current(); err == nil && name == "" {
+		name = u.Username
+	}
+	if host, err := os.Hostname(); err == nil && name != "" {
+		name += "@" + host
+	}
+	return terminal.Clean(name)
+}
+
+// subcommands are the names of those that people see.
+func subcommands(cmd *cobra.Command) []string {
+	var out []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			out = append(out, c.Name())
+		}
+	}
+	return out
+}
