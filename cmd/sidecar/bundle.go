@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/internal/strict"
@@ -16,7 +17,7 @@ import (
 )
 
 func (p program) bundleCommand() *cobra.Command {
-	return parentOf(&cobra.Command{
+	return console.ParentOf(&cobra.Command{
 		Use:   "bundle",
 		Short: "Validate a bundle, compare it with a cluster, and print its rights",
 		Long: `Validate a bundle, compare it with a cluster, and print its digest and the rights that
@@ -28,7 +29,7 @@ bundle. A directory of that name is ./builtin.`,
 
 func (p program) bundleValidateCommand() *cobra.Command {
 	var from []string
-	output := newChoice("text", "json")
+	output := console.NewChoice("text", "json")
 	cmd := &cobra.Command{
 		Use:   "validate DIR",
 		Short: "Print everything that is wrong with a bundle",
@@ -47,11 +48,11 @@ Exit code 1: the bundle is invalid, or it cannot be rolled out.`,
 			b, err := bundle.Validate(args[0])
 			if b != nil {
 				for _, found := range trusted.FindAll(b.Paths()) {
-					fmt.Fprintf(p.stderr, "warning: others can change the bundle: %s\n", terminal.Clean(found.Problem()))
+					fmt.Fprintf(p.Stderr, "warning: others can change the bundle: %s\n", terminal.Clean(found.Problem()))
 				}
 			}
 			switch {
-			case output.value == "json":
+			case output.Value == "json":
 				return p.validatedJSON(b, origins, err)
 			case err != nil:
 				return p.problemsIn("bundle", args[0], err)
@@ -60,7 +61,7 @@ Exit code 1: the bundle is invalid, or it cannot be rolled out.`,
 		},
 	}
 	cmd.Flags().StringSliceVar(&from, "from", from, "A `release` from which upgrades are supported, or the directory of its bundle. Can be repeated.")
-	bindOutput(cmd, &output)
+	console.BindOutput(cmd, &output)
 	return cmd
 }
 
@@ -74,10 +75,10 @@ func (p program) validatedJSON(b *bundle.Bundle, from []origin, invalid error) e
 	if invalid == nil {
 		out = newValidateReport(b, from)
 	}
-	if err := p.printJSON(out); err != nil || out.Valid {
+	if err := p.PrintJSON(out); err != nil || out.Valid {
 		return err
 	}
-	return exitError{code: exitFailed}
+	return console.ExitError{Code: console.ExitFailed}
 }
 
 // validated describes a valid bundle, and checks whether its constraints allow upgrades from these releases.
@@ -96,7 +97,7 @@ func (p program) validated(b *bundle.Bundle, from []origin) error {
 	if b.APIServer != "" {
 		forServer = ", for kube-apiserver " + b.APIServer
 	}
-	fmt.Fprintf(p.stdout, "%s %s: minReconcilerRelease %s, minApiserverRelease %s%s, %s, %s\n",
+	fmt.Fprintf(p.Stdout, "%s %s: minReconcilerRelease %s, minApiserverRelease %s%s, %s, %s\n",
 		b.Name, b.Version, b.Constraints.MinReconciler, b.Constraints.MinAPIServer, forServer,
 		terminal.Count(out.Objects, "object"), b.Digest)
 	for i, r := range out.Rollouts {
@@ -104,9 +105,9 @@ func (p program) validated(b *bundle.Bundle, from []origin) error {
 		if r.Replaces != "" {
 			text = "not an upgrade: this bundle " + replaceNotice(r.Replaces, b.Name)
 		}
-		fmt.Fprintf(p.stdout, "from %s: %s\n", r.From, text)
+		fmt.Fprintf(p.Stdout, "from %s: %s\n", r.From, text)
 		if r.Note != "" {
-			fmt.Fprintf(p.stdout, "note: %s\n", r.Note)
+			fmt.Fprintf(p.Stdout, "note: %s\n", r.Note)
 		}
 	}
 	return nil
@@ -131,7 +132,7 @@ func (p program) problemsIn(what, dir string, err error) error {
 		return err
 	}
 	for _, problem := range load.Problems {
-		fmt.Fprintln(p.stdout, terminal.Clean(problem.Error()))
+		fmt.Fprintln(p.Stdout, terminal.Clean(problem.Error()))
 	}
 	return fmt.Errorf("%s %q: %s", what, dir, terminal.Count(len(load.Problems), "problem"))
 }
@@ -149,7 +150,7 @@ formatted, or on which file contains it.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(p.stdout, b.Digest)
+			fmt.Fprintln(p.Stdout, b.Digest)
 			return nil
 		},
 	}
@@ -160,7 +161,7 @@ formatted, or on which file contains it.`,
 func oneDir(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 || args[0] == "" {
-			return usagef("expected one DIR%s; see %s --help", what, cmd.CommandPath())
+			return console.Usagef("expected one DIR%s; see %s --help", what, cmd.CommandPath())
 		}
 		return nil
 	}
@@ -198,7 +199,7 @@ func parseOrigins(words []string) ([]origin, error) {
 			continue
 		}
 		if info, statErr := os.Stat(word); word != bundle.BuiltinName && (statErr != nil || !info.IsDir()) {
-			return nil, usagef("--from: %w", err)
+			return nil, console.Usagef("--from: %w", err)
 		}
 		before, err := bundle.Open(word)
 		if err != nil {

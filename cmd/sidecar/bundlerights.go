@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
@@ -20,11 +21,11 @@ import (
 type rightsFlags struct {
 	group, kubeconfig string
 	all               bool
-	output            choice
+	output            console.Choice
 }
 
 func (p program) bundleRightsCommand() *cobra.Command {
-	f := rightsFlags{output: newChoice("yaml", "json")}
+	f := rightsFlags{output: console.NewChoice("yaml", "json")}
 	cmd := &cobra.Command{
 		Use:   "rights DIR",
 		Short: "Print the rights that the sidecars need for a bundle",
@@ -53,13 +54,13 @@ which is said on stderr.`,
 	flags.StringVar(&f.group, "group", kubeadm.Group, "The `group` that all sidecars are in: it gets the rights.")
 	flags.BoolVar(&f.all, "all", false, "Also print the rights that Lockstep itself needs.")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "Kubeconfig `file` for a cluster that serves the bundle's kinds. If empty, no cluster is asked.")
-	bindOutput(cmd, &f.output)
+	console.BindOutput(cmd, &f.output)
 	return cmd
 }
 
 func (p program) printRights(ctx context.Context, dir string, f rightsFlags) error {
 	if f.group == "" || strings.ContainsAny(f.group, "\n\r") {
-		return usagef("--group: %q: must be the name of a group", f.group)
+		return console.Usagef("--group: %q: must be the name of a group", f.group)
 	}
 	b, err := bundle.Open(dir)
 	if err != nil {
@@ -82,7 +83,7 @@ func (p program) printRights(ctx context.Context, dir string, f rightsFlags) err
 		return err
 	}
 	for _, guess := range r.Guessed {
-		fmt.Fprintf(p.stderr, "warning: %s\n", guessWarning(guess, "Ask a cluster that serves it, with --kubeconfig"))
+		fmt.Fprintf(p.Stderr, "warning: %s\n", guessWarning(guess, "Ask a cluster that serves it, with --kubeconfig"))
 	}
 	return p.writeRights(r, f)
 }
@@ -94,13 +95,13 @@ func guessWarning(g rights.Guess, remedy string) string {
 
 func (p program) writeRights(r rights.Rights, f rightsFlags) error {
 	own := kubeadm.OwnRights(f.group)
-	if f.output.value == "yaml" {
+	if f.output.Value == "yaml" {
 		var out bytes.Buffer
 		if f.all {
 			fmt.Fprintf(&out, "%s---\n", own)
 		}
 		out.Write(r.YAML(f.group))
-		_, err := out.WriteTo(p.stdout)
+		_, err := out.WriteTo(p.Stdout)
 		return err
 	}
 	var items []any
@@ -113,5 +114,5 @@ func (p program) writeRights(r rights.Rights, f rightsFlags) error {
 			items = append(items, object)
 		}
 	}
-	return p.printJSON(map[string]any{"apiVersion": "v1", "kind": "List", "items": append(items, r.Objects(f.group)...)})
+	return p.PrintJSON(map[string]any{"apiVersion": "v1", "kind": "List", "items": append(items, r.Objects(f.group)...)})
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 )
 
 // A bundle with a file that every user can change is valid; bundle validate warns.
@@ -26,7 +28,7 @@ func TestBundleValidate_untrusted(t *testing.T) {
 					t.Fatal(err)
 				}
 				code, _, errs := call(t, program{}, "bundle", "validate", dir, "-o", output)
-				if code != exitOK || (tc.want == "") != (errs == "") || !strings.Contains(errs, tc.want) {
+				if code != console.ExitOK || (tc.want == "") != (errs == "") || !strings.Contains(errs, tc.want) {
 					t.Errorf("got %d and %q, want %q", code, errs, tc.want)
 				}
 			})

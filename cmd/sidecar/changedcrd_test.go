@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -39,7 +40,7 @@ func TestChangedCRD(t *testing.T) {
 	want := []objectReport{
 		{Action: "changed", Object: `CustomResourceDefinition "kettles.example.com"`}, {Action: "changed", Object: `Kettle "default/big"`, Message: why},
 	}
-	if diff := cmp.Diff(want, got.Objects.Differing); code != exitOK || !got.Clean || diff != "" {
+	if diff := cmp.Diff(want, got.Objects.Differing); code != console.ExitOK || !got.Clean || diff != "" {
 		t.Errorf("got exit %d, clean %t, %s (-want +got):\n%s", code, got.Clean, errs, diff)
 	}
 	wrong := writeBundle(t, constraints("1.1.0", "1.0.0", "1.0.0"), fmt.Sprintf(definition, ""), fmt.Sprintf(kettle, ", lid: true"))

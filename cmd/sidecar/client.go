@@ -20,6 +20,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 	"github.com/lockstep-dev/lockstep/internal/shell"
@@ -45,7 +46,7 @@ func (p program) serverOptions() string {
 	f.bind(flags)
 	var out strings.Builder
 	flags.VisitAll(func(flag *pflag.Flag) {
-		if value, _ := p.lookupEnv(envName(flag.Name)); value != "" && value != flag.DefValue {
+		if value, _ := p.LookupEnv(console.EnvName(flag.Name)); value != "" && value != flag.DefValue {
 			out.WriteString(" --" + flag.Name + "=" + shell.Quote(value))
 		}
 	})
@@ -77,7 +78,7 @@ const (
 func (f *serverFlags) client(p program) (*statusClient, error) {
 	u, err := url.Parse(f.url)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, usagef("--server: %q: must be http://HOST:PORT or https://HOST:PORT", f.url)
+		return nil, console.Usagef("--server: %q: must be http://HOST:PORT or https://HOST:PORT", f.url)
 	}
 	config, err := f.tlsConfig()
 	if err != nil {
@@ -97,7 +98,7 @@ func (f *serverFlags) client(p program) (*statusClient, error) {
 func (f *serverFlags) tlsConfig() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if (f.certFile == "") != (f.keyFile == "") {
-		return nil, usagef("--client-certificate and --client-key must be set together")
+		return nil, console.Usagef("--client-certificate and --client-key must be set together")
 	}
 	if f.certFile != "" {
 		cert, err := tls.LoadX509KeyPair(f.certFile, f.keyFile)

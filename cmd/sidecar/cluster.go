@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
@@ -21,7 +22,7 @@ import (
 )
 
 func (p program) clusterCommand() *cobra.Command {
-	return parentOf(&cobra.Command{
+	return console.ParentOf(&cobra.Command{
 		Use:   "cluster",
 		Short: "Show and change the members of an etcd that the sidecars run themselves",
 		Long: `Show and change the members of an etcd that the sidecars run themselves
@@ -75,7 +76,7 @@ func hostOf(text string) string {
 }
 
 func (p program) clusterMembersCommand() *cobra.Command {
-	output := newChoice("table", "json", "nftables")
+	output := console.NewChoice("table", "json", "nftables")
 	cmd := withEtcd(&cobra.Command{
 		Use:   "members",
 		Short: "List the members, with their health",
@@ -88,7 +89,7 @@ With --output=nftables it prints rules that close the ports of etcd to all other
 
 Without a majority the list is what the member that answers knows, and the exit code
 is 1.`,
-		Args: noArgs,
+		Args: console.NoArgs,
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
 		views, err := quorum.List(ctx, client.Client)
 		if err != nil && !errors.Is(err, quorum.ErrNoQuorum) {
@@ -98,15 +99,15 @@ is 1.`,
 			err = fmt.Errorf("%w; %s", quorum.ErrNoQuorum, noMajority) // the list shows each member's answer
 		}
 		if slices.ContainsFunc(views, func(v quorum.View) bool { return v.Status.Full }) {
-			fmt.Fprintf(p.stderr, "The database of etcd is full, so it refuses writes; %s%s\n", cluster.FreeSpace, client.flags)
+			fmt.Fprintf(p.Stderr, "The database of etcd is full, so it refuses writes; %s%s\n", cluster.FreeSpace, client.flags)
 		}
 		rotates := activeRotation(ctx, client)
 		if rotates != nil {
-			fmt.Fprintln(p.stderr, rotationText(*rotates))
+			fmt.Fprintln(p.Stderr, rotationText(*rotates))
 		}
-		return errors.Join(p.printMembers(views, rotates, output.value), err)
+		return errors.Join(p.printMembers(views, rotates, output.Value), err)
 	})
-	bindOutput(cmd, &output)
+	console.BindOutput(cmd, &output)
 	return cmd
 }
 
@@ -124,7 +125,7 @@ func (p program) printMembers(views []quorum.View, rotates *quorum.Rotation, for
 		if err != nil {
 			return err
 		}
-		fmt.Fprint(p.stdout, rules)
+		fmt.Fprint(p.Stdout, rules)
 		return nil
 	}
 	rows := [][]string{{"ID", "NODE", "ADDRESS", "ROLE", "LEADER", "HEALTH", "DB SIZE", "QUOTA", "LAG"}}
@@ -141,7 +142,7 @@ func (p program) printMembers(views []quorum.View, rotates *quorum.Rotation, for
 		rows = append(rows, []string{m.ID, terminal.OrDash(m.Node), m.Address, m.Role,
 			terminal.YesOrNo(m.Leader), health, size, quota, lag})
 	}
-	return p.printRows(form, members, rows)
+	return p.PrintRows(form, members, rows)
 }
 
 // removeTimeout is longer than any of the waits of a removal.
@@ -163,7 +164,7 @@ its etcd and exits.
 
 To join again, the node needs an empty data directory and a new token. The node's
 record stays: if the node is off for good, also type sidecar node remove.`,
-		Args: oneArg("ID"),
+		Args: console.OneArg("ID"),
 	}
 	cmd.Long += "\n\n" + strings.TrimSuffix(keepsAccess, "\n")
 	cmd.Flags().BoolVar(&force, "force", false, "Also if the sidecar of that node is alive: the node is lost, until it joins again with an empty data directory.")
@@ -171,21 +172,21 @@ record stays: if the node is off for good, also type sidecar node remove.`,
 		ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 		defer cancel()
 		removed, err := quorum.Remove(ctx, at.Client, quorum.Removal{
-			Name: args[0], Dial: at.dial, Force: force, By: whoTypes(),
-			Progress: func(text string) { fmt.Fprintln(p.stderr, text) },
+			Name: args[0], Dial: at.dial, Force: force, By: console.WhoTypes(),
+			Progress: func(text string) { fmt.Fprintln(p.Stderr, text) },
 		})
 		if err != nil {
 			return err
 		}
 		id := keyspace.MemberID(removed.ID)
 		if removed.Node == "" {
-			fmt.Fprintf(p.stdout, "member %s removed\n%s", id, keepsAccess)
+			fmt.Fprintf(p.Stdout, "member %s removed\n%s", id, keepsAccess)
 			return nil
 		}
-		fmt.Fprintf(p.stdout, "member %s of node %s removed\n", id, removed.Node)
-		fmt.Fprintf(p.stdout, "If the node is off for good, remove its record too: sidecar node remove %s --confirm-stopped%s\n", removed.Node, at.flags)
-		fmt.Fprintf(p.stdout, "To join again, it needs an empty data directory and a new token: sidecar cluster token create --node %s%s\n", removed.Node, at.flags)
-		fmt.Fprint(p.stdout, keepsAccess)
+		fmt.Fprintf(p.Stdout, "member %s of node %s removed\n", id, removed.Node)
+		fmt.Fprintf(p.Stdout, "If the node is off for good, remove its record too: sidecar node remove %s --confirm-stopped%s\n", removed.Node, at.flags)
+		fmt.Fprintf(p.Stdout, "To join again, it needs an empty data directory and a new token: sidecar cluster token create --node %s%s\n", removed.Node, at.flags)
+		fmt.Fprint(p.Stdout, keepsAccess)
 		return nil
 	})
 }

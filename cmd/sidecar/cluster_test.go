@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
@@ -23,7 +24,7 @@ import (
 func onMember(t *testing.T, n *members.Node, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	p := program{base: base{stdout: &out, stderr: &errs, now: time.Now, lookupEnv: func(string) (string, bool) { return "", false }}}
+	p := program{Program: console.Program{Stdout: &out, Stderr: &errs, Now: time.Now, LookupEnv: func(string) (string, bool) { return "", false }}}
 	args = append(args, "--etcd-servers="+n.ClientURL,
 		"--etcd-cafile="+n.Dir+"/"+pki.CACertFile, "--etcd-certfile="+n.Dir+"/"+pki.NodeCertFile, "--etcd-keyfile="+n.Dir+"/"+pki.NodeKeyFile)
 	code = p.main(context.WithoutCancel(t.Context()), args)
@@ -35,7 +36,7 @@ func TestClusterToken(t *testing.T) {
 	c := members.New(t)
 	code, out, errs := onMember(t, c.First, "cluster", "token", "create")
 	found := regexp.MustCompile(`(?m)^  (lockstep1\.\S+)$`).FindStringSubmatch(out)
-	if code != exitOK || errs != "" || found == nil {
+	if code != console.ExitOK || errs != "" || found == nil {
 		t.Fatalf("exit %d\n%s%s", code, out, errs)
 	}
 	parsed, err := token.Parse(found[1])
@@ -48,7 +49,7 @@ func TestClusterToken(t *testing.T) {
 	}
 	code, out, errs = onMember(t, c.First, "cluster", "token", "create", "--ttl=10m", "--uses=3", "-o", "json")
 	var report tokenReport
-	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitOK || !strings.HasPrefix(report.Command, "LOCKSTEP_TOKEN="+report.Token+" ") || time.Until(report.Expires) > 10*time.Minute {
+	if err := json.Unmarshal([]byte(out), &report); err != nil || code != console.ExitOK || !strings.HasPrefix(report.Command, "LOCKSTEP_TOKEN="+report.Token+" ") || time.Until(report.Expires) > 10*time.Minute {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 
@@ -56,11 +57,11 @@ func TestClusterToken(t *testing.T) {
 	if !strings.Contains(out, parsed.ID+"  valid  1 of 1") || !strings.Contains(out, "3 of 3") {
 		t.Errorf("got\n%s", out)
 	}
-	if code, out, errs := onMember(t, c.First, "cluster", "token", "revoke", parsed.ID); code != exitOK || !strings.Contains(out, "token "+parsed.ID+" revoked; no node has used it") {
+	if code, out, errs := onMember(t, c.First, "cluster", "token", "revoke", parsed.ID); code != console.ExitOK || !strings.Contains(out, "token "+parsed.ID+" revoked; no node has used it") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	// The whole token is understood too, and never shown again.
-	if code, out, errs := onMember(t, c.First, "cluster", "token", "revoke", report.Token); code != exitOK || strings.Contains(out, report.Token) {
+	if code, out, errs := onMember(t, c.First, "cluster", "token", "revoke", report.Token); code != console.ExitOK || strings.Contains(out, report.Token) {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	_, out, _ = onMember(t, c.First, "cluster", "token", "list", "-o", "json")
@@ -72,16 +73,16 @@ func TestClusterToken(t *testing.T) {
 		text string
 		args []string
 	}{
-		{exitUsage, "from 1s to", []string{"create", "--ttl=10ms"}},
-		{exitUsage, "from 1 to 100 uses", []string{"create", "--uses=101"}},
-		{exitUsage, "must be for a node too", []string{"create", "--address=10.0.0.2"}},
-		{exitUsage, "is not a node ID", []string{"create", "--node=B_1"}},
-		{exitUsage, "has one use, not 2", []string{"create", "--node=b", "--uses=2"}},
-		{exitUsage, "is not an IP address", []string{"create", "--node=b", "--address=b.example"}},
-		{exitUsage, "is not the ID of a token", []string{"revoke", "nope"}},
-		{exitFailed, "there is no token zzzzzz", []string{"revoke", "zzzzzz"}},
-		{exitUsage, "expected one ID", []string{"revoke"}},
-		{exitUsage, "set either this or --data-dir", []string{"list", "--data-dir=" + c.First.Dir}},
+		{console.ExitUsage, "from 1s to", []string{"create", "--ttl=10ms"}},
+		{console.ExitUsage, "from 1 to 100 uses", []string{"create", "--uses=101"}},
+		{console.ExitUsage, "must be for a node too", []string{"create", "--address=10.0.0.2"}},
+		{console.ExitUsage, "is not a node ID", []string{"create", "--node=B_1"}},
+		{console.ExitUsage, "has one use, not 2", []string{"create", "--node=b", "--uses=2"}},
+		{console.ExitUsage, "is not an IP address", []string{"create", "--node=b", "--address=b.example"}},
+		{console.ExitUsage, "is not the ID of a token", []string{"revoke", "nope"}},
+		{console.ExitFailed, "there is no token zzzzzz", []string{"revoke", "zzzzzz"}},
+		{console.ExitUsage, "expected one ID", []string{"revoke"}},
+		{console.ExitUsage, "set either this or --data-dir", []string{"list", "--data-dir=" + c.First.Dir}},
 	} {
 		code, out, errs := onMember(t, c.First, append([]string{"cluster", "token"}, tt.args...)...)
 		if code != tt.code || !strings.Contains(errs, tt.text) {
@@ -96,14 +97,14 @@ func TestClusterToken_node(t *testing.T) {
 	c := members.New(t)
 	code, out, errs := onMember(t, c.First, "cluster", "token", "create", "--node=b", "--address=10.0.0.2", "-o", "json")
 	var report tokenReport
-	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitOK {
+	if err := json.Unmarshal([]byte(out), &report); err != nil || code != console.ExitOK {
 		t.Fatalf("exit %d: %v: %s%s", code, err, out, errs)
 	}
 	want := "LOCKSTEP_TOKEN=" + report.Token + " sidecar run --etcd=embedded --node-id=b --node-address=10.0.0.2 --join=" + c.First.JoinURL
 	if report.Command != want || report.Node != "b" || report.Address != "10.0.0.2" {
 		t.Errorf("got %+v, want the command %s", report, want)
 	}
-	if code, out, errs := onMember(t, c.First, "cluster", "token", "create", "--node=c"); code != exitOK || !strings.Contains(out, "Token for node c, valid for") || !strings.Contains(out, " --node-id=c --join=") {
+	if code, out, errs := onMember(t, c.First, "cluster", "token", "create", "--node=c"); code != console.ExitOK || !strings.Contains(out, "Token for node c, valid for") || !strings.Contains(out, " --node-id=c --join=") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	_, out, _ = onMember(t, c.First, "cluster", "token", "list")
@@ -124,7 +125,7 @@ func TestClusterMembers(t *testing.T) {
 	}
 	code, out, errs := onMember(t, c.First, "cluster", "members")
 	rows := strings.Split(strings.TrimSpace(out), "\n")
-	if code != exitOK || errs != "" || len(rows) != 3 || !strings.HasPrefix(rows[0], "ID ") {
+	if code != console.ExitOK || errs != "" || len(rows) != 3 || !strings.HasPrefix(rows[0], "ID ") {
 		t.Fatalf("exit %d\n%s%s", code, out, errs)
 	}
 	first := regexp.MustCompile(`(?m)^[0-9a-f]+ +a +127\.0\.0\.1 +voter +yes +healthy +\d+ KiB +2\.0 GiB +0$`)
@@ -134,7 +135,7 @@ func TestClusterMembers(t *testing.T) {
 	}
 	code, out, _ = onMember(t, c.First, "cluster", "members", "-o", "json")
 	var reports []memberReport
-	if err := json.Unmarshal([]byte(out), &reports); err != nil || code != exitOK || len(reports) != 2 {
+	if err := json.Unmarshal([]byte(out), &reports); err != nil || code != console.ExitOK || len(reports) != 2 {
 		t.Errorf("exit %d: %s", code, out)
 	}
 	var learner string
@@ -143,13 +144,13 @@ func TestClusterMembers(t *testing.T) {
 			learner = m.ID
 		}
 	}
-	if code, out, errs := onMember(t, c.First, "cluster", "remove", "a"); code != exitFailed || !strings.Contains(errs, "is the only voter") {
+	if code, out, errs := onMember(t, c.First, "cluster", "remove", "a"); code != console.ExitFailed || !strings.Contains(errs, "is the only voter") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
-	if code, out, errs := onMember(t, c.First, "cluster", "remove", "nowhere"); code != exitFailed || !strings.Contains(errs, `node "a" (member `) {
+	if code, out, errs := onMember(t, c.First, "cluster", "remove", "nowhere"); code != console.ExitFailed || !strings.Contains(errs, `node "a" (member `) {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
-	if code, out, errs := onMember(t, c.First, "cluster", "remove", learner); code != exitOK || !strings.HasPrefix(out, "member "+learner+" removed\n") || !strings.Contains(out, "replace the CA: sidecar cluster rotate-ca") {
+	if code, out, errs := onMember(t, c.First, "cluster", "remove", learner); code != console.ExitOK || !strings.HasPrefix(out, "member "+learner+" removed\n") || !strings.Contains(out, "replace the CA: sidecar cluster rotate-ca") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }
@@ -162,7 +163,7 @@ func TestClusterMembers_rotating(t *testing.T) {
 		t.Helper()
 		code, out, errs := onMember(t, c.First, "cluster", "members", "-o", "json")
 		var all []memberReport
-		if err := json.Unmarshal([]byte(out), &all); err != nil || code != exitOK || len(all) != 1 {
+		if err := json.Unmarshal([]byte(out), &all); err != nil || code != console.ExitOK || len(all) != 1 {
 			t.Fatalf("exit %d: %s%s", code, out, errs)
 		}
 		return all[0]
@@ -193,9 +194,9 @@ func TestClusterMembers_rotating(t *testing.T) {
 func TestCluster_external(t *testing.T) {
 	server := etcdtest.New(t)
 	c := command{T: t, endpoint: server.Endpoints()[0]}
-	c.want(exitFailed, "the sidecars do not run this etcd themselves", "cluster", "token", "create")
-	c.want(exitOK, "ID", "cluster", "token", "list")
-	c.want(exitUsage, `unknown command "rm"; see sidecar cluster token --help`, "cluster", "token", "rm")
-	c.want(exitUsage, `unknown command "join"`, "cluster", "join")
-	c.want(exitUsage, "set either this or --data-dir", "cluster", "members", "--etcd-servers=http://127.0.0.1:1", "--data-dir=/x")
+	c.want(console.ExitFailed, "the sidecars do not run this etcd themselves", "cluster", "token", "create")
+	c.want(console.ExitOK, "ID", "cluster", "token", "list")
+	c.want(console.ExitUsage, `unknown command "rm"; see sidecar cluster token --help`, "cluster", "token", "rm")
+	c.want(console.ExitUsage, `unknown command "join"`, "cluster", "join")
+	c.want(console.ExitUsage, "set either this or --data-dir", "cluster", "members", "--etcd-servers=http://127.0.0.1:1", "--data-dir=/x")
 }

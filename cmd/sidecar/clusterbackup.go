@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/cluster/backup"
@@ -36,7 +37,7 @@ etcd's own tools.
 
 On a member that runs, the command also works without a majority of the members. Then
 the newest writes may be missing in the file.`,
-		Args: oneArg("FILE"),
+		Args: console.OneArg("FILE"),
 	}, func(ctx context.Context, client etcdClient, args []string) error {
 		ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 		defer cancel()
@@ -44,9 +45,9 @@ the newest writes may be missing in the file.`,
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(p.stdout, "%s saved: %s, %s, revision %d\n", args[0], terminal.Bytes(saved.Bytes), terminal.Count(saved.Keys, "key"), saved.Revision)
+		fmt.Fprintf(p.Stdout, "%s saved: %s, %s, revision %d\n", args[0], terminal.Bytes(saved.Bytes), terminal.Count(saved.Keys, "key"), saved.Revision)
 		if saved.Stale {
-			fmt.Fprintf(p.stdout, "The cluster has no majority of its members now. The file has what this member has: the newest writes may be missing.\n")
+			fmt.Fprintf(p.Stdout, "The cluster has no majority of its members now. The file has what this member has: the newest writes may be missing.\n")
 		}
 		return nil
 	})
@@ -78,11 +79,11 @@ With --latest in place of FILE, the file is the newest snapshot that this node h
 		Args: func(cmd *cobra.Command, args []string) error {
 			if latest {
 				if len(args) > 0 {
-					return usagef("either FILE or --latest")
+					return console.Usagef("either FILE or --latest")
 				}
 				return nil
 			}
-			return oneArg("FILE")(cmd, args)
+			return console.OneArg("FILE")(cmd, args)
 		},
 	}
 	cmd.Flags().StringVar(&opts.DataDir, "data-dir", opts.DataDir, "The data `directory` of this node.")
@@ -97,7 +98,7 @@ With --latest in place of FILE, the file is the newest snapshot that this node h
 	cmd.Flags().BoolVar(&confirmed, "confirm-stopped", false, "Confirm that the sidecars of all nodes are stopped.")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !confirmed {
-			return usagef("stop the sidecars on all nodes, then add --confirm-stopped; see sidecar cluster restore --help")
+			return console.Usagef("stop the sidecars on all nodes, then add --confirm-stopped; see sidecar cluster restore --help")
 		}
 		if !latest {
 			return p.restore(cmd.Context(), opts, args[0])
@@ -114,14 +115,14 @@ With --latest in place of FILE, the file is the newest snapshot that this node h
 // latestSnapshot returns the newest snapshot that a node saved by itself. It reports the damaged ones that it
 // skips.
 func (p program) latestSnapshot(dir string) (string, error) {
-	newest, damaged, err := backup.Latest(dir, p.now())
+	newest, damaged, err := backup.Latest(dir, p.Now())
 	if err != nil {
 		return "", err
 	}
 	for _, problem := range damaged {
-		fmt.Fprintf(p.stderr, "not used: %v\n", problem)
+		fmt.Fprintf(p.Stderr, "not used: %v\n", problem)
 	}
-	fmt.Fprintf(p.stderr, "The newest snapshot here was saved at %s, %s ago.\n", newest.Time.Format(time.RFC3339), p.now().Sub(newest.Time).Round(time.Second))
+	fmt.Fprintf(p.Stderr, "The newest snapshot here was saved at %s, %s ago.\n", newest.Time.Format(time.RFC3339), p.Now().Sub(newest.Time).Round(time.Second))
 	return newest.File, nil
 }
 
@@ -136,15 +137,15 @@ func (p program) restore(ctx context.Context, opts runFlags, file string) error 
 	if opts.NodeID != "" {
 		problem, is := errors.AsType[*lockstep.OptionError](lockstep.Options{NodeID: opts.NodeID}.Validate())
 		if is && problem.Field == "NodeID" {
-			return usagef("--node-id %s", problem.Problem)
+			return console.Usagef("--node-id %s", problem.Problem)
 		}
 		e := opts.embedded
 		first = &backup.First{Node: opts.NodeID, PeerPort: e.PeerPort, ClientPort: e.ClientPort, JoinPort: e.JoinPort}
 	}
 	if problem := trusted.Problem(file); problem != "" {
-		fmt.Fprintf(p.stderr, "Others can change the snapshot, and with it everything in the cluster: %s\n", problem)
+		fmt.Fprintf(p.Stderr, "Others can change the snapshot, and with it everything in the cluster: %s\n", problem)
 	}
-	fmt.Fprintf(p.stderr, "Restoring %s in %s. This takes some seconds, and minutes with a large database.\n", file, opts.DataDir)
+	fmt.Fprintf(p.Stderr, "Restoring %s in %s. This takes some seconds, and minutes with a large database.\n", file, opts.DataDir)
 	restored, err := backup.Restore(ctx, backup.Config{
 		DataDir: opts.DataDir, Address: opts.NodeAddress, First: first, File: file, Prefix: opts.EtcdPrefix,
 		Command: []string{self, lockstep.MemberCommand, datadir.Layout(opts.DataDir).Program()}, GiveRole: role.GiveConsensus,
@@ -153,11 +154,11 @@ func (p program) restore(ctx context.Context, opts runFlags, file string) error 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "%s restored: cluster %s with one member, %s, revision %d before\n", file, restored.Cluster, terminal.Count(restored.Keys, "key"), restored.Revision)
+	fmt.Fprintf(p.Stdout, "%s restored: cluster %s with one member, %s, revision %d before\n", file, restored.Cluster, terminal.Count(restored.Keys, "key"), restored.Revision)
 	if restored.Replaced != "" {
-		fmt.Fprintf(p.stdout, "The data before is in %s\n", restored.Replaced)
+		fmt.Fprintf(p.Stdout, "The data before is in %s\n", restored.Replaced)
 	}
-	fmt.Fprintf(p.stdout, "Start the sidecar here. On each other node delete the data directory, then join with a token of its own: sidecar cluster token create%s\n",
+	fmt.Fprintf(p.Stdout, "Start the sidecar here. On each other node delete the data directory, then join with a token of its own: sidecar cluster token create%s\n",
 		etcd.CommandFlags(etcd.Config{Prefix: opts.EtcdPrefix}, opts.DataDir))
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
@@ -27,7 +28,7 @@ type defragReport struct {
 }
 
 func (p program) clusterDefragCommand() *cobra.Command {
-	output := newChoice("text", "json")
+	output := console.NewChoice("text", "json")
 	var d quorum.Defragmentation
 	cmd := &cobra.Command{
 		Use:   "defrag",
@@ -45,7 +46,7 @@ space, delete objects first: those are writes that etcd accepts also then.
 
 The command needs all members. With --force, it leaves out those that do not answer: type
 it again when they are back.`,
-		Args: noArgs,
+		Args: console.NoArgs,
 	}
 	cmd = withEtcd(cmd, func(ctx context.Context, at etcdClient, _ []string) error {
 		ctx, cancel := context.WithTimeout(ctx, defragTimeout)
@@ -54,15 +55,15 @@ it again when they are back.`,
 			return err
 		}
 		d.Free = func(v quorum.View) (int64, bool) { return freeOf(at.dataDir, v) }
-		d.Progress = func(text string) { fmt.Fprintln(p.stderr, text) }
+		d.Progress = func(text string) { fmt.Fprintln(p.Stderr, text) }
 		done, err := quorum.Defragment(ctx, at.Client, d)
 		if errors.Is(err, quorum.ErrNoQuorum) {
 			err = fmt.Errorf("%w; %s", err, noMajority)
 		}
-		return errors.Join(p.printDefragmented(done, output.value), err)
+		return errors.Join(p.printDefragmented(done, output.Value), err)
 	})
 	cmd.Flags().BoolVar(&d.Force, "force", false, "Leave out members that do not answer.")
-	bindOutput(cmd, &output)
+	console.BindOutput(cmd, &output)
 	return cmd
 }
 
@@ -84,14 +85,14 @@ func (p program) printDefragmented(all []quorum.Defragmented, form string) error
 		})
 	}
 	if form == "json" {
-		return p.printJSON(reports)
+		return p.PrintJSON(reports)
 	}
 	for _, r := range reports {
 		result := fmt.Sprintf("%s before, %s now", terminal.Bytes(r.Before), terminal.Bytes(r.After))
 		if r.LeftOut {
 			result = "left out, because it does not answer; type the command again when it does"
 		}
-		fmt.Fprintf(p.stdout, "member %s of node %s: %s\n", r.ID, r.Node, result)
+		fmt.Fprintf(p.Stdout, "member %s of node %s: %s\n", r.ID, r.Node, result)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
@@ -40,10 +41,10 @@ Without --yes, the command only shows which nodes get a certificate of the new C
 the command begins, or finds what has begun, and shows what it waits for until the
 end. If it is interrupted, the sidecars go on. Other programs that read ca.crt in the data
 directory need a restart afterwards.`,
-		Args: noArgs,
+		Args: console.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error {
 			if detach && !yes {
-				return usagef("--detach: needs --yes: without it the command begins nothing")
+				return console.Usagef("--detach: needs --yes: without it the command begins nothing")
 			}
 			return nil
 		},
@@ -63,7 +64,7 @@ directory need a restart afterwards.`,
 				return err
 			}
 			if already {
-				fmt.Fprintln(p.stderr, "The CA is being replaced already.")
+				fmt.Fprintln(p.Stderr, "The CA is being replaced already.")
 			}
 		}
 		if detach {
@@ -89,8 +90,8 @@ func (p program) printParticipants(r quorum.Rotation) {
 		}
 		rows = append(rows, []string{string(n.ID), member, terminal.YesOrNo(n.Alive)})
 	}
-	p.printer().Rows(rows)
-	fmt.Fprintln(p.stdout, "These nodes get a certificate of the new CA, and the voters its key. Remove those that you do not trust\nfirst. To replace the CA, type: sidecar cluster rotate-ca --yes")
+	p.Printer().Rows(rows)
+	fmt.Fprintln(p.Stdout, "These nodes get a certificate of the new CA, and the voters its key. Remove those that you do not trust\nfirst. To replace the CA, type: sidecar cluster rotate-ca --yes")
 }
 
 // rotationPause is the pause between two reads of the progress.
@@ -108,7 +109,7 @@ func (p program) followRotation(ctx context.Context, client *etcd.Client) error 
 			return p.printEnd(r)
 		case err == nil:
 			if text := rotationText(r); text != last {
-				fmt.Fprintln(p.stderr, text)
+				fmt.Fprintln(p.Stderr, text)
 				last = text
 			}
 		} // a member restarts: its answer comes later
@@ -119,7 +120,7 @@ func (p program) followRotation(ctx context.Context, client *etcd.Client) error 
 }
 
 func (p program) printEnd(r quorum.Rotation) error {
-	fmt.Fprintf(p.stdout, "The CA was replaced. Its hash is %s.\nAll tokens were deleted: create new ones for nodes that join.\n", r.Hash)
+	fmt.Fprintf(p.Stdout, "The CA was replaced. Its hash is %s.\nAll tokens were deleted: create new ones for nodes that join.\n", r.Hash)
 	if len(r.Lost) > 0 {
 		return fmt.Errorf("removed meanwhile: %s, which may have the key of the new CA; type again: sidecar cluster rotate-ca --yes", strings.Join(protocol.NodeNames(r.Lost), ", "))
 	}

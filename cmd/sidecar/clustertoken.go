@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/internal/cluster/token"
@@ -20,7 +21,7 @@ import (
 )
 
 func (p program) clusterTokenCommand() *cobra.Command {
-	return parentOf(&cobra.Command{
+	return console.ParentOf(&cobra.Command{
 		Use:   "token",
 		Short: "Create, list and revoke the tokens with which other nodes join",
 	}, p.tokenCreateCommand(), p.tokenListCommand(), p.tokenRevokeCommand())
@@ -37,7 +38,7 @@ type tokenReport struct {
 }
 
 func (p program) tokenCreateCommand() *cobra.Command {
-	output := newChoice("text", "json")
+	output := console.NewChoice("text", "json")
 	spec := token.Spec{TTL: time.Hour, Uses: 1}
 	cmd := &cobra.Command{
 		Use:   "create",
@@ -53,10 +54,10 @@ rotate-ca. So keep the token secret. It is shown only once. With
 
 The printed command has the token in its environment: ps shows the command line of a
 process to every user of the machine.`,
-		Args: noArgs,
+		Args: console.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := spec.Validate(); err != nil {
-				return usagef("%w; see %s --help", err, cmd.CommandPath())
+				return console.Usagef("%w; see %s --help", err, cmd.CommandPath())
 			}
 			return nil
 		},
@@ -66,13 +67,13 @@ process to every user of the machine.`,
 		if err != nil {
 			return err
 		}
-		return p.printToken(report, spec, output.value)
+		return p.printToken(report, spec, output.Value)
 	})
 	cmd.Flags().StringVar((*string)(&spec.Node), "node", "", "The `ID` of the only node that may join with it. If empty, any node may.")
 	cmd.Flags().StringVar(&spec.Address, "address", "", "The only `IP` address at which that node may join, its --node-address. If empty, any.")
 	cmd.Flags().DurationVar(&spec.TTL, "ttl", spec.TTL, "How long the token is valid, at most 720h (30 days).")
 	cmd.Flags().IntVar(&spec.Uses, "uses", spec.Uses, fmt.Sprintf("How many nodes may join with it, at most %d.", token.MaxUses))
-	bindOutput(cmd, &output)
+	console.BindOutput(cmd, &output)
 	return cmd
 }
 
@@ -108,7 +109,7 @@ func createToken(ctx context.Context, at etcdClient, spec token.Spec) (tokenRepo
 // joinCommand returns the command to type on the machine that joins. The token is in the environment: every user
 // of a machine can read the command lines there.
 func joinCommand(at etcdClient, join string, created token.Token, stored token.Stored) string {
-	command := []string{envName("token") + "=" + created.Text(), "sidecar run --etcd=embedded"}
+	command := []string{console.EnvName("token") + "=" + created.Text(), "sidecar run --etcd=embedded"}
 	if prefix := at.Prefix(); prefix != lockstep.Defaults().EtcdPrefix {
 		command = append(command, "--etcd-prefix="+prefix)
 	}
@@ -145,9 +146,9 @@ func joinURL(ctx context.Context, at etcdClient) (string, error) {
 
 func (p program) printToken(r tokenReport, spec token.Spec, form string) error {
 	if form == "json" {
-		return p.printJSON(r)
+		return p.PrintJSON(r)
 	}
-	fmt.Fprintf(p.stdout, `Token for %s, valid for %s (until %s):
+	fmt.Fprintf(p.Stdout, `Token for %s, valid for %s (until %s):
 
   %s
 
@@ -160,7 +161,7 @@ In a unit or a manifest, use --token-file=FILE instead, and delete the file when
 node has joined.
 `, tokenFor(spec), spec.TTL, r.Expires.UTC().Format(time.RFC3339), r.Token, r.Command)
 	if spec.Node == "" {
-		fmt.Fprint(p.stdout, "The first who has this token can use it: with --node=ID, only that node can.\n")
+		fmt.Fprint(p.Stdout, "The first who has this token can use it: with --node=ID, only that node can.\n")
 	}
 	return nil
 }
@@ -188,19 +189,19 @@ type storedReport struct {
 }
 
 func (p program) tokenListCommand() *cobra.Command {
-	output := newChoice("table", "json")
+	output := console.NewChoice("table", "json")
 	cmd := withEtcd(&cobra.Command{
 		Use:   "list",
 		Short: "List the tokens, and the nodes that have used them",
-		Args:  noArgs,
+		Args:  console.NoArgs,
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
 		all, err := token.List(ctx, client.Client)
 		if err != nil {
 			return err
 		}
-		return p.printTokens(all, output.value)
+		return p.printTokens(all, output.Value)
 	})
-	bindOutput(cmd, &output)
+	console.BindOutput(cmd, &output)
 	return cmd
 }
 
@@ -209,7 +210,7 @@ func (p program) printTokens(all []token.Stored, form string) error {
 	rows := [][]string{{"ID", "STATE", "USES LEFT", "FOR", "EXPIRES", "USED BY"}}
 	for _, s := range all {
 		r := storedReport{
-			ID: s.ID, State: string(s.State(p.now())), Created: s.Created, Expires: s.Expires,
+			ID: s.ID, State: string(s.State(p.Now())), Created: s.Created, Expires: s.Expires,
 			Uses: s.Uses, UsesLeft: s.UsesLeft(), UsedBy: usersOf(s),
 			Node: string(s.Node), Address: s.Address,
 		}
@@ -220,7 +221,7 @@ func (p program) printTokens(all []token.Stored, form string) error {
 			terminal.OrDash(strings.Join(r.UsedBy, ", ")),
 		})
 	}
-	return p.printRows(form, reports, rows)
+	return p.PrintRows(form, reports, rows)
 }
 
 // usersOf names the nodes that have used a token.
@@ -247,7 +248,7 @@ func tokenID(text string) (string, error) {
 		id = whole.ID
 	}
 	if id == "" {
-		return "", usagef("%.20q is not the ID of a token; sidecar cluster token list shows them", text)
+		return "", console.Usagef("%.20q is not the ID of a token; sidecar cluster token list shows them", text)
 	}
 	return id, nil
 }
@@ -262,7 +263,7 @@ func (p program) tokenRevokeCommand() *cobra.Command {
 A node that has joined with it stays a member. If you do not trust that node, revoking
 and removing are not enough: it has a certificate, and the key of the cluster's CA if it
 has voted. sidecar cluster rotate-ca takes that back.`,
-		Args: oneArg("ID"),
+		Args: console.OneArg("ID"),
 		PreRunE: func(_ *cobra.Command, args []string) (err error) {
 			id, err = tokenID(args[0])
 			return err
@@ -280,10 +281,10 @@ has voted. sidecar cluster rotate-ca takes that back.`,
 		}
 		i := slices.IndexFunc(all, func(s token.Stored) bool { return s.ID == id })
 		if i < 0 || len(all[i].UsedBy) == 0 {
-			fmt.Fprintf(p.stdout, "token %s revoked; no node has used it\n", id)
+			fmt.Fprintf(p.Stdout, "token %s revoked; no node has used it\n", id)
 			return nil
 		}
-		fmt.Fprintf(p.stdout, "token %s revoked; the nodes that have used it stay members: %s\n%s", id, strings.Join(usersOf(all[i]), ", "), keepsAccess)
+		fmt.Fprintf(p.Stdout, "token %s revoked; the nodes that have used it stay members: %s\n%s", id, strings.Join(usersOf(all[i]), ", "), keepsAccess)
 		return nil
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
@@ -24,9 +25,9 @@ import (
 func call(t *testing.T, p program, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	p.stdout, p.stderr = &out, &errs
-	p.lookupEnv = func(string) (string, bool) { return "", false }
-	p.now = func() time.Time { return noon }
+	p.Stdout, p.Stderr = &out, &errs
+	p.LookupEnv = func(string) (string, bool) { return "", false }
+	p.Now = func() time.Time { return noon }
 	code = p.main(t.Context(), args)
 	checkPrinted(t, args, out.String()+errs.String())
 	return code, out.String(), errs.String()
@@ -44,26 +45,26 @@ func TestExitCodes(t *testing.T) {
 		args []string
 		want int
 	}{
-		{"help", program{}, nil, exitOK},
-		{"a good run", runs(nil), []string{"run", "--kubeconfig", "k", "--bundle", "b"}, exitOK},
-		{"a failed run", runs(errors.New("constraints above the release")), []string{"run", "--kubeconfig", "k", "--bundle", "b"}, exitFailed},
-		{"options that do not hold", runs(nil), []string{"run"}, exitUsage},
-		{"an unknown flag", program{}, []string{"run", "--nope"}, exitUsage},
-		{"a value that cannot be parsed", program{}, []string{"run", "--lease-ttl", "x"}, exitUsage},
-		{"an unknown command", program{}, []string{"nope"}, exitUsage},
-		{"a surplus argument", program{}, []string{"version", "x"}, exitUsage},
-		{"an unknown shell", program{}, []string{"completion", "csh"}, exitUsage},
-		{"status", program{}, []string{"status", "--server", f.URL}, exitOK},
-		{"status of an address where nothing listens", program{}, []string{"status", "--server", "http://127.0.0.1:1"}, exitFailed},
-		{"a missing client certificate", program{}, []string{"status", "--client-certificate", "/nope", "--client-key", "/nope"}, exitFailed},
-		{"a client certificate without its key", program{}, []string{"status", "--client-certificate", "/nope"}, exitUsage},
-		{"not ready in time", program{}, []string{"wait-ready", "--timeout", "50ms", "--server", f.URL}, exitNotReady},
-		{"no sidecar before the timeout", program{}, []string{"wait-ready", "--timeout", "50ms", "--server", "http://127.0.0.1:1"}, exitNotReady},
-		{"asked once, and not ready", program{}, []string{"wait-ready", "--once", "--server", f.URL}, exitNotReady},
-		{"asked once, and no sidecar", program{}, []string{"wait-ready", "--once", "--server", "http://127.0.0.1:1"}, exitNotReady},
-		{"asked once, and refused", program{}, []string{"wait-ready", "--once", "--server", f.URL + "/nope"}, exitFailed},
-		{"asked once, with a wrong timeout", program{}, []string{"wait-ready", "--once", "--timeout", "-1s"}, exitUsage},
-		{"refused", program{}, []string{"wait-ready", "--timeout", "1m", "--server", f.URL + "/nope"}, exitFailed},
+		{"help", program{}, nil, console.ExitOK},
+		{"a good run", runs(nil), []string{"run", "--kubeconfig", "k", "--bundle", "b"}, console.ExitOK},
+		{"a failed run", runs(errors.New("constraints above the release")), []string{"run", "--kubeconfig", "k", "--bundle", "b"}, console.ExitFailed},
+		{"options that do not hold", runs(nil), []string{"run"}, console.ExitUsage},
+		{"an unknown flag", program{}, []string{"run", "--nope"}, console.ExitUsage},
+		{"a value that cannot be parsed", program{}, []string{"run", "--lease-ttl", "x"}, console.ExitUsage},
+		{"an unknown command", program{}, []string{"nope"}, console.ExitUsage},
+		{"a surplus argument", program{}, []string{"version", "x"}, console.ExitUsage},
+		{"an unknown shell", program{}, []string{"completion", "csh"}, console.ExitUsage},
+		{"status", program{}, []string{"status", "--server", f.URL}, console.ExitOK},
+		{"status of an address where nothing listens", program{}, []string{"status", "--server", "http://127.0.0.1:1"}, console.ExitFailed},
+		{"a missing client certificate", program{}, []string{"status", "--client-certificate", "/nope", "--client-key", "/nope"}, console.ExitFailed},
+		{"a client certificate without its key", program{}, []string{"status", "--client-certificate", "/nope"}, console.ExitUsage},
+		{"not ready in time", program{}, []string{"wait-ready", "--timeout", "50ms", "--server", f.URL}, console.ExitNotReady},
+		{"no sidecar before the timeout", program{}, []string{"wait-ready", "--timeout", "50ms", "--server", "http://127.0.0.1:1"}, console.ExitNotReady},
+		{"asked once, and not ready", program{}, []string{"wait-ready", "--once", "--server", f.URL}, console.ExitNotReady},
+		{"asked once, and no sidecar", program{}, []string{"wait-ready", "--once", "--server", "http://127.0.0.1:1"}, console.ExitNotReady},
+		{"asked once, and refused", program{}, []string{"wait-ready", "--once", "--server", f.URL + "/nope"}, console.ExitFailed},
+		{"asked once, with a wrong timeout", program{}, []string{"wait-ready", "--once", "--timeout", "-1s"}, console.ExitUsage},
+		{"refused", program{}, []string{"wait-ready", "--timeout", "1m", "--server", f.URL + "/nope"}, console.ExitFailed},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -71,7 +72,7 @@ func TestExitCodes(t *testing.T) {
 			if code != test.want {
 				t.Errorf("got exit code %d, want %d: %s", code, test.want, stderr)
 			}
-			if code != exitOK && (!strings.Contains(stderr, "sidecar: ") || !strings.HasSuffix(stderr, "\n")) {
+			if code != console.ExitOK && (!strings.Contains(stderr, "sidecar: ") || !strings.HasSuffix(stderr, "\n")) {
 				t.Errorf("got %q on stderr", stderr)
 			}
 		})
@@ -91,17 +92,17 @@ func TestWaitReady_once(t *testing.T) {
 			t.Errorf("%q: got %d, %q and %q, want %d, %q and %q", args, code, out, errs, want, stdout, stderr)
 		}
 	}
-	wantOnce(exitNotReady, "", "sidecar: not ready: Starting: the sidecar is starting\n", "--server", f.URL)
+	wantOnce(console.ExitNotReady, "", "sidecar: not ready: Starting: the sidecar is starting\n", "--server", f.URL)
 	f.snapshot.Set(waiting())
-	wantOnce(exitNotReady, "", "sidecar: not ready: ReconcilerTooOld: ", "--server", f.URL)
+	wantOnce(console.ExitNotReady, "", "sidecar: not ready: ReconcilerTooOld: ", "--server", f.URL)
 	s := ready()
 	s.APIServer = httpapi.APIServer{Enabled: true, Message: "connection refused"}
 	f.snapshot.Set(s)
-	wantOnce(exitNotReady, "", "sidecar: not ready: this node's kube-apiserver is not ready: connection refused\n", "--server", f.URL)
+	wantOnce(console.ExitNotReady, "", "sidecar: not ready: this node's kube-apiserver is not ready: connection refused\n", "--server", f.URL)
 	f.snapshot.Set(ready())
-	wantOnce(exitOK, "ready\n", "", "--server", f.URL)
-	wantOnce(exitNotReady, "", "sidecar: not ready: no answer from "+hangs.URL+" within 50ms\n", "--server", hangs.URL, "--timeout", "50ms")
-	wantOnce(exitNotReady, "", "sidecar: not ready: request to the sidecar: ", "--server", "http://127.0.0.1:1")
+	wantOnce(console.ExitOK, "ready\n", "", "--server", f.URL)
+	wantOnce(console.ExitNotReady, "", "sidecar: not ready: no answer from "+hangs.URL+" within 50ms\n", "--server", hangs.URL, "--timeout", "50ms")
+	wantOnce(console.ExitNotReady, "", "sidecar: not ready: request to the sidecar: ", "--server", "http://127.0.0.1:1")
 }
 
 func TestWaitReadySaysWhy(t *testing.T) {
@@ -109,7 +110,7 @@ func TestWaitReadySaysWhy(t *testing.T) {
 	t.Cleanup(f.Close)
 	stderr, w := io.Pipe()
 	var stdout bytes.Buffer
-	p := program{base: base{stdout: &stdout, stderr: w, lookupEnv: func(string) (string, bool) { return "", false }}}
+	p := program{Program: console.Program{Stdout: &stdout, Stderr: w, LookupEnv: func(string) (string, bool) { return "", false }}}
 	done := make(chan int, 1)
 	go func() {
 		done <- p.main(t.Context(), []string{"wait-ready", "--server", f.URL})
@@ -131,7 +132,7 @@ func TestWaitReadySaysWhy(t *testing.T) {
 	f.snapshot.Set(httpapi.Snapshot{})
 	next("waiting: Starting: ")
 	f.snapshot.Set(ready())
-	if code := <-done; code != exitOK || stdout.String() != "ready\n" || lines.Scan() {
+	if code := <-done; code != console.ExitOK || stdout.String() != "ready\n" || lines.Scan() {
 		t.Errorf("got exit code %d, stdout %q, stderr %q", code, &stdout, lines.Text())
 	}
 }
@@ -141,7 +142,7 @@ func TestStatusFollows(t *testing.T) {
 	t.Cleanup(f.Close)
 	stdout, w := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
-	p := program{base: base{stdout: w, stderr: io.Discard, lookupEnv: func(string) (string, bool) { return "", false }, now: func() time.Time { return noon }}}
+	p := program{Program: console.Program{Stdout: w, Stderr: io.Discard, LookupEnv: func(string) (string, bool) { return "", false }, Now: func() time.Time { return noon }}}
 	done := make(chan int, 1)
 	go func() { done <- p.main(ctx, []string{"status", "-w", "-o", "json", "--server", f.URL}) }()
 	lines := bufio.NewScanner(stdout)
@@ -161,7 +162,7 @@ func TestStatusFollows(t *testing.T) {
 		}
 	}
 	cancel()
-	if code := <-done; code != exitOK {
+	if code := <-done; code != console.ExitOK {
 		t.Errorf("got exit code %d, want 0 when interrupted", code)
 	}
 }
@@ -224,7 +225,7 @@ func TestFollowWithoutStream(t *testing.T) {
 	}
 	stderr, w := io.Pipe()
 	var stdout bytes.Buffer
-	p := program{base: base{stdout: &stdout, stderr: w, lookupEnv: func(string) (string, bool) { return "", false }}}
+	p := program{Program: console.Program{Stdout: &stdout, Stderr: w, LookupEnv: func(string) (string, bool) { return "", false }}}
 	done := make(chan int, 1)
 	go func() {
 		done <- p.main(t.Context(), []string{"wait-ready", "--timeout", "30s", "--server", f.URL})
@@ -238,7 +239,7 @@ func TestFollowWithoutStream(t *testing.T) {
 	if lines.Scan() {
 		t.Errorf("got %q", lines.Text())
 	}
-	if code := <-done; code != exitOK || stdout.String() != "ready\n" {
+	if code := <-done; code != console.ExitOK || stdout.String() != "ready\n" {
 		t.Errorf("got exit code %d, stdout %q", code, &stdout)
 	}
 }

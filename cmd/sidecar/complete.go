@@ -167,7 +167,7 @@ func (p program) knownReport(ctx context.Context) *report.Status {
 	var server serverFlags
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	server.bind(flags)
-	if p.applyEnv(flags) != nil {
+	if p.ApplyEnv(flags) != nil {
 		return nil
 	}
 	c, err := server.client(p)

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 )
 
 func (p program) completionCommand() *cobra.Command {
@@ -21,7 +23,7 @@ func (p program) completionCommand() *cobra.Command {
 		ValidArgs: shells,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("expected one shell: %s", strings.Join(shells, ", "))
+				return console.Usagef("expected one shell: %s", strings.Join(shells, ", "))
 			}
 			return nil
 		},
@@ -38,13 +40,13 @@ func (p program) completionCommand() *cobra.Command {
 func (p program) printCompletion(root *cobra.Command, shell string) error {
 	switch shell {
 	case "bash":
-		return root.GenBashCompletionV2(p.stdout, true)
+		return root.GenBashCompletionV2(p.Stdout, true)
 	case "zsh":
-		return root.GenZshCompletion(p.stdout)
+		return root.GenZshCompletion(p.Stdout)
 	case "fish":
-		return root.GenFishCompletion(p.stdout, true)
+		return root.GenFishCompletion(p.Stdout, true)
 	case "powershell":
-		return root.GenPowerShellCompletionWithDesc(p.stdout)
+		return root.GenPowerShellCompletionWithDesc(p.Stdout)
 	}
-	return usagef("shell %q: must be one of bash, zsh, fish, powershell", shell)
+	return console.Usagef("shell %q: must be one of bash, zsh, fish, powershell", shell)
 }

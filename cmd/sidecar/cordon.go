@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
@@ -29,7 +30,7 @@ const defaultCordonTimeout = 30 * time.Second
 
 func (p program) cordonCommand() *cobra.Command {
 	var f cordonFlags
-	output := newChoice("text", "json")
+	output := console.NewChoice("text", "json")
 	cmd := withEtcd(&cobra.Command{
 		Use:   "cordon ID",
 		Short: "Take a node out of service: close its gate, and let another node lead",
@@ -42,26 +43,26 @@ service is refused: without it, no kube-apiserver would serve.
 
 Exit codes: 0 the node is out of service, 1 nothing was changed, 2 wrong usage, 3 the
 node did not confirm before --timeout; the cordon stays.`,
-		Args: oneArg("ID"),
+		Args: console.OneArg("ID"),
 		PreRunE: func(_ *cobra.Command, args []string) error {
-			return errors.Join(checkNodeID(args[0]), f.validate())
+			return errors.Join(console.CheckNodeID(args[0]), f.validate())
 		},
 	}, func(ctx context.Context, client etcdClient, args []string) error {
 		r, err := p.cordon(ctx, client, args[0], f)
-		return p.printCordon(r, err, output.value)
+		return p.printCordon(r, err, output.Value)
 	})
 	flags := cmd.Flags()
 	flags.DurationVar(&f.duration, "for", 0, "After this time, the node's sidecar ends the cordon, by its clock. 0: only sidecar uncordon does.")
 	flags.StringVar(&f.message, "message", "", "Why, for the people who read the status.")
 	flags.BoolVar(&f.force, "force", false, "Also if no other node is in service: then no kube-apiserver is.")
 	flags.DurationVar(&f.timeout, "timeout", defaultCordonTimeout, "Maximum time to wait until the node confirms.")
-	bindOutput(cmd, &output)
+	console.BindOutput(cmd, &output)
 	return cmd
 }
 
 func (p program) uncordonCommand() *cobra.Command {
 	var timeout time.Duration
-	output := newChoice("text", "json")
+	output := console.NewChoice("text", "json")
 	cmd := withEtcd(&cobra.Command{
 		Use:   "uncordon ID",
 		Short: "Return a node to service",
@@ -70,15 +71,15 @@ command returns when the gate has been decided.
 
 Exit codes: 0 the cordon is removed, 1 nothing was changed, 2 wrong usage, 3 the node
 did not confirm before --timeout; the cordon is removed all the same.`,
-		Args: oneArg("ID"),
+		Args: console.OneArg("ID"),
 		PreRunE: func(_ *cobra.Command, args []string) error {
-			return errors.Join(checkNodeID(args[0]), cordonFlags{timeout: timeout}.validate())
+			return errors.Join(console.CheckNodeID(args[0]), cordonFlags{timeout: timeout}.validate())
 		},
 	}, func(ctx context.Context, client etcdClient, args []string) error {
 		r, err := p.uncordon(ctx, client, protocol.NodeID(args[0]), timeout)
-		return p.printCordon(r, err, output.value)
+		return p.printCordon(r, err, output.Value)
 	})
-	bindOutput(cmd, &output)
+	console.BindOutput(cmd, &output)
 	cmd.Flags().DurationVar(&timeout, "timeout", defaultCordonTimeout, "Maximum time to wait until the node confirms.")
 	return cmd
 }
@@ -87,19 +88,19 @@ did not confirm before --timeout; the cordon is removed all the same.`,
 func (f cordonFlags) validate() error {
 	switch {
 	case f.duration < 0:
-		return usagef("--for: %s: must be 0 or more", f.duration)
+		return console.Usagef("--for: %s: must be 0 or more", f.duration)
 	case f.duration > 0 && f.duration < time.Second:
-		return usagef("--for: %s: must be 0, or 1s or more", f.duration)
+		return console.Usagef("--for: %s: must be 0, or 1s or more", f.duration)
 	case f.timeout < 0:
-		return usagef("--timeout: %s: must be more than 0", f.timeout)
+		return console.Usagef("--timeout: %s: must be more than 0", f.timeout)
 	case len(f.message) > protocol.MaxCordonMessage:
-		return usagef("--message: has %d bytes; at most %d", len(f.message), protocol.MaxCordonMessage)
+		return console.Usagef("--message: has %d bytes; at most %d", len(f.message), protocol.MaxCordonMessage)
 	}
 	return nil
 }
 
 func (p program) cordon(ctx context.Context, client etcdClient, name string, f cordonFlags) (cordonReport, error) {
-	id, cordon := protocol.NodeID(name), protocol.Cordon{Since: p.now().UTC(), Message: terminal.Clean(f.message), By: whoTypes()}
+	id, cordon := protocol.NodeID(name), protocol.Cordon{Since: p.Now().UTC(), Message: terminal.Clean(f.message), By: console.WhoTypes()}
 	if f.duration > 0 {
 		cordon.Until = cordon.Since.Add(f.duration)
 	}
@@ -168,9 +169,9 @@ func (p program) printCordon(r cordonReport, err error, form string) error {
 	case err != nil:
 		return err
 	case form == "json":
-		return p.printJSON(r)
+		return p.PrintJSON(r)
 	}
-	_, err = fmt.Fprintln(p.stdout, r.Message)
+	_, err = fmt.Fprintln(p.Stdout, r.Message)
 	return err
 }
 
@@ -232,7 +233,7 @@ func (n nodeAwaited) until(ctx context.Context, done func(*protocol.Record) bool
 				return r, ctx.Err()
 			}
 			return r, fmt.Errorf("%w (%s): the sidecar of node %s reports %s, and is %s in the election; see its log",
-				errUnconfirmed, n.timeout, n.id,
+				console.ErrUnconfirmed, n.timeout, n.id,
 				cmp.Or(string(r.Presence.Reason), "nothing"), cmp.Or(string(r.Presence.Election), "nothing"))
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
@@ -46,19 +47,19 @@ func TestCordon(t *testing.T) {
 	record("worker", protocol.Roles{Worker: true})
 	c := command{T: t, endpoint: server.Endpoints()[0]}
 
-	c.want(exitUsage, "expected one ID", "cordon")
-	c.want(exitUsage, "--for: -1s: must be 0 or more", "cordon", "cp-1", "--for", "-1s")
-	c.want(exitUsage, "--for: 1ms: must be 0, or 1s or more", "cordon", "cp-1", "--for", "1ms")
-	c.want(exitUsage, "--timeout: must not be 0", "cordon", "cp-1", "--timeout", "0")
-	c.want(exitUsage, "--timeout: -1s: must be more than 0", "uncordon", "cp-1", "--timeout", "-1s")
-	c.want(exitFailed, "the node has no record; these have one: cp-1, dead, worker", "cordon", "cp-9")
-	c.want(exitFailed, `{
+	c.want(console.ExitUsage, "expected one ID", "cordon")
+	c.want(console.ExitUsage, "--for: -1s: must be 0 or more", "cordon", "cp-1", "--for", "-1s")
+	c.want(console.ExitUsage, "--for: 1ms: must be 0, or 1s or more", "cordon", "cp-1", "--for", "1ms")
+	c.want(console.ExitUsage, "--timeout: must not be 0", "cordon", "cp-1", "--timeout", "0")
+	c.want(console.ExitUsage, "--timeout: -1s: must be more than 0", "uncordon", "cp-1", "--timeout", "-1s")
+	c.want(console.ExitFailed, "the node has no record; these have one: cp-1, dead, worker", "cordon", "cp-9")
+	c.want(console.ExitFailed, `{
   "error": "`, "cordon", "cp-9", "-o", "json")
-	c.want(exitFailed, "return another node to service first, or add --force", "cordon", "cp-1")
-	c.want(exitOK, "node cp-1 was not cordoned", "uncordon", "cp-1")
-	c.want(exitOK, "its gate may be open still", "cordon", "dead")
-	c.want(exitOK, "so its gate was closed already", "cordon", "worker")
-	c.want(exitOK, "node dead is no longer cordoned; its sidecar is not alive", "uncordon", "dead")
+	c.want(console.ExitFailed, "return another node to service first, or add --force", "cordon", "cp-1")
+	c.want(console.ExitOK, "node cp-1 was not cordoned", "uncordon", "cp-1")
+	c.want(console.ExitOK, "its gate may be open still", "cordon", "dead")
+	c.want(console.ExitOK, "so its gate was closed already", "cordon", "worker")
+	c.want(console.ExitOK, "node dead is no longer cordoned; its sidecar is not alive", "uncordon", "dead")
 
 	record("cp-2", protocol.Roles{Controller: true})
 	report("cp-2", serves)
@@ -90,15 +91,15 @@ func TestCordon(t *testing.T) {
 		}
 		obeyed <- errors.New("the record did not change")
 	}()
-	c.want(exitOK, "node cp-1 is out of service until 20", "cordon", "cp-1", "--for", "10m", "--message", "etcd upgrade", "--timeout", "1m")
+	c.want(console.ExitOK, "node cp-1 is out of service until 20", "cordon", "cp-1", "--for", "10m", "--message", "etcd upgrade", "--timeout", "1m")
 	cancel() // if the command failed, the record may be as it was
 	if err := <-obeyed; err != nil {
 		t.Fatal(err)
 	}
-	c.want(exitOK, `"message": "etcd upgrade"`, "node", "list", "-o", "json")
+	c.want(console.ExitOK, `"message": "etcd upgrade"`, "node", "list", "-o", "json")
 	report("cp-1", &lockstepv1.Presence{Reason: "ReleaseTooOld", Election: "campaigning"})
-	c.want(exitOK, "node cp-1 is no longer cordoned; its gate is closed: ReleaseTooOld", "uncordon", "cp-1")
-	c.want(exitOK, `"cordoned": false`, "uncordon", "cp-1", "-o", "json")
+	c.want(console.ExitOK, "node cp-1 is no longer cordoned; its gate is closed: ReleaseTooOld", "uncordon", "cp-1")
+	c.want(console.ExitOK, `"cordoned": false`, "uncordon", "cp-1", "-o", "json")
 }
 
 // wantUnconfirmed cordons cp-1, which does not confirm it. A timeout may end before the
@@ -108,8 +109,8 @@ func wantUnconfirmed(c command) {
 	const reported = "the sidecar of node cp-1 reports Ready, and is leading"
 	for timeout := 100 * time.Millisecond; ; timeout *= 2 {
 		code, stdout, stderr := c.run("cordon", "cp-1", "--timeout", timeout.String())
-		if want := fmt.Sprintf("not confirmed in time (%s): ", timeout); code != exitNotReady || !strings.Contains(stderr, want) {
-			c.Fatalf("exit %d, want %d and %q in\n%s%s", code, exitNotReady, want, stdout, stderr)
+		if want := fmt.Sprintf("not confirmed in time (%s): ", timeout); code != console.ExitNotReady || !strings.Contains(stderr, want) {
+			c.Fatalf("exit %d, want %d and %q in\n%s%s", code, console.ExitNotReady, want, stdout, stderr)
 		}
 		if strings.Contains(stderr, reported) {
 			return

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
@@ -32,7 +33,7 @@ func bindInspector(flags *pflag.FlagSet, opts *kubeaccess.InspectorConfig, kubec
 
 func (p program) bundleDiffCommand() *cobra.Command {
 	var opts kubeaccess.InspectorConfig
-	output := newChoice("text", "json")
+	output := console.NewChoice("text", "json")
 	cmd := &cobra.Command{
 		Use:   "diff DIR",
 		Short: "Show what a bundle would change in a cluster",
@@ -48,17 +49,17 @@ server is unreachable, or the bundle is invalid.`,
 		Args: oneDir(bundleDir),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opts.Kubeconfig == "" {
-				return usagef("--kubeconfig: required: a kubeconfig file for any kube-apiserver of the cluster (on a node of kubeadm: . /etc/lockstep/env)")
+				return console.Usagef("--kubeconfig: required: a kubeconfig file for any kube-apiserver of the cluster (on a node of kubeadm: . /etc/lockstep/env)")
 			}
-			err := p.diffBundle(cmd, opts, args[0], output.value)
-			if code, own := errors.AsType[exitError](err); err == nil || own && code.code == exitDiffers {
+			err := p.diffBundle(cmd, opts, args[0], output.Value)
+			if code, own := errors.AsType[console.ExitError](err); err == nil || own && code.Code == exitDiffers {
 				return err
 			}
-			return exitError{code: exitTrouble, err: err}
+			return console.ExitError{Code: exitTrouble, Err: err}
 		},
 	}
 	bindInspector(cmd.Flags(), &opts, "Kubeconfig `file` for any kube-apiserver of the cluster. Required.")
-	bindOutput(cmd, &output)
+	console.BindOutput(cmd, &output)
 	return cmd
 }
 
@@ -74,11 +75,11 @@ func (p program) diffBundle(cmd *cobra.Command, opts kubeaccess.InspectorConfig,
 	if err != nil {
 		return err
 	}
-	text := p.stdout
+	text := p.Stdout
 	if form == "json" {
 		text = io.Discard
 		differing, err := newDiffReport(preview)
-		if err := errors.Join(err, p.printJSON(differing)); err != nil {
+		if err := errors.Join(err, p.PrintJSON(differing)); err != nil {
 			return err
 		}
 	}
@@ -120,7 +121,7 @@ func printDiff(w io.Writer, preview report.Preview) error {
 	case len(failures) > 0:
 		return errors.Join(failures...)
 	case differs:
-		return exitError{code: exitDiffers}
+		return console.ExitError{Code: exitDiffers}
 	}
 	return nil
 }

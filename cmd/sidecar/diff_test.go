@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile"
@@ -71,7 +72,7 @@ func TestBundleDiff(t *testing.T) {
 	applyBundle(t, server, before)
 	c := command{T: t}
 	kubeconfig := "--kubeconfig=" + server.Kubeconfig()
-	if code, out, errs := c.run("bundle", "diff", before, kubeconfig); code != exitOK || out+errs != "" {
+	if code, out, errs := c.run("bundle", "diff", before, kubeconfig); code != console.ExitOK || out+errs != "" {
 		t.Errorf("of what is there: got exit %d and\n%s%s", code, out, errs)
 	}
 
@@ -124,7 +125,7 @@ diff -u live/ConfigMap/default/old bundle/ConfigMap/default/old
 	c.want(exitDiffers, "diff -u live/StorageClass/", "bundle", "diff", "builtin", kubeconfig)
 	c.want(exitTrouble, "no such file", "bundle", "diff", "nowhere", kubeconfig)
 	c.want(exitTrouble, `kubeconfig "nowhere"`, "bundle", "diff", before, "--kubeconfig=nowhere")
-	c.want(exitUsage, "--kubeconfig: required: a kubeconfig file", "bundle", "diff", before)
+	c.want(console.ExitUsage, "--kubeconfig: required: a kubeconfig file", "bundle", "diff", before)
 	if err := server.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +172,7 @@ diff -u live/X/again bundle/X/again
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if code, own := errors.AsType[exitError](err); !own || code.code != exitDiffers {
+	if code, own := errors.AsType[console.ExitError](err); !own || code.Code != exitDiffers {
 		t.Errorf("got %v", err)
 	}
 }

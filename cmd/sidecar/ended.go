@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/durable"
@@ -59,12 +60,12 @@ func (p program) beginRun(opts lockstep.Options, log *slog.Logger) {
 	if !dir.IsOurs() {
 		return
 	}
-	claim, before, err := dir.Claim(datadir.Run{Since: p.now().UTC().Truncate(time.Second), Listen: opts.Listen, Boot: machine.BootID()})
+	claim, before, err := dir.Claim(datadir.Run{Since: p.Now().UTC().Truncate(time.Second), Listen: opts.Listen, Boot: machine.BootID()})
 	if _, inUse := errors.AsType[*datadir.LockedError](err); inUse {
 		return
 	}
 	if err != nil {
-		fmt.Fprintf(p.stderr, "warning: if this sidecar is killed, sidecar status does not say so: %v\n", err)
+		fmt.Fprintf(p.Stderr, "warning: if this sidecar is killed, sidecar status does not say so: %v\n", err)
 	}
 	p.forgetReason(dir)
 	p.running.claim = claim
@@ -84,14 +85,14 @@ func (p program) endRun(cmd *cobra.Command, err error) {
 		return
 	}
 	if err := p.running.claim.End(); err != nil {
-		fmt.Fprintf(p.stderr, "warning: the mark of this sidecar is not deleted: %v\n", err)
+		fmt.Fprintf(p.Stderr, "warning: the mark of this sidecar is not deleted: %v\n", err)
 	}
 }
 
 // leaveReason writes how sidecar run ended. A data directory that is missing stays so, one with files of
 // others stays as it is, and one that another sidecar uses has that one's reason.
 func (p program) leaveReason(cmd *cobra.Command, err error) {
-	_ = p.applyEnv(cmd.Flags()) // err has this error already, if there is one
+	_ = p.ApplyEnv(cmd.Flags()) // err has this error already, if there is one
 	flag := func(name string) string { return cmd.Flags().Lookup(name).Value.String() }
 	dir := flag("data-dir")
 	_, locked := errors.AsType[*datadir.LockedError](err)
@@ -99,27 +100,27 @@ func (p program) leaveReason(cmd *cobra.Command, err error) {
 	if inUse := locked || holder != 0 && holder != os.Getpid(); inUse || !datadir.Layout(dir).IsOurs() {
 		return
 	}
-	e := lastRun{Time: p.now().UTC().Truncate(time.Second), Listen: flag("listen")}
+	e := lastRun{Time: p.Now().UTC().Truncate(time.Second), Listen: flag("listen")}
 	if err != nil {
 		e.Error = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	text, failed := json.Marshal(e)
 	if failed = errors.Join(failed, durable.WriteFile(datadir.Layout(dir).Ended(), text, modeSecret)); failed != nil {
-		fmt.Fprintf(p.stderr, "warning: the reason of this exit is not kept: %v\n", failed)
+		fmt.Fprintf(p.Stderr, "warning: the reason of this exit is not kept: %v\n", failed)
 	}
 }
 
 // forgetReason deletes the reason of the last exit: a sidecar starts.
 func (p program) forgetReason(dir datadir.Layout) {
 	if err := os.Remove(dir.Ended()); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-		fmt.Fprintf(p.stderr, "warning: the reason of the last exit is not deleted: %v\n", err)
+		fmt.Fprintf(p.Stderr, "warning: the reason of the last exit is not deleted: %v\n", err)
 	}
 }
 
 // lastExit returns how the sidecar at a URL of this machine ended; empty: not known.
 func (p program) lastExit(base string) string {
 	u, err := url.Parse(base)
-	if err != nil || p.lookupEnv == nil {
+	if err != nil || p.LookupEnv == nil {
 		return ""
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
@@ -131,7 +132,7 @@ func (p program) lastExit(base string) string {
 
 // dataDir is the data directory of this machine's sidecar, as far as the environment says.
 func (p program) dataDir() datadir.Layout {
-	dir, _ := p.lookupEnv(envName("data-dir"))
+	dir, _ := p.LookupEnv(console.EnvName("data-dir"))
 	return datadir.Layout(cmp.Or(dir, lockstep.Defaults().DataDir))
 }
 
@@ -177,7 +178,7 @@ var printedReason = regexp.MustCompile(`^\S+ stderr F sidecar: (.*)$`)
 
 // loggedReason returns the reason at the end of the newest log of the sidecar in a static pod.
 func (p program) loggedReason(port string) string {
-	files, err := filepath.Glob(p.podLogs)
+	files, err := filepath.Glob(p.PodLogs)
 	if err != nil || port != nodeaddress.DefaultPort {
 		return ""
 	}

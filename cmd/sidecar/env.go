@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 )
 
 // strayVariables reports each variable LOCKSTEP_... that belongs to no flag of any command: most likely it is
@@ -24,7 +26,7 @@ func (p program) strayVariables(cmd *cobra.Command) error {
 	var out []error
 	for _, entry := range slices.Sorted(slices.Values(p.environ())) {
 		name, value, _ := strings.Cut(entry, "=")
-		if value == "" || !strings.HasPrefix(name, envPrefix) || all[name] || ofKubelet(name, value) {
+		if value == "" || !strings.HasPrefix(name, console.EnvPrefix) || all[name] || ofKubelet(name, value) {
 			continue
 		}
 		near, similar := similarVariable(name, own)
@@ -34,14 +36,14 @@ func (p program) strayVariables(cmd *cobra.Command) error {
 		}
 		flag := cmd.Flags().Lookup(flagOfEnv(name))
 		switch {
-		case flag != nil && flag.Name != "help" || cmd.Name() == "run" && momentary(flagOfEnv(name)):
-			out = append(out, usagef("%s: --%s has no variable; type the flag", name, flagOfEnv(name)))
+		case flag != nil && flag.Name != "help" || cmd.Name() == "run" && console.Momentary(flagOfEnv(name)):
+			out = append(out, console.Usagef("%s: --%s has no variable; type the flag", name, flagOfEnv(name)))
 		case similar && refused:
-			out = append(out, usagef("%s: no flag has this variable; did you mean %s?", name, near))
+			out = append(out, console.Usagef("%s: no flag has this variable; did you mean %s?", name, near))
 		case similar:
-			fmt.Fprintf(p.stderr, "warning: %s: no flag has this variable; did you mean %s?\n", name, near)
+			fmt.Fprintf(p.Stderr, "warning: %s: no flag has this variable; did you mean %s?\n", name, near)
 		case refused:
-			out = append(out, usagef("%s: no flag has this variable; unset it, since all that begin with %s belong to the sidecar: see sidecar run --help", name, envPrefix))
+			out = append(out, console.Usagef("%s: no flag has this variable; unset it, since all that begin with %s belong to the sidecar: see sidecar run --help", name, console.EnvPrefix))
 		}
 	}
 	return errors.Join(out...)
@@ -49,10 +51,10 @@ func (p program) strayVariables(cmd *cobra.Command) error {
 
 // similarVariable returns the variable whose name differs least, and whether it may be meant.
 func similarVariable(name string, known map[string]bool) (near string, similar bool) {
-	near, distance := nearest(name, slices.Sorted(maps.Keys(known)))
-	letters := len(name) - len(envPrefix)
-	limit := max(maxTypos, letters/3)
-	if letters <= 2*maxTypos { // most of its letters would be others
+	near, distance := console.Nearest(name, slices.Sorted(maps.Keys(known)))
+	letters := len(name) - len(console.EnvPrefix)
+	limit := max(console.MaxTypos, letters/3)
+	if letters <= 2*console.MaxTypos { // most of its letters would be others
 		limit = 1
 	}
 	return near, near != "" && distance <= limit
@@ -60,15 +62,15 @@ func similarVariable(name string, known map[string]bool) (near string, similar b
 
 // flagOfEnv is the flag whose variable has this name.
 func flagOfEnv(name string) string {
-	return strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, envPrefix), "_", "-"))
+	return strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, console.EnvPrefix), "_", "-"))
 }
 
 // variablesOf returns the variables of a command's flags.
 func variablesOf(cmd *cobra.Command) map[string]bool {
 	out := map[string]bool{}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if !momentary(f.Name) {
-			out[envName(f.Name)] = true
+		if !console.Momentary(f.Name) {
+			out[console.EnvName(f.Name)] = true
 		}
 	})
 	return out
@@ -95,7 +97,7 @@ var serviceVariable = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_
 // ofKubelet reports whether a kubelet set a variable, for a Service in the namespace of the pod:
 // LOCKSTEP_SERVICE_HOST, LOCKSTEP_PORT=tcp://10.0.0.1:443 and their like.
 func ofKubelet(name, value string) bool {
-	of := strings.TrimPrefix(name, envPrefix)
+	of := strings.TrimPrefix(name, console.EnvPrefix)
 	return of == "SERVICE_HOST" || of == "SERVICE_PORT" || strings.HasPrefix(of, "SERVICE_PORT_") ||
 		of == "PORT" || strings.HasPrefix(of, "PORT_") || serviceVariable.MatchString(name) ||
 		strings.HasSuffix(of, "_PORT") && strings.Contains(value, "://")

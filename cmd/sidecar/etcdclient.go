@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
@@ -48,7 +49,7 @@ func (c etcdClient) dial(clientURL string) (*etcd.Client, error) {
 func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string) error) *cobra.Command {
 	opts := defaultRunFlags()
 	dataDir := ""
-	cmd.Flags().AddFlagSet(bindEtcd(&opts, &dataDir).flags)
+	cmd.Flags().AddFlagSet(bindEtcd(&opts, &dataDir).Flags)
 	check := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if err := opts.validateEtcd(cmd.Flags()); err != nil || check == nil {
@@ -227,10 +228,10 @@ func pasteable(err error, flags string) error {
 }
 
 // bindEtcd returns the flags that lead a command to etcd.
-func bindEtcd(opts *runFlags, dataDir *string) flagSection {
+func bindEtcd(opts *runFlags, dataDir *string) console.Section {
 	section := etcdFlags(&opts.external, &opts.EtcdPrefix)
-	section.flags.StringVar(dataDir, "data-dir", *dataDir, "The data `directory` of an etcd member on this machine, in place of --etcd-servers and certificates. If neither is set, "+lockstep.Defaults().DataDir+" is used if it contains a member.")
-	section.flags.VisitAll(func(f *pflag.Flag) { annotate(f, sectionOf, etcdTopic) })
+	section.Flags.StringVar(dataDir, "data-dir", *dataDir, "The data `directory` of an etcd member on this machine, in place of --etcd-servers and certificates. If neither is set, "+lockstep.Defaults().DataDir+" is used if it contains a member.")
+	section.Flags.VisitAll(func(f *pflag.Flag) { console.Annotate(f, console.SectionOf, etcdTopic) })
 	return section
 }
 
@@ -264,7 +265,7 @@ func etcdConfig(flags *pflag.FlagSet, opts runFlags, dataDir string) (etcd.Confi
 	}
 	for _, name := range etcdPlaces() {
 		if f := flags.Lookup(name); f.Value.String() != f.DefValue {
-			return etcd.Config{}, usageError{err: withVariable(f, fmt.Errorf("--%s: set either this or --data-dir, which has the servers and the certificates", name))}
+			return etcd.Config{}, console.UsageError{Err: console.WithVariable(f, fmt.Errorf("--%s: set either this or --data-dir, which has the servers and the certificates", name))}
 		}
 	}
 	return cluster.Reach(dataDir, opts.EtcdPrefix)

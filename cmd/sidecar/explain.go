@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/history"
 	"github.com/lockstep-dev/lockstep/httpapi"
@@ -31,9 +32,9 @@ recording of the node's sidecar.
 
 TIME is a minute, like 14:02 (today) or "2026-11-24 14:02", or a second, like 14:02:31 or
 2026-11-24T14:02:31Z. It is UTC, unless it ends in another zone, as in 2026-11-24T15:02+01:00.`,
-		Args: noArgs,
+		Args: console.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error { // before etcd is asked
-			return f.validate(p.now())
+			return f.validate(p.Now())
 		},
 	}, func(ctx context.Context, client etcdClient, _ []string) error { return p.explain(ctx, client, f) })
 	flags := cmd.Flags()
@@ -47,10 +48,10 @@ TIME is a minute, like 14:02 (today) or "2026-11-24 14:02", or a second, like 14
 func (f explainFlags) validate(now time.Time) error {
 	var errs []error
 	if f.node == "" {
-		errs = append(errs, usagef("--node: required: the ID of the node"))
+		errs = append(errs, console.Usagef("--node: required: the ID of the node"))
 	}
 	if f.at == "" {
-		errs = append(errs, usagef("--at: required: the time, like \"2026-11-24 14:02\", or 14:02, which is today, UTC"))
+		errs = append(errs, console.Usagef("--at: required: the time, like \"2026-11-24 14:02\", or 14:02, which is today, UTC"))
 	} else if _, err := parseAt(f.at, now); err != nil {
 		errs = append(errs, err)
 	}
@@ -77,7 +78,7 @@ func parseAt(text string, now time.Time) (history.Asked, error) {
 			}
 		}
 	}
-	return history.Asked{}, usagef("--at: %q: must be a time like 2026-11-24T14:02:31Z, \"2026-11-24 14:02\", or 14:02, which is today, UTC", text)
+	return history.Asked{}, console.Usagef("--at: %q: must be a time like 2026-11-24T14:02:31Z, \"2026-11-24 14:02\", or 14:02, which is today, UTC", text)
 }
 
 // askedText is a time as people may type it.
@@ -89,7 +90,7 @@ func askedText(asked history.Asked) string {
 }
 
 func (p program) explain(ctx context.Context, client etcdClient, f explainFlags) error {
-	asked, err := parseAt(f.at, p.now())
+	asked, err := parseAt(f.at, p.Now())
 	if err != nil {
 		return err
 	}
@@ -102,10 +103,10 @@ func (p program) explain(ctx context.Context, client etcdClient, f explainFlags)
 		return err
 	}
 	e := history.Explain(all, node, asked)
-	if now := p.now(); asked.From.After(now) {
+	if now := p.Now(); asked.From.After(now) {
 		e = history.Explanation{Verdict: "that time has not come: it is " + clock(now) + " now"}
 	}
-	t := p.printer()
+	t := p.Printer()
 	says := func(indent, text string) { t.Hanging(indent, httpapi.Pasteable(text, client.flags)) }
 	says("", f.node+" at "+askedText(asked)+": "+e.Verdict)
 	for _, outage := range e.Outages {

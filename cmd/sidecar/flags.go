@@ -9,20 +9,21 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/httpapi"
 )
 
 // runFlags are what the flags of `sidecar run` set. The kind of etcd selects one of the two others.
 type runFlags struct {
 	lockstep.Options
-	etcd     choice
+	etcd     console.Choice
 	external lockstep.External
 	embedded lockstep.Embedded
 }
 
 func defaultRunFlags() runFlags {
 	return runFlags{
-		Options: lockstep.Defaults(), etcd: newChoice(externalEtcd, embeddedEtcd),
+		Options: lockstep.Defaults(), etcd: console.NewChoice(externalEtcd, embeddedEtcd),
 		external: lockstep.External{}.WithDefaults(), embedded: lockstep.Embedded{}.WithDefaults(),
 	}
 }
@@ -40,7 +41,7 @@ func (r runFlags) validateEtcd(flags *pflag.FlagSet) error {
 
 // options returns the options that the flags mean.
 func (r runFlags) options() lockstep.Options {
-	if r.Etcd = r.external; r.etcd.value == embeddedEtcd {
+	if r.Etcd = r.external; r.etcd.Value == embeddedEtcd {
 		r.Etcd = r.embedded
 	}
 	return r.Options
@@ -50,7 +51,7 @@ func (r runFlags) options() lockstep.Options {
 // the other kind of etcd.
 func (r runFlags) check(flags *pflag.FlagSet) error {
 	other, remedy := embeddedFlags(&lockstep.Embedded{}), "has no effect with an etcd that runs elsewhere: set --etcd=embedded too, or leave it out"
-	if r.etcd.value == embeddedEtcd {
+	if r.etcd.Value == embeddedEtcd {
 		other = externalFlags(&lockstep.External{})
 		remedy = "the sidecars run etcd themselves with --etcd=embedded, with its own certificates: leave it out, or set --etcd=external"
 	}
@@ -65,26 +66,26 @@ func (r runFlags) check(flags *pflag.FlagSet) error {
 
 // runSections binds every flag of `sidecar run` to opts and logging. Their values
 // are the defaults.
-func runSections(opts *runFlags, logging *logOptions) []flagSection {
-	return []flagSection{
+func runSections(opts *runFlags, logging *logOptions) []console.Section {
+	return []console.Section{
 		nodeFlags(&opts.Options), etcdFlags(&opts.external, &opts.EtcdPrefix), clusterFlags(opts), kubernetesFlags(&opts.Options),
 		reconciliationFlags(&opts.Options), electionFlags(&opts.Options), servingFlags(&opts.Options), reviewFlags(&opts.Options),
 		loggingFlags(logging),
 	}
 }
 
-func nodeFlags(o *lockstep.Options) flagSection {
-	s := newSection("Node")
-	s.flags.StringVar(&o.NodeID, "node-id", o.NodeID, "`ID` of this node, a DNS subdomain. Two sidecars must never have the same ID. If empty, the host name.")
-	s.flags.StringVar(&o.AdvertiseURL, "advertise-url", o.AdvertiseURL, "`URL` at which other machines reach this sidecar, for /status. Over plain HTTP, requests may have its host name. If empty, derived from --listen.")
-	s.flags.StringVar(&o.Services, "services", o.Services, "The `directory` with a file for each service that this node runs for its roles (sidecar service validate checks it). If empty, something else starts and stops the kube-apiserver.")
+func nodeFlags(o *lockstep.Options) console.Section {
+	s := console.NewSection("Node")
+	s.Flags.StringVar(&o.NodeID, "node-id", o.NodeID, "`ID` of this node, a DNS subdomain. Two sidecars must never have the same ID. If empty, the host name.")
+	s.Flags.StringVar(&o.AdvertiseURL, "advertise-url", o.AdvertiseURL, "`URL` at which other machines reach this sidecar, for /status. Over plain HTTP, requests may have its host name. If empty, derived from --listen.")
+	s.Flags.StringVar(&o.Services, "services", o.Services, "The `directory` with a file for each service that this node runs for its roles (sidecar service validate checks it). If empty, something else starts and stops the kube-apiserver.")
 	return s
 }
 
-func etcdFlags(e *lockstep.External, prefix *string) flagSection {
-	s := newSection("Etcd")
-	s.flags.AddFlagSet(externalFlags(e))
-	s.flags.StringVar(prefix, "etcd-prefix", *prefix, "The `prefix` of all keys in etcd, the same for all sidecars of a control plane. No other program may write below it.")
+func etcdFlags(e *lockstep.External, prefix *string) console.Section {
+	s := console.NewSection("Etcd")
+	s.Flags.AddFlagSet(externalFlags(e))
+	s.Flags.StringVar(prefix, "etcd-prefix", *prefix, "The `prefix` of all keys in etcd, the same for all sidecars of a control plane. No other program may write below it.")
 	return s
 }
 
@@ -98,12 +99,12 @@ func externalFlags(e *lockstep.External) *pflag.FlagSet {
 	return flags
 }
 
-func clusterFlags(o *runFlags) flagSection {
-	s := newSection("Embedded etcd")
-	s.flags.Var(&o.etcd, "etcd", "The `kind` of etcd. external: at --etcd-servers. embedded: the sidecars run its members themselves.")
-	s.flags.StringVar(&o.DataDir, "data-dir", o.DataDir, "The `directory` of this node's etcd member, its certificates and, with --services, the node's last roles. It is made if it is missing.")
-	s.flags.StringVar(&o.NodeAddress, "node-address", o.NodeAddress, "`IP` address at which other nodes reach this one, for --etcd=embedded and --services. If empty, the one that --data-dir was made with; at first, the default route's.")
-	s.flags.AddFlagSet(embeddedFlags(&o.embedded))
+func clusterFlags(o *runFlags) console.Section {
+	s := console.NewSection("Embedded etcd")
+	s.Flags.Var(&o.etcd, "etcd", "The `kind` of etcd. external: at --etcd-servers. embedded: the sidecars run its members themselves.")
+	s.Flags.StringVar(&o.DataDir, "data-dir", o.DataDir, "The `directory` of this node's etcd member, its certificates and, with --services, the node's last roles. It is made if it is missing.")
+	s.Flags.StringVar(&o.NodeAddress, "node-address", o.NodeAddress, "`IP` address at which other nodes reach this one, for --etcd=embedded and --services. If empty, the one that --data-dir was made with; at first, the default route's.")
+	s.Flags.AddFlagSet(embeddedFlags(&o.embedded))
 	return s
 }
 
@@ -123,53 +124,53 @@ func embeddedFlags(e *lockstep.Embedded) *pflag.FlagSet {
 	return flags
 }
 
-func kubernetesFlags(o *lockstep.Options) flagSection {
-	s := newSection("Kubernetes")
-	s.flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Kubeconfig `file` for this node's kube-apiserver, never for a load balancer. Required.")
-	s.flags.BoolVar(&o.APIServerReadyz, "apiserver-readyz", o.APIServerReadyz, "Add /readyz of this node's kube-apiserver to the sidecar's /readyz, so that a load balancer needs only one URL.")
-	s.flags.BoolVar(&o.KubernetesService, "kubernetes-service", o.KubernetesService, "Write the addresses of the nodes whose gate is open into the Service kubernetes. Every sidecar needs it, and every kube-apiserver --endpoint-reconciler-type=none.")
-	s.flags.StringSliceVar(&o.APIServerAddress, "apiserver-address", o.APIServerAddress, "`IP` address at which pods reach this node's kube-apiserver, for --kubernetes-service; for dual stack, one of each family, the Service's first. If empty, the server in --kubeconfig.")
+func kubernetesFlags(o *lockstep.Options) console.Section {
+	s := console.NewSection("Kubernetes")
+	s.Flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Kubeconfig `file` for this node's kube-apiserver, never for a load balancer. Required.")
+	s.Flags.BoolVar(&o.APIServerReadyz, "apiserver-readyz", o.APIServerReadyz, "Add /readyz of this node's kube-apiserver to the sidecar's /readyz, so that a load balancer needs only one URL.")
+	s.Flags.BoolVar(&o.KubernetesService, "kubernetes-service", o.KubernetesService, "Write the addresses of the nodes whose gate is open into the Service kubernetes. Every sidecar needs it, and every kube-apiserver --endpoint-reconciler-type=none.")
+	s.Flags.StringSliceVar(&o.APIServerAddress, "apiserver-address", o.APIServerAddress, "`IP` address at which pods reach this node's kube-apiserver, for --kubernetes-service; for dual stack, one of each family, the Service's first. If empty, the server in --kubeconfig.")
 	return s
 }
 
-func reconciliationFlags(o *lockstep.Options) flagSection {
-	s := newSection("Reconciliation")
-	s.flags.StringVar(&o.Bundle, "bundle", o.Bundle, "The `directory` of this release's bundle, or builtin to try Lockstep out. Required.")
-	s.flags.DurationVar(&o.ResyncInterval, "resync-interval", o.ResyncInterval, "Time between two full passes over all objects.")
-	s.flags.IntVar(&o.ApplyConcurrency, "apply-concurrency", o.ApplyConcurrency, "Maximum `number` of concurrent requests to the kube-apiserver.")
-	s.flags.BoolVar(&o.AllowMassPrune, "allow-mass-prune", o.AllowMassPrune, "Allow the leader to delete more than half of a set of more than ten objects when a bundle drops them.")
+func reconciliationFlags(o *lockstep.Options) console.Section {
+	s := console.NewSection("Reconciliation")
+	s.Flags.StringVar(&o.Bundle, "bundle", o.Bundle, "The `directory` of this release's bundle, or builtin to try Lockstep out. Required.")
+	s.Flags.DurationVar(&o.ResyncInterval, "resync-interval", o.ResyncInterval, "Time between two full passes over all objects.")
+	s.Flags.IntVar(&o.ApplyConcurrency, "apply-concurrency", o.ApplyConcurrency, "Maximum `number` of concurrent requests to the kube-apiserver.")
+	s.Flags.BoolVar(&o.AllowMassPrune, "allow-mass-prune", o.AllowMassPrune, "Allow the leader to delete more than half of a set of more than ten objects when a bundle drops them.")
 	return s
 }
 
-func electionFlags(o *lockstep.Options) flagSection {
-	s := newSection("Election")
-	s.flags.DurationVar(&o.LeaseTTL, "lease-ttl", o.LeaseTTL, "Lifetime of this sidecar's lease in etcd, in whole seconds, at least 3s. After a leader dies, no node leads for about this long.")
-	s.flags.DurationVar(&o.LeaderYieldAfter, "leader-yield-after", o.LeaderYieldAfter, "How long a leader may fail to reach its kube-apiserver before another node may lead.")
-	s.flags.DurationVar(&o.EtcdElectionTimeout, "etcd-election-timeout", o.EtcdElectionTimeout, "The election timeout of the etcd behind the kube-apiservers, the same for all sidecars. The higher, the longer a new leader waits for requests of the former one.")
-	s.flags.DurationVar(&o.ExpireDeadNodes, "expire-dead-nodes", o.ExpireDeadNodes, "How long this node may be unreachable before leaders no longer wait for it, more than four times --lease-ttl. The node closes its gate when it has not reached etcd for half of this time. 0: leaders wait until the node is removed.")
-	s.flags.BoolVar(&o.Ephemeral, "ephemeral", o.Ephemeral, "This node's ID does not return, as a pod's name. On a graceful stop, the sidecar deletes the node's record when its kube-apiserver has stopped, within a minute after --shutdown-delay; otherwise the leader does after --expire-dead-nodes, which this needs.")
+func electionFlags(o *lockstep.Options) console.Section {
+	s := console.NewSection("Election")
+	s.Flags.DurationVar(&o.LeaseTTL, "lease-ttl", o.LeaseTTL, "Lifetime of this sidecar's lease in etcd, in whole seconds, at least 3s. After a leader dies, no node leads for about this long.")
+	s.Flags.DurationVar(&o.LeaderYieldAfter, "leader-yield-after", o.LeaderYieldAfter, "How long a leader may fail to reach its kube-apiserver before another node may lead.")
+	s.Flags.DurationVar(&o.EtcdElectionTimeout, "etcd-election-timeout", o.EtcdElectionTimeout, "The election timeout of the etcd behind the kube-apiservers, the same for all sidecars. The higher, the longer a new leader waits for requests of the former one.")
+	s.Flags.DurationVar(&o.ExpireDeadNodes, "expire-dead-nodes", o.ExpireDeadNodes, "How long this node may be unreachable before leaders no longer wait for it, more than four times --lease-ttl. The node closes its gate when it has not reached etcd for half of this time. 0: leaders wait until the node is removed.")
+	s.Flags.BoolVar(&o.Ephemeral, "ephemeral", o.Ephemeral, "This node's ID does not return, as a pod's name. On a graceful stop, the sidecar deletes the node's record when its kube-apiserver has stopped, within a minute after --shutdown-delay; otherwise the leader does after --expire-dead-nodes, which this needs.")
 	return s
 }
 
-func servingFlags(o *lockstep.Options) flagSection {
-	s := newSection("Serving")
-	s.flags.StringVar(&o.Listen, "listen", o.Listen, "The `address` (host:port) of the HTTP API: health, status, metrics. Port 0: any free port.")
-	s.flags.BoolVar(&o.InsecureListen, "insecure-listen", o.InsecureListen, "Allow other machines to reach --listen without TLS.")
-	s.flags.BoolVar(&o.AnonymousStatus, "anonymous-status", o.AnonymousStatus, "Allow other machines to read all endpoints without a client certificate. Otherwise, without --client-ca-file or --authorization-kubeconfig, they can read only health checks.")
-	s.flags.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile, "PEM `file` with the serving certificate. If empty, plain HTTP.")
-	s.flags.StringVar(&o.TLSKeyFile, "tls-private-key-file", o.TLSKeyFile, "PEM `file` with the key of --tls-cert-file.")
-	s.flags.StringVar(&o.ClientCAFile, "client-ca-file", o.ClientCAFile, "PEM `file` with the authorities of client certificates. If set, all endpoints except the health checks require one, with a chain of at most 4 certificates. With --authorization-kubeconfig, its CN and O are the client's name, and a token does as well.")
-	s.flags.BoolVar(&o.Profiling, "profiling", o.Profiling, "Serve profiles of the program at /debug/pprof, to clients that may read /status.")
-	s.flags.BoolVar(&o.NoFleetLock, "no-fleet-lock", o.NoFleetLock, "Give no turn to an agent that reboots this machine (FleetLock), for which each program on the machine can ask.")
-	s.flags.StringVar(&o.OverrideFile, "override-file", o.OverrideFile, "The `file` that lets this node serve in spite of its gate: sidecar override begin writes it.")
-	s.flags.DurationVar(&o.ShutdownDelay, "shutdown-delay", o.ShutdownDelay, "Time between a failing /readyz and the exit, so that load balancers notice.")
+func servingFlags(o *lockstep.Options) console.Section {
+	s := console.NewSection("Serving")
+	s.Flags.StringVar(&o.Listen, "listen", o.Listen, "The `address` (host:port) of the HTTP API: health, status, metrics. Port 0: any free port.")
+	s.Flags.BoolVar(&o.InsecureListen, "insecure-listen", o.InsecureListen, "Allow other machines to reach --listen without TLS.")
+	s.Flags.BoolVar(&o.AnonymousStatus, "anonymous-status", o.AnonymousStatus, "Allow other machines to read all endpoints without a client certificate. Otherwise, without --client-ca-file or --authorization-kubeconfig, they can read only health checks.")
+	s.Flags.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile, "PEM `file` with the serving certificate. If empty, plain HTTP.")
+	s.Flags.StringVar(&o.TLSKeyFile, "tls-private-key-file", o.TLSKeyFile, "PEM `file` with the key of --tls-cert-file.")
+	s.Flags.StringVar(&o.ClientCAFile, "client-ca-file", o.ClientCAFile, "PEM `file` with the authorities of client certificates. If set, all endpoints except the health checks require one, with a chain of at most 4 certificates. With --authorization-kubeconfig, its CN and O are the client's name, and a token does as well.")
+	s.Flags.BoolVar(&o.Profiling, "profiling", o.Profiling, "Serve profiles of the program at /debug/pprof, to clients that may read /status.")
+	s.Flags.BoolVar(&o.NoFleetLock, "no-fleet-lock", o.NoFleetLock, "Give no turn to an agent that reboots this machine (FleetLock), for which each program on the machine can ask.")
+	s.Flags.StringVar(&o.OverrideFile, "override-file", o.OverrideFile, "The `file` that lets this node serve in spite of its gate: sidecar override begin writes it.")
+	s.Flags.DurationVar(&o.ShutdownDelay, "shutdown-delay", o.ShutdownDelay, "Time between a failing /readyz and the exit, so that load balancers notice.")
 	return s
 }
 
 // reviewFlags have the names that they have in kube-scheduler.
-func reviewFlags(o *lockstep.Options) flagSection {
-	s := newSection("Access")
-	flags := s.flags
+func reviewFlags(o *lockstep.Options) console.Section {
+	s := console.NewSection("Access")
+	flags := s.Flags
 	flags.StringVar(&o.AuthenticationKubeconfig, "authentication-kubeconfig", o.AuthenticationKubeconfig, "Kubeconfig `file` for a kube-apiserver that reviews the tokens of clients (TokenReview). If empty, no token is accepted.")
 	flags.StringVar(&o.AuthorizationKubeconfig, "authorization-kubeconfig", o.AuthorizationKubeconfig, "Kubeconfig `file` for a kube-apiserver that decides what a client may read (SubjectAccessReview), except the health checks, on this machine too. The client is the owner of a token, or the CN and O of a certificate of --client-ca-file.")
 	flags.StringSliceVar(&o.AuthorizationAlwaysAllowPaths, "authorization-always-allow-paths", o.AuthorizationAlwaysAllowPaths, "`Paths` that all clients may read, in spite of --authorization-kubeconfig; one may end with an asterisk. /livez, /healthz and /readyz always are.")
@@ -179,18 +180,18 @@ func reviewFlags(o *lockstep.Options) flagSection {
 	return s
 }
 
-func loggingFlags(l *logOptions) flagSection {
-	s := newSection("Logging")
-	s.flags.Var(&l.level, "log-level", "Minimum severity of log messages: "+l.level.options()+".")
-	s.flags.Var(&l.format, "log-format", "Format of the log on stderr: "+l.format.options()+".")
+func loggingFlags(l *logOptions) console.Section {
+	s := console.NewSection("Logging")
+	s.Flags.Var(&l.level, "log-level", "Minimum severity of log messages: "+l.level.Options()+".")
+	s.Flags.Var(&l.format, "log-format", "Format of the log on stderr: "+l.format.Options()+".")
 	return s
 }
 
 // inForce returns all flags with their values, for /flagz, without passwords.
-func inForce(sections []flagSection) []httpapi.Flag {
+func inForce(sections []console.Section) []httpapi.Flag {
 	var out []httpapi.Flag
 	for _, s := range sections {
-		s.flags.VisitAll(func(f *pflag.Flag) {
+		s.Flags.VisitAll(func(f *pflag.Flag) {
 			values := []string{f.Value.String()}
 			if several, ok := f.Value.(pflag.SliceValue); ok {
 				values = slices.Clone(several.GetSlice())

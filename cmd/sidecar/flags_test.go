@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
@@ -59,8 +60,8 @@ func documentFlags() string {
 	fmt.Fprintf(&b, flagsHead, strings.Join(momentaryFlags(root), ", "))
 	opts, logging := defaultRunFlags(), defaultLogOptions()
 	for _, s := range runSections(&opts, &logging) {
-		fmt.Fprintf(&b, "\n### %s\n\n", s.title)
-		documentSection(&b, s.flags)
+		fmt.Fprintf(&b, "\n### %s\n\n", s.Title)
+		documentSection(&b, s.Flags)
 	}
 	for _, g := range sharedFlags() {
 		fmt.Fprintf(&b, "\n## Flags of %s\n\n%s\n\n", g.name, g.text)
@@ -90,7 +91,7 @@ func momentaryFlags(root *cobra.Command) (out []string) {
 	for _, cmd := range root.Commands() {
 		out = append(out, momentaryFlags(cmd)...)
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if momentary(f.Name) {
+			if console.Momentary(f.Name) {
 				out = append(out, "`--"+f.Name+"`")
 			}
 		})
@@ -109,7 +110,7 @@ func sharedFlags() []group {
 	server := pflag.NewFlagSet("server", pflag.ContinueOnError)
 	new(serverFlags).bind(server)
 	return []group{
-		{"etcd", "flags-of-etcd", "How a command reaches etcd (`sidecar help etcd`).", commandEtcdFlags().flags},
+		{"etcd", "flags-of-etcd", "How a command reaches etcd (`sidecar help etcd`).", commandEtcdFlags().Flags},
 		{"the server", "flags-of-the-server", "Which sidecar a command asks.", server},
 	}
 }
@@ -200,17 +201,17 @@ func TestEveryFlagHasItsVariable(t *testing.T) {
 	words := map[string]string{"log-level": "warn", "log-format": "json", "etcd": "embedded"}
 	for _, cmd := range (program{}).root().Commands() {
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if momentary(f.Name) {
+			if console.Momentary(f.Name) {
 				return
 			}
 			value := samples[f.Value.Type()]
 			if word, found := words[f.Name]; found {
 				value = word
 			}
-			p := program{base: base{lookupEnv: func(name string) (string, bool) { return value, name == "LOCKSTEP_"+screaming(f.Name) }}}
+			p := program{Program: console.Program{LookupEnv: func(name string) (string, bool) { return value, name == "LOCKSTEP_"+screaming(f.Name) }}}
 			flags := mustFind(t, p.root(), cmd.Name()).Flags()
 			before := flags.Lookup(f.Name).Value.String()
-			if err := p.applyEnv(flags); err != nil {
+			if err := p.ApplyEnv(flags); err != nil {
 				t.Errorf("%s --%s: %v", cmd.Name(), f.Name, err)
 			}
 			if after := flags.Lookup(f.Name).Value.String(); after == before || strings.Trim(after, "[]") != value {
@@ -238,7 +239,7 @@ func TestEveryOptionHasAFlag(t *testing.T) {
 	defaults := defaultRunFlags()
 	sample := map[string]string{"bool": "true", "duration": "17s", "int": "7", "int64": "7", "stringSlice": "a,b", "string": "x"}
 	for _, s := range runSections(&opts, &logging) {
-		s.flags.VisitAll(func(f *pflag.Flag) {
+		s.Flags.VisitAll(func(f *pflag.Flag) {
 			if !strings.HasPrefix(f.Name, "log-") {
 				value := sample[f.Value.Type()]
 				if f.Name == "etcd" {
@@ -292,8 +293,8 @@ func TestOptionErrorsNameFlags(t *testing.T) {
 
 func TestHelpFitsTheWidth(t *testing.T) {
 	var out bytes.Buffer
-	p := program{base: base{stdout: &out, lookupEnv: func(string) (string, bool) { return "", false }}}
-	if code := p.main(t.Context(), []string{"run", "--help"}); code != exitOK {
+	p := program{Program: console.Program{Stdout: &out, LookupEnv: func(string) (string, bool) { return "", false }}}
+	if code := p.main(t.Context(), []string{"run", "--help"}); code != console.ExitOK {
 		t.Fatalf("got exit code %d", code)
 	}
 	for line := range strings.SplitSeq(out.String(), "\n") {

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"strconv"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 )
 
 const (
@@ -17,7 +19,7 @@ const (
 // gracePeriod returns the grace period of the pod, in whole seconds or as a duration; 0:
 // the variable is not set.
 func (p program) gracePeriod() (time.Duration, error) {
-	text, found := p.lookupEnv(graceVariable)
+	text, found := p.LookupEnv(graceVariable)
 	if !found || text == "" {
 		return 0, nil
 	}
@@ -26,7 +28,7 @@ func (p program) gracePeriod() (time.Duration, error) {
 		period, err = time.Duration(seconds)*time.Second, nil
 	}
 	if err != nil || period <= 0 {
-		return 0, usagef("%s: invalid value %q: must be the terminationGracePeriodSeconds of the pod, like 60 or 60s", graceVariable, text)
+		return 0, console.Usagef("%s: invalid value %q: must be the terminationGracePeriodSeconds of the pod, like 60 or 60s", graceVariable, text)
 	}
 	return period, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
@@ -38,7 +39,7 @@ func printUsage(cmd *cobra.Command) {
 	switch {
 	case !cmd.HasAvailableSubCommands():
 	case strings.Contains(cmd.Use, " "): // it does something without one, like turn -- COMMAND
-		uses = append(uses, cmd.CommandPath()+" "+strings.Join(subcommands(cmd), "|"))
+		uses = append(uses, cmd.CommandPath()+" "+strings.Join(console.Subcommands(cmd), "|"))
 	default:
 		uses = []string{cmd.CommandPath() + " COMMAND"}
 	}
@@ -120,7 +121,7 @@ func printFlags(w io.Writer, cmd *cobra.Command) {
 	var titles []string
 	sections := map[string]*pflag.FlagSet{}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		title := sectionTitle(f)
+		title := console.SectionTitle(f)
 		if sections[title] == nil {
 			sections[title] = pflag.NewFlagSet(title, pflag.ContinueOnError)
 			sections[title].SortFlags = false
@@ -165,8 +166,8 @@ func sectionOrder(title string) int {
 // are too many for that.
 func withVariableName(cmd *cobra.Command, f *pflag.Flag) *pflag.Flag {
 	shown := *f
-	if cmd.Name() != "run" && !momentary(f.Name) {
-		shown.Usage += " Or $" + envName(f.Name) + "."
+	if cmd.Name() != "run" && !console.Momentary(f.Name) {
+		shown.Usage += " Or $" + console.EnvName(f.Name) + "."
 	}
 	if f.Name == "help" {
 		shown.Usage = "Print this."
@@ -188,14 +189,14 @@ func (p program) helpCommand() *cobra.Command {
 			if len(args) == 1 {
 				for _, t := range topics() {
 					if t.name == args[0] {
-						t.print(p.stdout)
+						t.print(p.Stdout)
 						return nil
 					}
 				}
 			}
 			about := commandAt(cmd.Root(), args)
 			if depth := strings.Count(about.CommandPath(), " "); depth < len(args) {
-				return unknownWord("command or topic", args[depth], helpWords(about), "see sidecar help")
+				return console.UnknownWord("command or topic", args[depth], helpWords(about), "see sidecar help")
 			}
 			return about.Help()
 		},
@@ -217,9 +218,9 @@ func commandAt(root *cobra.Command, words []string) *cobra.Command {
 // helpWords are what may follow the name of cmd after `sidecar help`.
 func helpWords(cmd *cobra.Command) []string {
 	if cmd.HasParent() {
-		return subcommands(cmd)
+		return console.Subcommands(cmd)
 	}
-	return append(subcommands(cmd), topicNames()...)
+	return append(console.Subcommands(cmd), topicNames()...)
 }
 
 func topicNames() (out []string) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/report"
 )
@@ -31,7 +32,7 @@ func TestHelp(t *testing.T) {
 	everyCommand(program{}.root(), func(cmd *cobra.Command) {
 		path := cmd.CommandPath()
 		code, out, _ := call(t, program{}, append(strings.Fields(path)[1:], "--help")...)
-		if code != exitOK || !strings.Contains(out, "Usage:\n") {
+		if code != console.ExitOK || !strings.Contains(out, "Usage:\n") {
 			t.Errorf("%s --help: got %d and\n%s", path, code, out)
 		}
 		if !strings.Contains(out, "\nExamples:\n") && path != "sidecar help" {
@@ -48,7 +49,7 @@ func TestHelp(t *testing.T) {
 	})
 	for _, about := range topics() {
 		code, out, _ := call(t, program{}, "help", about.name)
-		if code != exitOK || len(out) < 300 {
+		if code != console.ExitOK || len(out) < 300 {
 			t.Errorf("help %s: got %d and\n%s", about.name, code, out)
 		}
 		for line := range strings.Lines(out) {
@@ -74,7 +75,7 @@ func TestHelp_usage(t *testing.T) {
 // The exit codes that commands have of their own are in the topic about all.
 func TestHelp_exitCodes(t *testing.T) {
 	_, out, _ := call(t, program{}, "help", "exit-codes")
-	for _, code := range []int{exitOK, exitFailed, exitUsage, exitNotReady, exitNoTurn, exitNoService} {
+	for _, code := range []int{console.ExitOK, console.ExitFailed, console.ExitUsage, console.ExitNotReady, console.ExitNoTurn, console.ExitNoService} {
 		if !strings.Contains(out, fmt.Sprintf("\n  %d  ", code)) {
 			t.Errorf("help exit-codes has no %d:\n%s", code, out)
 		}
@@ -125,7 +126,7 @@ func TestUnknownWords(t *testing.T) {
 		"status -x":                `unknown shorthand flag: 'x' in -x; see sidecar status --help`,
 	} {
 		code, out, errs := call(t, program{}, strings.Fields(args)...)
-		if code != exitUsage || out != "" || errs != "sidecar: "+want+"\n" {
+		if code != console.ExitUsage || out != "" || errs != "sidecar: "+want+"\n" {
 			t.Errorf("%s: got %d, %q and %q, want %q", args, code, out, errs, want)
 		}
 	}
@@ -134,7 +135,7 @@ func TestUnknownWords(t *testing.T) {
 func TestVersionFlag(t *testing.T) {
 	_, want, _ := call(t, program{}, "version")
 	for _, flag := range []string{"--version", "-v"} {
-		if code, out, errs := call(t, program{}, flag); code != exitOK || out != want || errs != "" {
+		if code, out, errs := call(t, program{}, flag); code != console.ExitOK || out != want || errs != "" {
 			t.Errorf("%s: got %d, %q and %q", flag, code, out, errs)
 		}
 	}
@@ -227,14 +228,14 @@ func TestCompletion(t *testing.T) {
 		"completion|":                  "bash zsh fish powershell :4",
 	} {
 		var out bytes.Buffer
-		p := program{base: base{stdout: &out, stderr: &bytes.Buffer{}, lookupEnv: func(name string) (string, bool) { return f.URL, name == "LOCKSTEP_SERVER" }}}
+		p := program{Program: console.Program{Stdout: &out, Stderr: &bytes.Buffer{}, LookupEnv: func(name string) (string, bool) { return f.URL, name == "LOCKSTEP_SERVER" }}}
 		p.main(t.Context(), append([]string{cobra.ShellCompNoDescRequestCmd}, strings.Split(args, "|")...))
 		if got := strings.Join(strings.Fields(out.String()), " "); got != want {
 			t.Errorf("%s: got %q, want %q", args, got, want)
 		}
 	}
 	code, out, _ := call(t, program{}, cobra.ShellCompRequestCmd, "node", "list", "--etcd")
-	if code != exitOK || strings.Contains(out, "`") || !strings.Contains(out, "--etcd-cafile\tPEM file with") {
+	if code != console.ExitOK || strings.Contains(out, "`") || !strings.Contains(out, "--etcd-cafile\tPEM file with") {
 		t.Errorf("got %d and %q", code, out)
 	}
 }

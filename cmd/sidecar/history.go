@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
@@ -29,7 +30,7 @@ type historyFlags struct {
 
 func (p program) historyCommand() *cobra.Command {
 	f := historyFlags{since: "24h"}
-	output := newChoice("table", "json")
+	output := console.NewChoice("table", "json")
 	cmd := withEtcd(&cobra.Command{
 		Use:   "history",
 		Short: "Show what happened: gates, leaders, upgrades, failures",
@@ -44,8 +45,8 @@ one lane for each node: █ in service, ░ out of service, L where it began to 
 its turn of planned work began, F where that work failed, its release after each change,
 and at the end its release now. ▒ is partly out of service: an entry that joins several
 outages has no more than the newest 12 of their times.`,
-		Args:    noArgs,
-		PreRunE: func(*cobra.Command, []string) error { _, err := f.filter(p.now()); return err }, // before etcd is asked
+		Args:    console.NoArgs,
+		PreRunE: func(*cobra.Command, []string) error { _, err := f.filter(p.Now()); return err }, // before etcd is asked
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
 		return p.printHistory(ctx, client, f, output)
 	})
@@ -53,7 +54,7 @@ outages has no more than the newest 12 of their times.`,
 	flags.StringVar(&f.node, "node", "", "Only entries about the node with this `ID`.")
 	flags.StringVar(&f.since, "since", f.since, "How far back, as a `duration` like 90m, 12h or 2d.")
 	flags.StringSliceVar(&f.kinds, "kind", nil, "Only entries of this `kind`: "+kindNames()+". Can be repeated.")
-	bindOutput(cmd, &output)
+	console.BindOutput(cmd, &output)
 	return cmd
 }
 
@@ -69,12 +70,12 @@ func kindNames() string {
 func (f historyFlags) filter(now time.Time) (history.Filter, error) {
 	for _, kind := range f.kinds {
 		if _, err := httpapi.ParseKind(kind); err != nil {
-			return history.Filter{}, usagef("--kind: %w", err)
+			return history.Filter{}, console.Usagef("--kind: %w", err)
 		}
 	}
 	since, err := httpapi.ParseSince(f.since)
 	if err != nil {
-		return history.Filter{}, usagef("--since: %w", err)
+		return history.Filter{}, console.Usagef("--since: %w", err)
 	}
 	return history.Filter{Node: protocol.NodeID(f.node), Since: now.Add(-since)}, nil
 }
@@ -88,8 +89,8 @@ func (f historyFlags) ofKinds(entries []history.Entry) []history.Entry {
 	return slices.DeleteFunc(slices.Clone(entries), func(e history.Entry) bool { return !slices.Contains(wanted, string(e.Kind)) })
 }
 
-func (p program) printHistory(ctx context.Context, client etcdClient, f historyFlags, output choice) error {
-	now := p.now()
+func (p program) printHistory(ctx context.Context, client etcdClient, f historyFlags, output console.Choice) error {
+	now := p.Now()
 	filter, err := f.filter(now)
 	if err != nil {
 		return err
@@ -102,15 +103,15 @@ func (p program) printHistory(ctx context.Context, client etcdClient, f historyF
 		return err
 	}
 	entries := f.ofKinds(filter.Filtered(all))
-	if output.value == "json" {
-		return p.printJSON(httpapi.NewEntries(entries))
+	if output.Value == "json" {
+		return p.PrintJSON(httpapi.NewEntries(entries))
 	}
 	picture, err := drawnOf(ctx, client.Client, all)
 	if err != nil {
 		return err
 	}
 	picture.Node, picture.From, picture.To = filter.Node, firstOf(entries, filter.Since), now
-	historyTable{p.printer()}.write(picture, historyRows(entries, client.flags))
+	historyTable{p.Printer()}.write(picture, historyRows(entries, client.flags))
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/history"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
@@ -21,10 +22,10 @@ func TestHistory(t *testing.T) {
 	server := etcdtest.New(t)
 	raw := server.Client(t)
 	c := command{T: t, endpoint: server.Endpoints()[0]}
-	c.want(exitUsage, "--kind:", "history", "--kind", "gates")
-	c.want(exitUsage, "--since:", "history", "--since", "yesterday")
-	c.want(exitOK, "nothing happened in that time", "history")
-	c.want(exitOK, "[]", "history", "-o", "json")
+	c.want(console.ExitUsage, "--kind:", "history", "--kind", "gates")
+	c.want(console.ExitUsage, "--since:", "history", "--since", "yesterday")
+	c.want(console.ExitOK, "nothing happened in that time", "history")
+	c.want(console.ExitOK, "[]", "history", "-o", "json")
 
 	at := time.Now().Add(-time.Hour)
 	for i, e := range []history.Entry{
@@ -43,27 +44,27 @@ func TestHistory(t *testing.T) {
 		}
 	}
 	wantLanes(t, c, raw, at)
-	c.want(exitOK, "work on the disk (20 times, 1s in all)", "history")
-	c.want(exitOK, "cp-3: upgrade it", "history", "--kind", "warning")
-	c.want(exitOK, "cp-2    ░█", "history", "--node", "cp-2")
-	c.want(exitOK, "█░█  1.1.0\n", "history", "--since", "4d", "--kind", "leader")
-	c.want(exitOK, `"count": 20`, "history", "--kind", "gate", "-o", "json")
-	c.want(exitOK, `"until": null`, "history", "--kind", "upgrade", "-o", "json")
-	c.want(exitOK, "[]", "history", "--kind", "leader", "-o", "json")
-	c.want(exitOK, "Z: Restarted: the service api was started again: signal: killed\n", "explain", "--node", "cp-2", "--at", at.UTC().Format(time.RFC3339))
+	c.want(console.ExitOK, "work on the disk (20 times, 1s in all)", "history")
+	c.want(console.ExitOK, "cp-3: upgrade it", "history", "--kind", "warning")
+	c.want(console.ExitOK, "cp-2    ░█", "history", "--node", "cp-2")
+	c.want(console.ExitOK, "█░█  1.1.0\n", "history", "--since", "4d", "--kind", "leader")
+	c.want(console.ExitOK, `"count": 20`, "history", "--kind", "gate", "-o", "json")
+	c.want(console.ExitOK, `"until": null`, "history", "--kind", "upgrade", "-o", "json")
+	c.want(console.ExitOK, "[]", "history", "--kind", "leader", "-o", "json")
+	c.want(console.ExitOK, "Z: Restarted: the service api was started again: signal: killed\n", "explain", "--node", "cp-2", "--at", at.UTC().Format(time.RFC3339))
 	wantTypable(t, c, raw, at)
-	c.want(exitOK, `"kind": "gate"`, "history", "--kind", "gate", "--kind", "upgrade", "-o", "json")
-	c.want(exitOK, `"kind": "upgrade"`, "history", "--kind", "gate,upgrade", "-o", "json")
-	c.want(exitUsage, "--kind:", "history", "--kind", "gate", "--kind", "gates")
+	c.want(console.ExitOK, `"kind": "gate"`, "history", "--kind", "gate", "--kind", "upgrade", "-o", "json")
+	c.want(console.ExitOK, `"kind": "upgrade"`, "history", "--kind", "gate,upgrade", "-o", "json")
+	c.want(console.ExitUsage, "--kind:", "history", "--kind", "gate", "--kind", "gates")
 	if _, out, _ := c.run("history", "--kind", "gate", "--kind", "upgrade", "-o", "json"); strings.Contains(out, "Restarted") {
 		t.Errorf("got entries of other kinds:\n%s", out)
 	}
-	c.want(exitOK, "  1s  ", "history", "--kind", "gate")
+	c.want(console.ExitOK, "  1s  ", "history", "--kind", "gate")
 	const unknown = `sidecar: --node: no node of the ID "zz" is known, registered now or in the history; known are cp-1, cp-1 [2J, cp-2`
-	c.want(exitFailed, unknown, "history", "--node", "zz")
-	c.want(exitFailed, unknown, "history", "--node", "zz", "-o", "json")
-	c.want(exitFailed, unknown, "explain", "--node", "zz", "--at", "14:02")
-	c.want(exitOK, `"reason": "Elected"`, "history", "--since", "4d", "--kind", "leader", "-o", "json")
+	c.want(console.ExitFailed, unknown, "history", "--node", "zz")
+	c.want(console.ExitFailed, unknown, "history", "--node", "zz", "-o", "json")
+	c.want(console.ExitFailed, unknown, "explain", "--node", "zz", "--at", "14:02")
+	c.want(console.ExitOK, `"reason": "Elected"`, "history", "--since", "4d", "--kind", "leader", "-o", "json")
 
 	if _, err := raw.Put(t.Context(), "/lockstep/nodes/cp-9", "garbage"); err != nil {
 		t.Fatal(err)
@@ -105,9 +106,9 @@ func wantTypable(t *testing.T, c command, raw *clientv3.Client, at time.Time) {
 		t.Fatal(err)
 	}
 	typed := "sidecar turn end cp-2 --etcd-servers=" + c.endpoint
-	c.want(exitOK, typed, "history", "--node", "cp-2", "--kind", "gate")
-	c.want(exitOK, "Z for 1s: Cordoned: for its turn; to give the turn up: "+typed, "explain", "--node", "cp-2", "--at", e.Time.Format("2006-01-02 15:04"))
-	c.want(exitOK, "\n  before that: out of service from "+e.Time.Format(time.RFC3339)+" for 1s: Cordoned: ", "explain", "--node", "cp-2", "--at",
+	c.want(console.ExitOK, typed, "history", "--node", "cp-2", "--kind", "gate")
+	c.want(console.ExitOK, "Z for 1s: Cordoned: for its turn; to give the turn up: "+typed, "explain", "--node", "cp-2", "--at", e.Time.Format("2006-01-02 15:04"))
+	c.want(console.ExitOK, "\n  before that: out of service from "+e.Time.Format(time.RFC3339)+" for 1s: Cordoned: ", "explain", "--node", "cp-2", "--at",
 		e.Time.Add(5*time.Minute).Format("2006-01-02T15:04Z"))
 }
 

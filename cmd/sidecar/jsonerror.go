@@ -17,8 +17,8 @@ func (p program) printErrorReport(cmd *cobra.Command, err error) {
 	if err == nil || err.Error() == "" || form == nil || form.Value.String() != "json" {
 		return
 	}
-	if terminal.HasText(p.stdout) {
+	if terminal.HasText(p.Stdout) {
 		return
 	}
-	_ = p.printJSON(errorReport{err.Error()}) // stderr gets the error in any case
+	_ = p.PrintJSON(errorReport{err.Error()}) // stderr gets the error in any case
 }

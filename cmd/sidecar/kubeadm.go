@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
@@ -29,14 +30,14 @@ type kubeadmFlags struct {
 	nodeID        string
 	host          string // the name of the node if --node-id is not set
 	apiserverURL  string
-	output        choice
+	output        console.Choice
 	args          []string // of sidecar run
 }
 
 const kubernetesDir = "/etc/kubernetes"
 
 func (p program) kubeadmCommand() *cobra.Command {
-	f := kubeadmFlags{dir: kubeadm.DefaultDir, kubernetesDir: kubernetesDir, output: newChoice("table", "json")}
+	f := kubeadmFlags{dir: kubeadm.DefaultDir, kubernetesDir: kubernetesDir, output: console.NewChoice("table", "json")}
 	cmd := &cobra.Command{
 		Use:   "kubeadm [flags] [-- RUN-FLAG...]",
 		Short: "Write what this kubeadm node needs for a sidecar, or check a node that has it",
@@ -58,7 +59,7 @@ Exit codes: 0 success, 1 failure, or something is wrong; 2 wrong usage.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.ArgsLenAtDash() != 0 && len(args) > 0 {
-				return usagef("unexpected argument %q; flags of sidecar run follow after --; see %s --help", args[0], cmd.CommandPath())
+				return console.Usagef("unexpected argument %q; flags of sidecar run follow after --; see %s --help", args[0], cmd.CommandPath())
 			}
 			f.args = args
 			if err := f.complete(); err != nil {
@@ -80,8 +81,8 @@ Exit codes: 0 success, 1 failure, or something is wrong; 2 wrong usage.`,
 	flags.StringVar(&f.kubernetesDir, "kubernetes-dir", f.kubernetesDir, "The `directory` of kubeadm on this node.")
 	flags.StringVar(&f.nodeID, "node-id", "", "The `name` of this node in Kubernetes. If empty, the host name.")
 	flags.StringVar(&f.apiserverURL, "apiserver-url", "", "`URL` of this node's kube-apiserver, never of a load balancer. If empty, what kubeadm has advertised; before that, the address of the default route, port 6443.")
-	flags.VarP(&f.output, "output", "o", "Output format of --check: "+f.output.options()+".")
-	complete(cmd, "output", &f.output)
+	flags.VarP(&f.output, "output", "o", "Output format of --check: "+f.output.Options()+".")
+	console.Complete(cmd, "output", &f.output)
 	return cmd
 }
 
@@ -92,25 +93,25 @@ func (f *kubeadmFlags) complete() error {
 	}
 	u, err := url.Parse(f.apiserverURL)
 	if f.apiserverURL != "" && (err != nil || u.Scheme != "https" || u.Hostname() == "" || u.Path != "") {
-		return usagef("--apiserver-url: %q: must be https://ADDRESS:PORT, of this node", f.apiserverURL)
+		return console.Usagef("--apiserver-url: %q: must be https://ADDRESS:PORT, of this node", f.apiserverURL)
 	}
 	if strings.ContainsAny(f.image, " \t\n\"'") {
-		return usagef("--image: %q: must be the name of an image", f.image)
+		return console.Usagef("--image: %q: must be the name of an image", f.image)
 	}
 	for _, arg := range f.args {
 		if !strings.HasPrefix(arg, "--") || len(arg) < 4 {
-			return usagef("%q after --: must be a flag of sidecar run, like --listen=127.0.0.1:8086", arg)
+			return console.Usagef("%q after --: must be a flag of sidecar run, like --listen=127.0.0.1:8086", arg)
 		}
 	}
 	if f.https && kubeadm.ChoosesListener(f.args) {
-		return usagef("--https: leave out what follows after -- about the listener, TLS and access")
+		return console.Usagef("--https: leave out what follows after -- about the listener, TLS and access")
 	}
 	if f.check && (f.https || f.image != "" || f.bundle != "" || len(f.args) > 0 || f.force) {
-		return usagef("--check writes nothing: leave out --image, --bundle, --force, --https and what follows after --")
+		return console.Usagef("--check writes nothing: leave out --image, --bundle, --force, --https and what follows after --")
 	}
 	host, err := os.Hostname()
 	if f.nodeID == "" && err != nil {
-		return usagef("--node-id: required, since the host name is unknown: %w", err)
+		return console.Usagef("--node-id: required, since the host name is unknown: %w", err)
 	}
 	f.host = strings.ToLower(host)
 	f.nodeID = cmp.Or(f.nodeID, f.host)
@@ -120,7 +121,7 @@ func (f *kubeadmFlags) complete() error {
 func (f *kubeadmFlags) completePaths() error {
 	for name, dir := range map[string]string{"dir": f.dir, "kubernetes-dir": f.kubernetesDir} {
 		if !filepath.IsAbs(dir) || strings.ContainsAny(dir, " {}\n") {
-			return usagef("--%s: %q: must be an absolute path, without spaces and braces", name, dir)
+			return console.Usagef("--%s: %q: must be an absolute path, without spaces and braces", name, dir)
 		}
 	}
 	if f.bundle == "" || f.bundle == bundle.BuiltinName {
@@ -128,7 +129,7 @@ func (f *kubeadmFlags) completePaths() error {
 	}
 	dir, err := filepath.Abs(f.bundle) // printed commands are typed elsewhere
 	if err != nil {
-		return usagef("--bundle: %w", err)
+		return console.Usagef("--bundle: %w", err)
 	}
 	f.bundle = dir
 	return nil
@@ -180,7 +181,7 @@ func (f kubeadmFlags) server(ctx context.Context, pod kubeadm.Pod) (string, erro
 	}
 	host, err := nodeaddress.Find("")
 	if err != nil {
-		return "", usagef("--apiserver-url: required, since this machine has no default route: https://ADDRESS:6443 of this node")
+		return "", console.Usagef("--apiserver-url: required, since this machine has no default route: https://ADDRESS:6443 of this node")
 	}
 	return "https://" + net.JoinHostPort(host, "6443"), nil
 }
@@ -191,7 +192,7 @@ func runOptions(args []string, variable func(string) (string, bool), node string
 	set, logging := defaultRunFlags(), defaultLogOptions()
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	for _, s := range runSections(&set, &logging) {
-		flags.AddFlagSet(s.flags)
+		flags.AddFlagSet(s.Flags)
 	}
 	if len(args) == 0 || args[0] != "run" {
 		return set.options(), fmt.Errorf("the first must be run")
@@ -201,7 +202,7 @@ func runOptions(args []string, variable func(string) (string, bool), node string
 		own[i] = strings.ReplaceAll(arg, "$(NODE_NAME)", node)
 	}
 	if err := flags.Parse(own); err != nil {
-		if near := nearestFlag(flags, err); near != "" {
+		if near := console.NearestFlag(flags, err); near != "" {
 			err = fmt.Errorf("%w; did you mean %s?", err, near)
 		}
 		return set.options(), err
@@ -209,7 +210,7 @@ func runOptions(args []string, variable func(string) (string, bool), node string
 	if flags.NArg() > 0 {
 		return set.options(), fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
-	if err := (base{lookupEnv: variable}).applyEnv(flags); err != nil {
+	if err := (console.Program{LookupEnv: variable}).ApplyEnv(flags); err != nil {
 		return set.options(), err
 	}
 	return set.options(), set.check(flags)

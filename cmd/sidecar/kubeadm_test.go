@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 )
 
@@ -42,14 +43,14 @@ func newKubeadmNode(t *testing.T) *kubeadmNode {
 // call runs sidecar kubeadm for the node.
 func (n *kubeadmNode) call(args ...string) (code int, stdout, stderr string) {
 	n.Helper()
-	p := program{base: base{now: func() time.Time { return noon }}}
+	p := program{Program: console.Program{Now: func() time.Time { return noon }}}
 	return call(n.T, p, append([]string{"kubeadm", "--dir", n.dir, "--kubernetes-dir", n.kubernetes, "--node-id", "cp-1"}, args...)...)
 }
 
 func (n *kubeadmNode) ok(args ...string) string {
 	n.Helper()
 	code, stdout, stderr := n.call(args...)
-	if code != exitOK {
+	if code != console.ExitOK {
 		n.Fatalf("got exit code %d: %s%s", code, stdout, stderr)
 	}
 	return stdout
@@ -241,7 +242,7 @@ func TestKubeadm(t *testing.T) {
 	}
 	n.trust(server)
 	code, out, stderr := n.call("--check")
-	if code != exitFailed || !strings.Contains(out, ": PatchNotApplied: ") || stderr != "sidecar: node cp-1: 1 problem\n" {
+	if code != console.ExitFailed || !strings.Contains(out, ": PatchNotApplied: ") || stderr != "sidecar: node cp-1: 1 problem\n" {
 		t.Errorf("got %d, %s%s", code, out, stderr)
 	}
 	n.runKubeadm(server.URL)
@@ -311,20 +312,20 @@ func TestKubeadm_invalid(t *testing.T) {
 		code int
 		want string
 	}{
-		{"no image", []string{"--bundle=builtin"}, exitUsage, "--image: required at the first call"},
-		{"neither image nor bundle", nil, exitUsage, "from a release or made with the Dockerfile of Lockstep\nsidecar: --bundle: required at the first call"},
-		{"an image with a space", []string{"--image=a b"}, exitUsage, `--image: "a b"`},
-		{"an argument", []string{"--image=a", "init"}, exitUsage, `unexpected argument "init"`},
-		{"no flag after --", []string{"--image=a", "--", "listen"}, exitUsage, `"listen" after --: must be a flag of sidecar run`},
-		{"an unknown flag after --", []string{"--image=a", "--", "--lisen=x"}, exitUsage, "the flags of sidecar run: unknown flag: --lisen; did you mean --listen?"},
-		{"a wrong flag after --", []string{"--image=a", "--", "--listen=0.0.0.0:8086"}, exitUsage, "--insecure-listen"},
-		{"a load balancer by name", []string{"--image=a", "--apiserver-url=lb:6443"}, exitUsage, "must be https://ADDRESS:PORT"},
-		{"a relative directory", []string{"--image=a", "--dir=x"}, exitUsage, `--dir: "x": must be an absolute path`},
-		{"no bundle", []string{"--image=a"}, exitUsage, "--bundle: required at the first call: the directory of the bundle, or builtin"},
-		{"a bundle that is wrong", []string{"--image=a", "--bundle", bundle}, exitFailed, "1 problem"},
-		{"no bundle there", []string{"--image=a", "--bundle", "/nowhere"}, exitFailed, "no such file"},
-		{"--check with an image", []string{"--check", "--image=a"}, exitUsage, "--check writes nothing"},
-		{"another output", []string{"--check", "-o", "yaml"}, exitUsage, "must be one of table, json"},
+		{"no image", []string{"--bundle=builtin"}, console.ExitUsage, "--image: required at the first call"},
+		{"neither image nor bundle", nil, console.ExitUsage, "from a release or made with the Dockerfile of Lockstep\nsidecar: --bundle: required at the first call"},
+		{"an image with a space", []string{"--image=a b"}, console.ExitUsage, `--image: "a b"`},
+		{"an argument", []string{"--image=a", "init"}, console.ExitUsage, `unexpected argument "init"`},
+		{"no flag after --", []string{"--image=a", "--", "listen"}, console.ExitUsage, `"listen" after --: must be a flag of sidecar run`},
+		{"an unknown flag after --", []string{"--image=a", "--", "--lisen=x"}, console.ExitUsage, "the flags of sidecar run: unknown flag: --lisen; did you mean --listen?"},
+		{"a wrong flag after --", []string{"--image=a", "--", "--listen=0.0.0.0:8086"}, console.ExitUsage, "--insecure-listen"},
+		{"a load balancer by name", []string{"--image=a", "--apiserver-url=lb:6443"}, console.ExitUsage, "must be https://ADDRESS:PORT"},
+		{"a relative directory", []string{"--image=a", "--dir=x"}, console.ExitUsage, `--dir: "x": must be an absolute path`},
+		{"no bundle", []string{"--image=a"}, console.ExitUsage, "--bundle: required at the first call: the directory of the bundle, or builtin"},
+		{"a bundle that is wrong", []string{"--image=a", "--bundle", bundle}, console.ExitFailed, "1 problem"},
+		{"no bundle there", []string{"--image=a", "--bundle", "/nowhere"}, console.ExitFailed, "no such file"},
+		{"--check with an image", []string{"--check", "--image=a"}, console.ExitUsage, "--check writes nothing"},
+		{"another output", []string{"--check", "-o", "yaml"}, console.ExitUsage, "must be one of table, json"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			n := newKubeadmNode(t)
@@ -386,7 +387,7 @@ func TestKubeadm_files(t *testing.T) {
 	patch := filepath.Join(n.dir, kubeadm.PatchesDir, kubeadm.PodPatch)
 	n.replaceIn(patch, "cpu: 50m", "cpu: 80m")
 	code, _, stderr := n.call("--image=lockstep:1.2.0", "--bundle", writeRelease(t, "1.2.0", ""))
-	if code != exitFailed || !strings.Contains(stderr, patch+": it was changed since sidecar kubeadm wrote it: add --force to overwrite it.") || strings.Contains(n.read(own), "1.2.0") {
+	if code != console.ExitFailed || !strings.Contains(stderr, patch+": it was changed since sidecar kubeadm wrote it: add --force to overwrite it.") || strings.Contains(n.read(own), "1.2.0") {
 		t.Errorf("got %d: %s", code, stderr)
 	}
 	if _, err := os.Stat(filepath.Join(n.dir, "bundles/1.2.0")); err == nil {
@@ -421,22 +422,22 @@ func TestKubeadm_damaged(t *testing.T) {
 	n.ok("--image=lockstep", "--bundle=builtin", "--apiserver-url=https://10.0.0.1:6443")
 	n.write("pki/ca.crt", []byte("garbage"))
 	code, _, stderr := n.call()
-	if code != exitFailed || !strings.Contains(stderr, "ca.key is missing") || !strings.Contains(stderr, "kubeadm kubeconfig user --client-name lockstep:cp-1 --org lockstep:sidecars") {
+	if code != console.ExitFailed || !strings.Contains(stderr, "ca.key is missing") || !strings.Contains(stderr, "kubeadm kubeconfig user --client-name lockstep:cp-1 --org lockstep:sidecars") {
 		t.Errorf("got %d: %s", code, stderr)
 	}
 	n.write("pki/ca.key", []byte("garbage"))
-	if code, _, stderr = n.call(); code != exitFailed || !strings.Contains(stderr, "failed to find any PEM data in certificate input") {
+	if code, _, stderr = n.call(); code != console.ExitFailed || !strings.Contains(stderr, "failed to find any PEM data in certificate input") {
 		t.Errorf("got %d: %s", code, stderr)
 	}
 	n.write("manifests/kube-apiserver.yaml", []byte("- a"))
-	if code, _, stderr = n.call(); code != exitFailed || !strings.Contains(stderr, "manifests/kube-apiserver.yaml: not the manifest of a pod") {
+	if code, _, stderr = n.call(); code != console.ExitFailed || !strings.Contains(stderr, "manifests/kube-apiserver.yaml: not the manifest of a pod") {
 		t.Errorf("got %d: %s", code, stderr)
 	}
 	patch := filepath.Join(n.dir, kubeadm.PatchesDir, kubeadm.PodPatch)
 	if err := os.WriteFile(patch, []byte("spec: {}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr = n.call(); code != exitFailed || !strings.Contains(stderr, patch+": has no container lockstep; correct the file, or remove it") {
+	if code, _, stderr = n.call(); code != console.ExitFailed || !strings.Contains(stderr, patch+": has no container lockstep; correct the file, or remove it") {
 		t.Errorf("got %d: %s", code, stderr)
 	}
 }
@@ -501,7 +502,7 @@ func TestKubeadm_check(t *testing.T) {
 			n.ok("--check")
 			test.damage(n)
 			code, out, _ := n.call("--check")
-			if code != exitFailed {
+			if code != console.ExitFailed {
 				t.Errorf("got exit code %d", code)
 			}
 			for _, want := range test.want {
@@ -525,7 +526,7 @@ func TestKubeadm_checkRights(t *testing.T) {
 	n.trust(server)
 	code, out, _ := n.call("--check", "-o", "json")
 	var got kubeadmReport
-	if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitFailed || len(got.Findings) != 1 {
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != console.ExitFailed || len(got.Findings) != 1 {
 		t.Fatalf("got %d, %v: %s", code, err, out)
 	}
 	found := got.Findings[0]
@@ -544,7 +545,7 @@ func TestKubeadm_checkRights(t *testing.T) {
 		t.Errorf("the rights are not one in a line:\n%s", out)
 	}
 	server.Close()
-	if code, out, _ := n.call("--check"); code != exitFailed || !strings.Contains(out, "APIUnreachable: the rights of the sidecar are unknown") {
+	if code, out, _ := n.call("--check"); code != console.ExitFailed || !strings.Contains(out, "APIUnreachable: the rights of the sidecar are unknown") {
 		t.Errorf("got %d: %s", code, out)
 	}
 }

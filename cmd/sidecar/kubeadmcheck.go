@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/certificates"
 	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
@@ -46,18 +47,18 @@ func (p program) kubeadmReport(ctx context.Context, f kubeadmFlags) kubeadmRepor
 
 func (p program) checkKubeadm(ctx context.Context, f kubeadmFlags) error {
 	report := p.kubeadmReport(ctx, f)
-	if err := p.printKubeadm(report, f.output.value); err != nil {
+	if err := p.printKubeadm(report, f.output.Value); err != nil {
 		return err
 	}
 	if n := len(report.Findings); n > 0 {
-		return exitError{code: exitFailed, err: fmt.Errorf("node %s: %s", f.nodeID, terminal.Count(n, "problem"))}
+		return console.ExitError{Code: console.ExitFailed, Err: fmt.Errorf("node %s: %s", f.nodeID, terminal.Count(n, "problem"))}
 	}
 	return nil
 }
 
 func (p program) printKubeadm(r kubeadmReport, form string) error {
 	if form == "json" {
-		return p.printJSON(r)
+		return p.PrintJSON(r)
 	}
 	for _, found := range r.Findings {
 		message := found.Message
@@ -65,11 +66,11 @@ func (p program) printKubeadm(r kubeadmReport, form string) error {
 			head, list, _ := strings.Cut(message, "may not: ")
 			message = head + "may not:\n    " + strings.ReplaceAll(list, "; ", "\n    ")
 		}
-		fmt.Fprintf(p.stdout, "%s: %s: %s\n", found.Where, found.Reason, message)
-		fmt.Fprintln(p.stdout, "  type: "+strings.ReplaceAll(found.Remedy, "\n", "\n        "))
+		fmt.Fprintf(p.Stdout, "%s: %s: %s\n", found.Where, found.Reason, message)
+		fmt.Fprintln(p.Stdout, "  type: "+strings.ReplaceAll(found.Remedy, "\n", "\n        "))
 	}
 	if len(r.Findings) == 0 {
-		fmt.Fprintf(p.stdout, "node %s: no problem found\n", r.Node)
+		fmt.Fprintf(p.Stdout, "node %s: no problem found\n", r.Node)
 	}
 	return nil
 }
@@ -77,7 +78,7 @@ func (p program) printKubeadm(r kubeadmReport, form string) error {
 // kubeadmFacts reads all inputs of the check.
 func (p program) kubeadmFacts(ctx context.Context, f kubeadmFlags) kubeadm.Facts {
 	out := kubeadm.Facts{
-		Node: f.nodeID, Now: p.now(), Dir: f.dir, Admin: f.admin(), Write: f.again(),
+		Node: f.nodeID, Now: p.Now(), Dir: f.dir, Admin: f.admin(), Write: f.again(),
 		Manifest: contentOf(f.manifest()), PodPatch: contentOf(f.podPatch()),
 		FlagsPatch: contentOf(filepath.Join(f.dir, kubeadm.PatchesDir, kubeadm.FlagsPatch)),
 		Local:      localAddresses(),

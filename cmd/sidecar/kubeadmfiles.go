@@ -121,7 +121,7 @@ func (p program) writeFiles(f kubeadmFlags, k kubeadmFiles, w kubeadmContents) e
 		}
 		if why != "" && !k.force {
 			kept = append(kept, name)
-			fmt.Fprintf(p.stdout, "left alone %s: %s; --force overwrites it\n", filepath.Join(k.dir, name), why)
+			fmt.Fprintf(p.Stdout, "left alone %s: %s; --force overwrites it\n", filepath.Join(k.dir, name), why)
 			continue
 		}
 		if err := k.write(name, w.files[name], modeFile); err != nil {
@@ -147,6 +147,6 @@ func (p program) saveKubeconfig(k kubeadmFiles, content []byte) error {
 	if err := durable.WriteFile(file+".old", now, modeSecret); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "kept the kubeconfig as %s.old: %s\n", file, why)
+	fmt.Fprintf(p.Stdout, "kept the kubeconfig as %s.old: %s\n", file, why)
 	return nil
 }

@@ -23,7 +23,7 @@ func (p program) kubeadmContent(
 	name := path.Join(kubeadm.ClusterDir, kubeadm.BundleRights)
 	if release == nil {
 		if release, err = bundle.Open(f.bundleDir(settings)); err != nil {
-			fmt.Fprintf(p.stdout, "left alone %s: the bundle cannot be read: %v\n", filepath.Join(f.dir, name), oneLine(err))
+			fmt.Fprintf(p.Stdout, "left alone %s: the bundle cannot be read: %v\n", filepath.Join(f.dir, name), oneLine(err))
 			return out, r, nil
 		}
 	}
@@ -33,7 +33,7 @@ func (p program) kubeadmContent(
 		r, err = rights.Of(release, nil)
 	}
 	for _, guess := range r.Guessed {
-		fmt.Fprintf(p.stderr, "warning: %s\n", guessWarning(guess, "Type this command again when kube-apiserver serves the kind"))
+		fmt.Fprintf(p.Stderr, "warning: %s\n", guessWarning(guess, "Type this command again when kube-apiserver serves the kind"))
 	}
 	out[name] = r.YAML(kubeadm.Group)
 	return out, r, err
@@ -47,10 +47,10 @@ func (p program) reportWritten(f kubeadmFlags, w kubeadmContents, kept []string)
 		return !slices.ContainsFunc(kept, func(name string) bool { return path.Dir(name) == dir })
 	}
 	if whole(kubeadm.PatchesDir) {
-		fmt.Fprintf(p.stdout, "wrote %s: for kubeadm --patches: the container of the sidecar, image %s\n", filepath.Join(f.dir, kubeadm.PatchesDir), w.settings.Image)
+		fmt.Fprintf(p.Stdout, "wrote %s: for kubeadm --patches: the container of the sidecar, image %s\n", filepath.Join(f.dir, kubeadm.PatchesDir), w.settings.Image)
 	}
 	if whole(kubeadm.ClusterDir) && w.files[name] != nil {
-		fmt.Fprintf(p.stdout, "wrote %s: the rights of the sidecars, for Lockstep and for the bundle\n", filepath.Join(f.dir, kubeadm.ClusterDir))
+		fmt.Fprintf(p.Stdout, "wrote %s: the rights of the sidecars, for Lockstep and for the bundle\n", filepath.Join(f.dir, kubeadm.ClusterDir))
 	}
 	if !slices.Contains(kept, name) {
 		return nil
@@ -64,11 +64,11 @@ func (p program) reportWritten(f kubeadmFlags, w kubeadmContents, kept []string)
 	if len(lacking) == 0 {
 		return nil
 	}
-	fmt.Fprintf(p.stdout, "the rights in %s are not enough for the bundle; missing:\n", file)
+	fmt.Fprintf(p.Stdout, "the rights in %s are not enough for the bundle; missing:\n", file)
 	for _, one := range lacking {
-		fmt.Fprintf(p.stdout, "  %s\n", one)
+		fmt.Fprintf(p.Stdout, "  %s\n", one)
 	}
-	fmt.Fprintf(p.stdout, "add them, or write the whole file again: %s --force\n", f.again())
+	fmt.Fprintf(p.Stdout, "add them, or write the whole file again: %s --force\n", f.again())
 	return nil
 }
 

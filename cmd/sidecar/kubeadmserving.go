@@ -18,7 +18,7 @@ func (p program) writeServing(f kubeadmFlags, own kubeadmFiles, authority kubead
 	if u, err := url.Parse(f.apiserverURL); err == nil && u.Hostname() != "" {
 		addresses = append(addresses, u.Hostname())
 	}
-	cert, key, until, err := authority.Serving(f.nodeID, addresses, p.now())
+	cert, key, until, err := authority.Serving(f.nodeID, addresses, p.Now())
 	if err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func (p program) writeServing(f kubeadmFlags, own kubeadmFiles, authority kubead
 	if err != nil {
 		return err
 	}
-	if cert, key, _, err = authority.Client(f.nodeID, p.now()); err != nil {
+	if cert, key, _, err = authority.Client(f.nodeID, p.Now()); err != nil {
 		return err
 	}
 	if _, err := p.writePair(own, pair{kubeadm.ClientCert, kubeadm.ClientKey, cert, key}); err != nil {
@@ -35,7 +35,7 @@ func (p program) writeServing(f kubeadmFlags, own kubeadmFiles, authority kubead
 	if err := own.write(kubeadm.CAFile, ca, modeFile); err != nil || !wrote {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "wrote %s: a certificate of the cluster's CA, valid until %s\n", filepath.Join(f.dir, kubeadm.ServingCert), until.UTC().Format(time.DateOnly))
+	fmt.Fprintf(p.Stdout, "wrote %s: a certificate of the cluster's CA, valid until %s\n", filepath.Join(f.dir, kubeadm.ServingCert), until.UTC().Format(time.DateOnly))
 	return nil
 }
 
@@ -53,7 +53,7 @@ func (p program) writePair(own kubeadmFiles, w pair) (bool, error) {
 			return false, err
 		}
 		if why != "" && !own.force {
-			fmt.Fprintf(p.stdout, "left alone %s: %s; --force overwrites it\n", filepath.Join(own.dir, name), why)
+			fmt.Fprintf(p.Stdout, "left alone %s: %s; --force overwrites it\n", filepath.Join(own.dir, name), why)
 			return false, nil
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/durable"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
@@ -41,7 +42,7 @@ func (p program) writeKubeadm(ctx context.Context, f kubeadmFlags) error {
 	named := settings
 	named.Bundle = cmp.Or(settings.Bundle, bundle.BuiltinName)
 	if _, err := runOptions(named.RunArgs(), func(string) (string, bool) { return "", false }, f.nodeID); err != nil {
-		return usagef("the flags of sidecar run: %w", err)
+		return console.Usagef("the flags of sidecar run: %w", err)
 	}
 	if err := requiredFlags(settings); err != nil {
 		return err
@@ -111,10 +112,10 @@ func (f kubeadmFlags) settings() (kubeadm.Settings, error) {
 func requiredFlags(s kubeadm.Settings) error {
 	var out []error
 	if s.Image == "" {
-		out = append(out, usagef("--image: required at the first call: the image of the sidecar, from a release or made with the Dockerfile of Lockstep"))
+		out = append(out, console.Usagef("--image: required at the first call: the image of the sidecar, from a release or made with the Dockerfile of Lockstep"))
 	}
 	if s.Bundle == "" {
-		out = append(out, usagef("--bundle: required at the first call: the directory of the bundle, or %s for the built-in one, to try Lockstep out", bundle.BuiltinName))
+		out = append(out, console.Usagef("--bundle: required at the first call: the directory of the bundle, or %s for the built-in one, to try Lockstep out", bundle.BuiltinName))
 	}
 	return errors.Join(out...)
 }
@@ -161,7 +162,7 @@ func (p program) copyBundle(f kubeadmFlags, b *bundle.Bundle) error {
 			return err
 		}
 	}
-	fmt.Fprintf(p.stdout, "wrote %s: release %s, %s, %s\n", target, b.Version, terminal.Count(len(b.Objects), "object"), terminal.ShortDigest(b.Digest))
+	fmt.Fprintf(p.Stdout, "wrote %s: release %s, %s, %s\n", target, b.Version, terminal.Count(len(b.Objects), "object"), terminal.ShortDigest(b.Digest))
 	return nil
 }
 
@@ -211,7 +212,7 @@ func (f kubeadmFlags) bundleDir(settings kubeadm.Settings) string {
 func (p program) writeIdentity(f kubeadmFlags, own kubeadmFiles, server string, settings kubeadm.Settings) (bool, error) {
 	cert, err := os.ReadFile(f.pki("ca.crt"))
 	if errors.Is(err, fs.ErrNotExist) {
-		fmt.Fprintf(p.stdout, "not yet %s: kubeadm has made no CA on this node\n", f.kubeconfig())
+		fmt.Fprintf(p.Stdout, "not yet %s: kubeadm has made no CA on this node\n", f.kubeconfig())
 		return false, nil
 	}
 	if err != nil {
@@ -228,7 +229,7 @@ func (p program) writeIdentity(f kubeadmFlags, own kubeadmFiles, server string, 
 	if err != nil {
 		return false, fmt.Errorf("%s and %s: %w", f.pki("ca.crt"), f.pki("ca.key"), err)
 	}
-	content, until, err := authority.Kubeconfig(f.nodeID, server, p.now())
+	content, until, err := authority.Kubeconfig(f.nodeID, server, p.Now())
 	if err != nil {
 		return false, err
 	}
@@ -238,7 +239,7 @@ func (p program) writeIdentity(f kubeadmFlags, own kubeadmFiles, server string, 
 	if err := own.write(kubeadm.KubeconfigFile, content, modeSecret); err != nil {
 		return false, err
 	}
-	fmt.Fprintf(p.stdout, "wrote %s: user %s at %s, valid until %s\n", f.kubeconfig(), kubeadm.User(f.nodeID), server, until.UTC().Format(time.DateOnly))
+	fmt.Fprintf(p.Stdout, "wrote %s: user %s at %s, valid until %s\n", f.kubeconfig(), kubeadm.User(f.nodeID), server, until.UTC().Format(time.DateOnly))
 	if settings.ServesHTTPS() {
 		return true, p.writeServing(f, own, authority, cert)
 	}
@@ -248,7 +249,7 @@ func (p program) writeIdentity(f kubeadmFlags, own kubeadmFiles, server string, 
 // identityElsewhere is for a node without the key of the CA.
 func (p program) identityElsewhere(f kubeadmFlags, server string, settings kubeadm.Settings) (bool, error) {
 	if _, err := os.Stat(f.kubeconfig()); err == nil {
-		fmt.Fprintf(p.stdout, "kept %s: the key of the CA is not on this node, so it cannot be renewed here\n", f.kubeconfig())
+		fmt.Fprintf(p.Stdout, "kept %s: the key of the CA is not on this node, so it cannot be renewed here\n", f.kubeconfig())
 		if settings.ServesHTTPS() {
 			return true, f.servingElsewhere()
 		}
@@ -330,8 +331,8 @@ func (f kubeadmFlags) lastCommands(s kubeadm.Settings) []string {
 }
 
 func (p program) printBlock(title string, lines ...[]string) {
-	fmt.Fprintln(p.stdout, "\n"+title)
+	fmt.Fprintln(p.Stdout, "\n"+title)
 	for _, line := range slices.Concat(lines...) {
-		fmt.Fprintln(p.stdout, "  "+line)
+		fmt.Fprintln(p.Stdout, "  "+line)
 	}
 }

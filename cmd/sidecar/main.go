@@ -15,12 +15,13 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
 func main() {
 	p := program{
-		base:    base{stdout: os.Stdout, stderr: os.Stderr, lookupEnv: os.LookupEnv, now: time.Now, podLogs: podLogs},
+		Program: console.Program{Stdout: os.Stdout, Stderr: os.Stderr, LookupEnv: os.LookupEnv, Now: time.Now, PodLogs: podLogs},
 		environ: os.Environ, run: runSidecar,
 	}
 	os.Exit(p.main(context.Background(), os.Args[1:]))
@@ -42,7 +43,7 @@ func runSidecar(ctx context.Context, opts lockstep.Options, log *slog.Logger) er
 
 // program is the outside world, as the commands see it.
 type program struct {
-	base
+	console.Program
 	environ func() []string // NAME=value each; nil: only variables that lookupEnv finds count
 	running *runMark
 	// run runs a sidecar.
@@ -52,7 +53,7 @@ type program struct {
 // main runs the command that args name and returns the exit code.
 func (p program) main(ctx context.Context, args []string) int {
 	p.running = new(runMark)
-	p.stdout = terminal.NewOutput(p.stdout)
+	p.Stdout = terminal.NewOutput(p.Stdout)
 	root := p.root()
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		plainUsage(root)
@@ -63,5 +64,5 @@ func (p program) main(ctx context.Context, args []string) int {
 		p.endRun(cmd, err)
 	}
 	p.printErrorReport(cmd, err)
-	return printError(p.stderr, err)
+	return console.PrintError(p.Stderr, err)
 }

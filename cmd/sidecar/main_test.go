@@ -20,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -39,9 +40,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"sidecar": func() {
 		var out, errs bytes.Buffer
 		p := program{
-			base: base{
-				stdout: io.MultiWriter(os.Stdout, &out), stderr: io.MultiWriter(os.Stderr, &errs), lookupEnv: os.LookupEnv,
-				now: func() time.Time { return noon }, podLogs: os.Getenv("POD_LOGS"),
+			Program: console.Program{
+				Stdout: io.MultiWriter(os.Stdout, &out), Stderr: io.MultiWriter(os.Stderr, &errs), LookupEnv: os.LookupEnv,
+				Now: func() time.Time { return noon }, PodLogs: os.Getenv("POD_LOGS"),
 			},
 			environ: os.Environ, run: fakeRun,
 		}

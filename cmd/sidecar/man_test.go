@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra/doc"
+
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 )
 
 // build/release reads the pages from this directory.
@@ -20,7 +22,7 @@ func TestManPages(t *testing.T) {
 	if dir == "" {
 		dir = t.TempDir()
 	}
-	root := program{base: base{stdout: os.Stdout, stderr: os.Stderr, lookupEnv: os.LookupEnv, now: time.Now}}.root()
+	root := program{Program: console.Program{Stdout: os.Stdout, Stderr: os.Stderr, LookupEnv: os.LookupEnv, Now: time.Now}}.root()
 	root.DisableAutoGenTag = true
 	// The date in the header is SOURCE_DATE_EPOCH, which build/release sets.
 	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "8", Source: "Lockstep", Manual: "Lockstep"}, dir); err != nil {

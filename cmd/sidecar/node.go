@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/table"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/fleet"
@@ -21,7 +22,7 @@ import (
 )
 
 func (p program) nodeCommand() *cobra.Command {
-	return parentOf(&cobra.Command{
+	return console.ParentOf(&cobra.Command{
 		Use:   "node",
 		Short: "List, remove and change node records in etcd",
 		Long: `List, remove and change node records in etcd. These commands connect to etcd
@@ -30,19 +31,19 @@ directly: no sidecar has to run, unless the sidecars run etcd themselves.`,
 }
 
 func (p program) nodeListCommand() *cobra.Command {
-	output := newChoice("table", "wide", "json", "yaml")
+	output := console.NewChoice("table", "wide", "json", "yaml")
 	cmd := withEtcd(&cobra.Command{
 		Use:   "list",
 		Short: "List the node records, and which nodes are alive",
-		Args:  noArgs,
+		Args:  console.NoArgs,
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
 		f, err := fleet.List(ctx, client.Client)
 		if err != nil {
 			return err
 		}
-		return p.printNodes(f, client.flags, output.value)
+		return p.printNodes(f, client.flags, output.Value)
 	})
-	bindOutput(cmd, &output)
+	console.BindOutput(cmd, &output)
 	return cmd
 }
 
@@ -58,13 +59,13 @@ func (p program) printNodes(f protocol.Fleet, flags, form string) error {
 		if err != nil {
 			return fmt.Errorf("print nodes: %w", err)
 		}
-		_, err = p.stdout.Write(printed)
+		_, err = p.Stdout.Write(printed)
 		return err
 	}
 	if form == "json" {
-		return p.printJSON(nodes)
+		return p.PrintJSON(nodes)
 	}
-	p.printer().Rows(nodeRows(nodes, table.VersionColumnsOf(nodes, form == "wide")))
+	p.Printer().Rows(nodeRows(nodes, table.VersionColumnsOf(nodes, form == "wide")))
 	return nil
 }
 
@@ -111,11 +112,11 @@ alive does not prove that the node is down: the node may only be disconnected fr
 etcd, and its kube-apiserver may still serve. If it serves objects of a release
 that it is not compatible with, they can be damaged. Make sure that the node is
 off, and confirm it with --confirm-stopped.`,
-		Args: oneArg("ID"),
+		Args: console.OneArg("ID"),
 		// The ID may be of any form: a key that holds no record can be deleted too.
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			if !confirmed {
-				return usagef("make sure that node %q is off, with its kube-apiserver, then add --confirm-stopped; see sidecar node remove --help", args[0])
+				return console.Usagef("make sure that node %q is off, with its kube-apiserver, then add --confirm-stopped; see sidecar node remove --help", args[0])
 			}
 			return nil
 		},
@@ -123,10 +124,10 @@ off, and confirm it with --confirm-stopped.`,
 		if err := fleet.Remove(ctx, client.Client, protocol.NodeID(args[0])); err != nil {
 			return err
 		}
-		fmt.Fprintf(p.stdout, "node %s removed\n", args[0])
+		fmt.Fprintf(p.Stdout, "node %s removed\n", args[0])
 		members, err := quorum.ReadParticipants(ctx, client.Client)
 		if err == nil && members.Members[protocol.NodeID(args[0])] { // otherwise the node is removed, with nothing to add
-			fmt.Fprintf(p.stdout, "It is still a member of etcd, and counts for the majority. To remove that too: sidecar cluster remove %s%s\n", args[0], client.flags)
+			fmt.Fprintf(p.Stdout, "It is still a member of etcd, and counts for the majority. To remove that too: sidecar cluster remove %s%s\n", args[0], client.flags)
 		}
 		return nil
 	})
@@ -203,7 +204,7 @@ func (p program) printRoles(id protocol.NodeID, was, now protocol.Roles) {
 	if was == now {
 		verb = "already"
 	}
-	fmt.Fprintf(p.stdout, "node %s %s has the roles: %s\n", id, verb, cmp.Or(strings.Join(now.Names(), ", "), roleNone))
+	fmt.Fprintf(p.Stdout, "node %s %s has the roles: %s\n", id, verb, cmp.Or(strings.Join(now.Names(), ", "), roleNone))
 }
 
 // warnOfNoController explains the effect if the last node lost the controller role.
@@ -212,14 +213,14 @@ func (p program) warnOfNoController(ctx context.Context, client etcdClient, id p
 	if err != nil || slices.ContainsFunc(f.Records, func(r *protocol.Record) bool { return r.Node.Roles.Controller }) {
 		return // the change itself succeeded
 	}
-	fmt.Fprintln(p.stderr, httpapi.Pasteable(fmt.Sprintf("warning: no node has the role %[1]s now: no gate is open, no node applies the bundle, "+
+	fmt.Fprintln(p.Stderr, httpapi.Pasteable(fmt.Sprintf("warning: no node has the role %[1]s now: no gate is open, no node applies the bundle, "+
 		"and the services for that role stop; to give it back: sidecar node set-roles %[2]s --add %[1]s", protocol.RoleController, id), client.flags))
 }
 
 // warnOfNoMember warns that a role is without effect where the sidecars run no etcd.
 func (p program) warnOfNoMember(ctx context.Context, client etcdClient) {
 	if _, err := quorum.ReadCluster(ctx, client.Client); errors.Is(err, quorum.ErrNoCluster) {
-		fmt.Fprintf(p.stderr, "warning: the role %s starts no member of etcd here: %v\n", protocol.RoleConsensus, err)
+		fmt.Fprintf(p.Stderr, "warning: the role %s starts no member of etcd here: %v\n", protocol.RoleConsensus, err)
 	}
 }
 
@@ -241,27 +242,27 @@ func (a roleArgs) edit(args []string) (func(protocol.Roles) protocol.Roles, erro
 	changes := len(a.add)+len(a.remove) > 0
 	switch {
 	case len(args) < 2 && !changes:
-		return nil, usagef("expected a node ID and its roles, like: sidecar node set-roles a %s, or: sidecar node set-roles a --add %s",
+		return nil, console.Usagef("expected a node ID and its roles, like: sidecar node set-roles a %s, or: sidecar node set-roles a --add %s",
 			protocol.RoleController, protocol.RoleController)
 	case len(args) != 1 && changes:
-		return nil, usagef("expected one node ID with --add or --remove, and no list of roles")
-	case checkNodeID(args[0]) != nil:
-		return nil, checkNodeID(args[0])
+		return nil, console.Usagef("expected one node ID with --add or --remove, and no list of roles")
+	case console.CheckNodeID(args[0]) != nil:
+		return nil, console.CheckNodeID(args[0])
 	case !changes:
 		roles, err := parseRoles(strings.Split(strings.Join(args[1:], ","), ","))
 		return func(protocol.Roles) protocol.Roles { return roles }, err
 	}
 	add, err := protocol.ParseRoles(a.add)
 	if err != nil {
-		return nil, usagef("--add: %w", err)
+		return nil, console.Usagef("--add: %w", err)
 	}
 	remove, err := protocol.ParseRoles(a.remove)
 	if err != nil {
-		return nil, usagef("--remove: %w", err)
+		return nil, console.Usagef("--remove: %w", err)
 	}
 	for _, name := range add.Names() {
 		if slices.Contains(remove.Names(), name) {
-			return nil, usagef("--add and --remove both have %s", name)
+			return nil, console.Usagef("--add and --remove both have %s", name)
 		}
 	}
 	return func(has protocol.Roles) protocol.Roles { return has.With(add).Without(remove) }, nil
@@ -273,7 +274,7 @@ func parseRoles(names []string) (protocol.Roles, error) {
 	}
 	roles, err := protocol.ParseRoles(names)
 	if err != nil {
-		return roles, usagef("%w, or %s alone", err, roleNone)
+		return roles, console.Usagef("%w, or %s alone", err, roleNone)
 	}
 	return roles, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -31,9 +32,9 @@ type command struct {
 func (c command) run(args ...string) (code int, stdout, stderr string) {
 	c.Helper()
 	var out, errs bytes.Buffer
-	p := program{base: base{
-		stdout: &out, stderr: &errs, now: time.Now,
-		lookupEnv: func(name string) (string, bool) {
+	p := program{Program: console.Program{
+		Stdout: &out, Stderr: &errs, Now: time.Now,
+		LookupEnv: func(name string) (string, bool) {
 			return map[string]string{"LOCKSTEP_ETCD_SERVERS": c.endpoint, "COLUMNS": c.columns}[name], true
 		},
 	}}
@@ -63,10 +64,10 @@ func TestCommand_serversOff(t *testing.T) {
 		off[i] = "http://" + addr
 	}
 	c := command{T: t, endpoint: off[0] + "," + off[1] + "," + server.Endpoints()[0]}
-	c.want(exitOK, "ID", "node", "list")
-	c.want(exitFailed, "no record", "node", "set-roles", "x", "--add", protocol.RoleController)
+	c.want(console.ExitOK, "ID", "node", "list")
+	c.want(console.ExitFailed, "no record", "node", "set-roles", "x", "--add", protocol.RoleController)
 	// That all refuse connections is known at once.
-	command{T: t, endpoint: off[0] + "," + off[1]}.want(exitFailed, "no answer from etcd at "+off[0]+", "+off[1]+": connection refused\n", "node", "list")
+	command{T: t, endpoint: off[0] + "," + off[1]}.want(console.ExitFailed, "no answer from etcd at "+off[0]+", "+off[1]+": connection refused\n", "node", "list")
 }
 
 // On a node whose etcd has TLS, the default address without a certificate can never be used. The command says
@@ -77,9 +78,9 @@ func TestCommand_etcdWithTLS(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	without := strings.Replace(server.URL, "https:", "http:", 1)
-	command{T: t, endpoint: without}.want(exitFailed,
+	command{T: t, endpoint: without}.want(console.ExitFailed,
 		"etcd cannot be used: "+without+": the server there speaks TLS; write https:// in --etcd-servers, and set --etcd-cafile, --etcd-certfile and --etcd-keyfile\n", "node", "list")
-	command{T: t, endpoint: server.URL}.want(exitFailed, "x509: certificate signed by unknown authority; check --etcd-cafile\n", "plan", "--bundle=builtin")
+	command{T: t, endpoint: server.URL}.want(console.ExitFailed, "x509: certificate signed by unknown authority; check --etcd-cafile\n", "plan", "--bundle=builtin")
 }
 
 // A server that is too slow for the first question is asked again when the command has failed.
@@ -89,7 +90,7 @@ func TestCommand_slowEtcdWithTLS(t *testing.T) {
 	server.Listener = &silentOnce{Listener: server.Listener}
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	command{T: t, endpoint: server.URL}.want(exitFailed, "x509: certificate signed by unknown authority; check --etcd-cafile", "node", "list")
+	command{T: t, endpoint: server.URL}.want(console.ExitFailed, "x509: certificate signed by unknown authority; check --etcd-cafile", "node", "list")
 }
 
 // silentOnce is a listener that never answers the first connection which sends something.
@@ -143,38 +144,38 @@ cp-3  -        -                      no     -     -         it is not a node re
 	if listed != want {
 		t.Errorf("node list: got\n%s\nwant\n%s", listed, want)
 	}
-	c.want(exitOK, `"problem": "it is not a node record; `, "node", "list", "-o", "json")
-	c.want(exitOK, "id: cp-2", "node", "list", "-o", "yaml")
+	c.want(console.ExitOK, `"problem": "it is not a node record; `, "node", "list", "-o", "json")
+	c.want(console.ExitOK, "id: cp-2", "node", "list", "-o", "yaml")
 
-	c.want(exitUsage, "--confirm-stopped", "node", "remove", "cp-2")
-	c.want(exitFailed, "the node is alive", "node", "remove", "cp-1", "--confirm-stopped")
-	c.want(exitFailed, "the node has no record; these have one: cp-1, cp-2, cp-3", "node", "remove", "cp-9", "--confirm-stopped")
-	c.want(exitOK, "node cp-2 removed", "node", "remove", "cp-2", "--confirm-stopped")
-	c.want(exitOK, "node cp-3 removed", "node", "remove", "cp-3", "--confirm-stopped")
+	c.want(console.ExitUsage, "--confirm-stopped", "node", "remove", "cp-2")
+	c.want(console.ExitFailed, "the node is alive", "node", "remove", "cp-1", "--confirm-stopped")
+	c.want(console.ExitFailed, "the node has no record; these have one: cp-1, cp-2, cp-3", "node", "remove", "cp-9", "--confirm-stopped")
+	c.want(console.ExitOK, "node cp-2 removed", "node", "remove", "cp-2", "--confirm-stopped")
+	c.want(console.ExitOK, "node cp-3 removed", "node", "remove", "cp-3", "--confirm-stopped")
 	if got := nodesLeft(t, raw); got != "/lockstep/nodes/cp-1" {
 		t.Errorf("left: %s", got)
 	}
 
-	c.want(exitUsage, `unknown role "boss"`, "node", "set-roles", "cp-1", "boss")
-	c.want(exitUsage, "expected a node ID and its roles", "node", "set-roles", "cp-1")
-	c.want(exitOK, "node cp-1 now has the roles: kubernetes_controller, consensus_member", "node", "set-roles", "cp-1", "consensus_member,kubernetes_controller")
-	c.want(exitOK, "node cp-1 now has the roles: none", "node", "set-roles", "cp-1", "none")
-	c.want(exitOK, "node cp-1 now has the roles: kubernetes_worker", "node", "set-roles", "cp-1", "--add", "kubernetes_worker")
-	c.want(exitOK, "node cp-1 already has the roles: kubernetes_worker", "node", "set-roles", "cp-1", "--add", "kubernetes_worker", "--remove", "kubernetes_controller")
-	c.want(exitOK, "warning: the role consensus_member starts no member of etcd here: the sidecars do not run this etcd themselves", "node", "set-roles", "cp-1", "--add=consensus_member", "--remove=kubernetes_worker")
-	c.want(exitOK, "node cp-1 now has the roles: none", "node", "set-roles", "cp-1", "--remove", "kubernetes_controller,consensus_member")
-	c.want(exitUsage, `--add: unknown role "boss"`, "node", "set-roles", "cp-1", "--add", "boss")
-	c.want(exitUsage, "--add and --remove both have kubernetes_worker", "node", "set-roles", "cp-1", "--add=kubernetes_worker", "--remove=kubernetes_worker")
-	c.want(exitUsage, "expected one node ID with --add or --remove", "node", "set-roles", "cp-1", "kubernetes_worker", "--add=kubernetes_worker")
+	c.want(console.ExitUsage, `unknown role "boss"`, "node", "set-roles", "cp-1", "boss")
+	c.want(console.ExitUsage, "expected a node ID and its roles", "node", "set-roles", "cp-1")
+	c.want(console.ExitOK, "node cp-1 now has the roles: kubernetes_controller, consensus_member", "node", "set-roles", "cp-1", "consensus_member,kubernetes_controller")
+	c.want(console.ExitOK, "node cp-1 now has the roles: none", "node", "set-roles", "cp-1", "none")
+	c.want(console.ExitOK, "node cp-1 now has the roles: kubernetes_worker", "node", "set-roles", "cp-1", "--add", "kubernetes_worker")
+	c.want(console.ExitOK, "node cp-1 already has the roles: kubernetes_worker", "node", "set-roles", "cp-1", "--add", "kubernetes_worker", "--remove", "kubernetes_controller")
+	c.want(console.ExitOK, "warning: the role consensus_member starts no member of etcd here: the sidecars do not run this etcd themselves", "node", "set-roles", "cp-1", "--add=consensus_member", "--remove=kubernetes_worker")
+	c.want(console.ExitOK, "node cp-1 now has the roles: none", "node", "set-roles", "cp-1", "--remove", "kubernetes_controller,consensus_member")
+	c.want(console.ExitUsage, `--add: unknown role "boss"`, "node", "set-roles", "cp-1", "--add", "boss")
+	c.want(console.ExitUsage, "--add and --remove both have kubernetes_worker", "node", "set-roles", "cp-1", "--add=kubernetes_worker", "--remove=kubernetes_worker")
+	c.want(console.ExitUsage, "expected one node ID with --add or --remove", "node", "set-roles", "cp-1", "kubernetes_worker", "--add=kubernetes_worker")
 	put("/lockstep/nodes/cp-4", fleet.Encode(protocol.Node{ID: "cp-4", Version: release(1, 0, 0), Roles: protocol.Roles{Controller: true}, Serves: true}))
-	c.want(exitFailed, "may still serve: make sure that it is off, with its kube-apiserver, then add --confirm-stopped", "node", "set-roles", "cp-4", "none")
-	c.want(exitOK, "node cp-4 now has the roles: none\nwarning: no node has the role kubernetes_controller now: "+
+	c.want(console.ExitFailed, "may still serve: make sure that it is off, with its kube-apiserver, then add --confirm-stopped", "node", "set-roles", "cp-4", "none")
+	c.want(console.ExitOK, "node cp-4 now has the roles: none\nwarning: no node has the role kubernetes_controller now: "+
 		"no gate is open, no node applies the bundle, and the services for that role stop; to give it back: sidecar node set-roles cp-4 --add kubernetes_controller --etcd-servers=",
 		"node", "set-roles", "cp-4", "none", "--confirm-stopped")
-	c.want(exitUsage, "expected one ID", "node", "remove")
-	c.want(exitUsage, `unknown command "rm"`, "node", "rm")
+	c.want(console.ExitUsage, "expected one ID", "node", "remove")
+	c.want(console.ExitUsage, `unknown command "rm"`, "node", "rm")
 	c.endpoint = "nowhere"
-	c.want(exitUsage, "(set by LOCKSTEP_ETCD_SERVERS)", "node", "list")
+	c.want(console.ExitUsage, "(set by LOCKSTEP_ETCD_SERVERS)", "node", "list")
 }
 
 // nodesLeft returns the keys of the records.

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 )
 
 // checkOptions combines all problems of the flags into one usage error: invalid, which the validation of
@@ -20,12 +21,12 @@ func checkOptions(flags *pflag.FlagSet, invalid error) error {
 			all = append(all, err)
 			continue
 		}
-		all = append(all, withVariable(flags.Lookup(option.Flag), byFlag(err)))
+		all = append(all, console.WithVariable(flags.Lookup(option.Flag), byFlag(err)))
 	}
 	if len(all) == 0 {
 		return nil
 	}
-	return usageError{err: errors.Join(all...)}
+	return console.UsageError{Err: errors.Join(all...)}
 }
 
 // joined is the interface of an error of errors.Join.
@@ -73,7 +74,7 @@ func emptied(flags *pflag.FlagSet) []error {
 		what, isNothing := nothing[f.Value.String()]
 		if _, byDefault := nothing[f.DefValue]; isNothing && !byDefault && f.Annotations[zeroAllowed] == nil {
 			err := fmt.Errorf("--%s: must not be %s; the default is %s", f.Name, what, strings.Trim(f.DefValue, "[]"))
-			out = append(out, withVariable(f, err))
+			out = append(out, console.WithVariable(f, err))
 		}
 	})
 	return out

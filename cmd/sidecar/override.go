@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
@@ -21,7 +22,7 @@ import (
 )
 
 func (p program) overrideCommand() *cobra.Command {
-	return parentOf(&cobra.Command{
+	return console.ParentOf(&cobra.Command{
 		Use:   "override",
 		Short: "Let this node serve in spite of its closed gate, for a limited time",
 		Long: `Let this node serve in spite of its closed gate, for a limited time. This is for
@@ -61,7 +62,7 @@ do.
 It does not open a gate that is closed because this node stops, has a duplicate node ID,
 does not have the controller role, or because its services are not ready: then no
 kube-apiserver is meant to run there.`,
-		Args: noArgs,
+		Args: console.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return p.overrideBegin(f) },
 	}
 	flags := cmd.Flags()
@@ -73,21 +74,21 @@ kube-apiserver is meant to run there.`,
 }
 
 func (p program) overrideBegin(f overrideFlags) error {
-	o := protocol.Override{Until: p.now().Add(f.duration).UTC().Truncate(time.Second), Message: terminal.Clean(f.message)}
+	o := protocol.Override{Until: p.Now().Add(f.duration).UTC().Truncate(time.Second), Message: terminal.Clean(f.message)}
 	switch {
 	case f.duration < minOverride || f.duration > protocol.MaxOverride:
-		return usagef("--for: %s: must be at least %s, and at most %s, like --for=30m", f.duration, minOverride, protocol.MaxOverride)
+		return console.Usagef("--for: %s: must be at least %s, and at most %s, like --for=30m", f.duration, minOverride, protocol.MaxOverride)
 	case len(o.Message) > status.MaxOverrideMessage:
-		return usagef("--message: has %d bytes; at most %d", len(o.Message), status.MaxOverrideMessage)
+		return console.Usagef("--message: has %d bytes; at most %d", len(o.Message), status.MaxOverrideMessage)
 	case !f.confirmed:
-		fmt.Fprintf(p.stdout, "Nothing was changed. With --yes, this node serves whatever its gate says %s:\n"+
+		fmt.Fprintf(p.Stdout, "Nothing was changed. With --yes, this node serves whatever its gate says %s:\n"+
 			"its kube-apiserver may then serve objects that its release does not fit.\n", o)
 		return nil
 	}
 	if err := writeOverride(f.file, o); err != nil {
 		return fmt.Errorf("write the override: %w", err)
 	}
-	fmt.Fprintf(p.stdout, "THE GATE OF THIS NODE IS OVERRIDDEN %s. To end that now: sidecar override end%s\n", o, status.OverrideFlag(f.file))
+	fmt.Fprintf(p.Stdout, "THE GATE OF THIS NODE IS OVERRIDDEN %s. To end that now: sidecar override end%s\n", o, status.OverrideFlag(f.file))
 	return nil
 }
 
@@ -115,20 +116,20 @@ func (p program) overrideEndCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "end",
 		Short: "Let the gate of this node decide again",
-		Args:  noArgs,
+		Args:  console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := os.Remove(file)
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
-				fmt.Fprintf(p.stdout, "there is no override: %s does not exist\n", file)
+				fmt.Fprintf(p.Stdout, "there is no override: %s does not exist\n", file)
 				for _, node := range overriddenNodes(cmd.Context(), &server) {
-					fmt.Fprintln(p.stdout, terminal.Clean(node))
+					fmt.Fprintln(p.Stdout, terminal.Clean(node))
 				}
 				return nil
 			case err != nil:
 				return fmt.Errorf("delete the override: %w", err)
 			}
-			fmt.Fprintln(p.stdout, "the override has ended: the gate of this node decides again")
+			fmt.Fprintln(p.Stdout, "the override has ended: the gate of this node decides again")
 			return nil
 		},
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/election"
 	"github.com/lockstep-dev/lockstep/fleet"
@@ -23,12 +24,12 @@ import (
 type planOptions struct {
 	dir     string
 	inspect kubeaccess.InspectorConfig
-	output  choice
+	output  console.Choice
 	back    bool
 }
 
 func (p program) planCommand() *cobra.Command {
-	opts := planOptions{output: newChoice("table", "json")}
+	opts := planOptions{output: console.NewChoice("table", "json")}
 	cmd := withEtcd(&cobra.Command{
 		Use:   "plan",
 		Short: "Show what the rollout of a bundle will do, node by node",
@@ -42,10 +43,10 @@ the same decision code that the sidecars run. Nothing is written.
 Exit codes: 0 the rollout is clean, 3 it is not, and OBSTACLES has the reasons and
 what to do, 2 wrong usage, 1 etcd or the API server is unreachable, or the bundle is
 invalid.`,
-		Args: noArgs,
+		Args: console.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error {
 			if opts.dir == "" {
-				return usagef("--bundle: required: the directory of the bundle to roll out, or %s for the built-in one", bundle.BuiltinName)
+				return console.Usagef("--bundle: required: the directory of the bundle to roll out, or %s for the built-in one", bundle.BuiltinName)
 			}
 			return nil
 		},
@@ -54,7 +55,7 @@ invalid.`,
 	flags.StringVar(&opts.dir, "bundle", opts.dir, "The `directory` of the bundle to roll out, or builtin. Required.")
 	flags.BoolVar(&opts.back, "rollback", false, "Simulate sidecar rollback begin to the bundle's release first.")
 	bindInspector(flags, &opts.inspect, "Kubeconfig `file` for any kube-apiserver of the cluster. If empty, objects are not compared.")
-	bindOutput(cmd, &opts.output)
+	console.BindOutput(cmd, &opts.output)
 	return cmd
 }
 
@@ -63,7 +64,7 @@ func (p program) warnOfFaults(dir string) {
 	_, err := bundle.Validate(dir)
 	if found, ok := errors.AsType[*bundle.LoadError](err); ok {
 		for _, problem := range found.Problems {
-			fmt.Fprintln(p.stderr, "warning: "+terminal.Clean(problem.Error()))
+			fmt.Fprintln(p.Stderr, "warning: "+terminal.Clean(problem.Error()))
 		}
 	}
 }
@@ -104,11 +105,11 @@ func (p program) plan(ctx context.Context, client etcdClient, opts planOptions) 
 	if opts.back && !in.Fleet.Rollback.On() {
 		report.begin = "sidecar rollback begin --to " + b.Version.Release.String() + client.flags
 	}
-	if err := p.printPlan(report, opts.output.value); err != nil {
+	if err := p.printPlan(report, opts.output.Value); err != nil {
 		return err
 	}
 	if !report.Clean {
-		return exitError{code: exitNotReady, err: fmt.Errorf("%s %s cannot be rolled out cleanly: %s", b.Name, b.Version, terminal.Count(len(report.Obstacles), "obstacle"))}
+		return console.ExitError{Code: console.ExitNotReady, Err: fmt.Errorf("%s %s cannot be rolled out cleanly: %s", b.Name, b.Version, terminal.Count(len(report.Obstacles), "obstacle"))}
 	}
 	return nil
 }
@@ -157,8 +158,8 @@ func inspectObjects(ctx context.Context, opts kubeaccess.InspectorConfig) (*obje
 
 func (p program) printPlan(r planReport, form string) error {
 	if form == "json" {
-		return p.printJSON(r)
+		return p.PrintJSON(r)
 	}
-	planTable{p.printer()}.write(r)
+	planTable{p.Printer()}.write(r)
 	return nil
 }

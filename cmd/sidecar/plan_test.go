@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
@@ -100,7 +101,7 @@ func TestPlan(t *testing.T) {
 	raised := writeBundle(t, constraints("1.1.0", "1.0.0", "1.1.0"), settingsAfter)
 	deadlock := writeBundle(t, constraints("1.1.0", "1.1.0", "1.1.0"), settingsAfter)
 
-	r.want(exitOK, "A new cluster: the first node creates the objects", "plan", "--bundle", older)
+	r.want(console.ExitOK, "A new cluster: the first node creates the objects", "plan", "--bundle", older)
 	r.nodes(older, "cp-1", "cp-3", "cp-2")
 	r.done(older)
 
@@ -124,24 +125,24 @@ OBJECTS  not compared: set --kubeconfig
 
 The rollout is clean. Upgrade one node at a time, and wait until it is ready before the next.
 `
-	if diff := cmp.Diff(want, out); code != exitOK || errs != "" || diff != "" {
+	if diff := cmp.Diff(want, out); code != console.ExitOK || errs != "" || diff != "" {
 		t.Errorf("got exit %d, %s and (-want +got):\n%s", code, errs, diff)
 	}
 
-	r.want(exitNotReady, "Deadlock  cp-1  it is not ready until cp-2 is upgraded (step 3), because the leader waits for cp-2, cp-3 before it applies the objects; the bundle cannot be rolled out from 1.0.0",
+	r.want(console.ExitNotReady, "Deadlock  cp-1  it is not ready until cp-2 is upgraded (step 3), because the leader waits for cp-2, cp-3 before it applies the objects; the bundle cannot be rolled out from 1.0.0",
 		"plan", "--bundle", deadlock)
-	r.want(exitNotReady, "sidecar: test 1.1.0 cannot be rolled out cleanly: 2 obstacles", "plan", "--bundle", deadlock)
-	r.want(exitOK, "Nothing to do: all nodes run this bundle.", "plan", "--bundle", older)
-	r.want(exitOK, "No node has to be upgraded", "plan", "--bundle", writeBundle(t, constraints("1.0.0", "1.0.0", "1.0.0"), settingsAfter))
+	r.want(console.ExitNotReady, "sidecar: test 1.1.0 cannot be rolled out cleanly: 2 obstacles", "plan", "--bundle", deadlock)
+	r.want(console.ExitOK, "Nothing to do: all nodes run this bundle.", "plan", "--bundle", older)
+	r.want(console.ExitOK, "No node has to be upgraded", "plan", "--bundle", writeBundle(t, constraints("1.0.0", "1.0.0", "1.0.0"), settingsAfter))
 
 	// Back across a raised minimum.
 	r.nodes(raised, "cp-1", "cp-3", "cp-2")
 	r.done(raised)
-	r.want(exitNotReady, "Outage                cp-2  once it stops, no node is ready", "plan", "--bundle", older)
+	r.want(console.ExitNotReady, "Outage                cp-2  once it stops, no node is ready", "plan", "--bundle", older)
 
 	// The upgrade is not done: one node is dead, and its record is corrupt then.
 	r.nodes(older, "cp-3")
-	r.want(exitNotReady, "UpgradeUnderWay  -  the previous upgrade is not complete (upgradeReady is false): the nodes run different releases: cp-3 runs release 1.0.0, cp-1, cp-2 run 1.1.0; to go on: upgrade cp-3; to go back: roll cp-1, cp-2 back",
+	r.want(console.ExitNotReady, "UpgradeUnderWay  -  the previous upgrade is not complete (upgradeReady is false): the nodes run different releases: cp-3 runs release 1.0.0, cp-1, cp-2 run 1.1.0; to go on: upgrade cp-3; to go back: roll cp-1, cp-2 back",
 		"plan", "--bundle", writeBundle(t, constraints("1.2.0", "1.0.0", "1.0.0"), settingsAfter))
 	if _, err := r.raw.Delete(t.Context(), "/lockstep/presence/cp-3"); err != nil {
 		t.Fatal(err)
@@ -150,30 +151,30 @@ The rollout is clean. Upgrade one node at a time, and wait until it is ready bef
 	// It was alive a moment ago: this command does not know for how long it has been missing.
 	for _, args := range [][]string{{"plan"}, {"plan", "-o", "json"}, {"plan", "--rollback"}} {
 		args = append(args, "--bundle", raised)
-		r.want(exitNotReady, "it is not alive; start it again, unless it is restarting", args...)
+		r.want(console.ExitNotReady, "it is not alive; start it again, unless it is restarting", args...)
 		if _, out, errs := r.run(args...); strings.Contains(out+errs, " remove ") {
 			t.Errorf("%v proposes a removal:\n%s%s", args, out, errs)
 		}
 	}
 	r.put("nodes/cp-3", []byte("\xff"))
-	r.want(exitNotReady, "RecordCorrupt  cp-3  its record is corrupt: it is not a node record", "plan", "--bundle", raised)
-	r.want(exitNotReady, removal, "plan", "--bundle", raised)
-	r.want(exitOK, removal, "node", "list")
+	r.want(console.ExitNotReady, "RecordCorrupt  cp-3  its record is corrupt: it is not a node record", "plan", "--bundle", raised)
+	r.want(console.ExitNotReady, removal, "plan", "--bundle", raised)
+	r.want(console.ExitOK, removal, "node", "list")
 	r.put("kubernetes/reconciler/status", []byte("\xff"))
-	r.want(exitNotReady, "StatusCorrupt  -", "plan", "--bundle", raised)
+	r.want(console.ExitNotReady, "StatusCorrupt  -", "plan", "--bundle", raised)
 
-	r.want(exitFailed, "no such file", "plan", "--bundle", "nowhere")
-	r.want(exitUsage, "unexpected argument", "plan", raised)
-	r.want(exitUsage, "must be one of table, json", "plan", "-o", "yaml")
+	r.want(console.ExitFailed, "no such file", "plan", "--bundle", "nowhere")
+	r.want(console.ExitUsage, "unexpected argument", "plan", raised)
+	r.want(console.ExitUsage, "must be one of table, json", "plan", "-o", "yaml")
 	r.endpoint = "nowhere"
-	r.want(exitUsage, "(set by LOCKSTEP_ETCD_SERVERS)", "plan")
+	r.want(console.ExitUsage, "(set by LOCKSTEP_ETCD_SERVERS)", "plan")
 }
 
 // Without an API server, the plan finds what validate finds.
 func TestPlan_faults(t *testing.T) {
 	r := newPlanRig(t)
 	dir := writeBundle(t, constraints("1.0.0", "1.0.0", "1.0.0"), "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: n}\ndata: {color: 5}\n")
-	r.want(exitOK, "warning: "+dir+`/objects.yaml:1: ConfigMap "a": data["color"] must be a text: write it in quotes`, "plan", "--bundle", dir)
+	r.want(console.ExitOK, "warning: "+dir+`/objects.yaml:1: ConfigMap "a": data["color"] must be a text: write it in quotes`, "plan", "--bundle", dir)
 }
 
 func TestPlanWithObjects(t *testing.T) {
@@ -195,13 +196,13 @@ func TestPlanWithObjects(t *testing.T) {
 		{Action: "created", Object: `Secret "default/token"`}, {Action: "changed", Object: `ConfigMap "default/settings"`},
 		{Action: "pruned", Object: `ConfigMap "default/old"`},
 	}
-	if diff := cmp.Diff(wantDiffering, got.Objects.Differing); code != exitOK || !got.Clean || diff != "" {
+	if diff := cmp.Diff(wantDiffering, got.Objects.Differing); code != console.ExitOK || !got.Clean || diff != "" {
 		t.Errorf("got exit %d, clean %t, %s (-want +got):\n%s", code, got.Clean, errs, diff)
 	}
 	if len(got.Steps) != 3 || !got.Steps[0].Changed || got.Steps[1].Removed || !got.Steps[2].Removed || strings.Contains(out, "null") {
 		t.Errorf("got %s", out)
 	}
-	r.want(exitOK, "OBJECTS  1 created, 1 changed, 1 pruned, 2 unchanged; written in step 1, deleted in step 3\n", "plan", "--bundle", newer, kubeconfig)
+	r.want(console.ExitOK, "OBJECTS  1 created, 1 changed, 1 pruned, 2 unchanged; written in step 1, deleted in step 3\n", "plan", "--bundle", newer, kubeconfig)
 
 	// Only the name of a Secret is shown in any error about it.
 	refused := "apiVersion: v1\nkind: Secret\nmetadata: {name: key, namespace: default}\ntype: kubernetes.io/tls\nstringData: {tls.key: hunter2}\n"
@@ -214,16 +215,16 @@ func TestPlanWithObjects(t *testing.T) {
 	}
 
 	wrong := writeBundle(t, constraints("1.1.0", "1.0.0", "1.0.0"), settingsAfter, wrongMap)
-	r.want(exitNotReady, "ObjectsFail  -  the API server rejects 1 object now", "plan", "--bundle", wrong, kubeconfig)
-	r.want(exitNotReady, `failed   ConfigMap "default/wrong"`, "plan", "--bundle", wrong, kubeconfig)
+	r.want(console.ExitNotReady, "ObjectsFail  -  the API server rejects 1 object now", "plan", "--bundle", wrong, kubeconfig)
+	r.want(console.ExitNotReady, `failed   ConfigMap "default/wrong"`, "plan", "--bundle", wrong, kubeconfig)
 
 	// Objects without a status show that the cluster is not new.
 	r.clear()
-	r.want(exitOK, "(first)", "plan", "--bundle", newer, kubeconfig)
+	r.want(console.ExitOK, "(first)", "plan", "--bundle", newer, kubeconfig)
 	if err := api.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	r.want(exitFailed, "kube-apiserver is unreachable", "plan", "--bundle", newer, kubeconfig)
+	r.want(console.ExitFailed, "kube-apiserver is unreachable", "plan", "--bundle", newer, kubeconfig)
 	t.Log("an unreachable kube-apiserver is reported after", time.Since(began))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/report"
 )
@@ -122,7 +123,7 @@ func TestPlanTable_blankLines(t *testing.T) {
 // The command for the turns of a rollback reaches the sidecar as the environment of this machine does.
 func TestServerOptions(t *testing.T) {
 	variables := map[string]string{}
-	p := program{base: base{lookupEnv: func(name string) (string, bool) { v, found := variables[name]; return v, found }}}
+	p := program{Program: console.Program{LookupEnv: func(name string) (string, bool) { v, found := variables[name]; return v, found }}}
 	if got := p.serverOptions(); got != "" {
 		t.Errorf("got %q without variables", got)
 	}

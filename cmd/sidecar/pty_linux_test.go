@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 )
 
 // newTerminal returns both ends of a terminal: the screen, and a program's stdout.
@@ -45,10 +47,10 @@ func newTerminal(t *testing.T, width, height uint16) (seen, stdout *os.File) {
 func onTerminal(t *testing.T, p program, env map[string]string, args ...string) *bufio.Scanner {
 	t.Helper()
 	seen, stdout := newTerminal(t, 80, 24)
-	p.stdout, p.stderr = stdout, stdout
-	p.lookupEnv = func(name string) (string, bool) { v, found := env[name]; return v, found }
-	if p.now == nil {
-		p.now = func() time.Time { return noon }
+	p.Stdout, p.Stderr = stdout, stdout
+	p.LookupEnv = func(name string) (string, bool) { v, found := env[name]; return v, found }
+	if p.Now == nil {
+		p.Now = func() time.Time { return noon }
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -97,7 +99,7 @@ func TestStatusWatch_terminal(t *testing.T) {
 	t.Cleanup(f.Close)
 	f.snapshot.Set(awaits())
 	drawn := noon
-	p := program{base: base{now: func() time.Time { drawn = drawn.Add(time.Hour); return drawn }}}
+	p := program{Program: console.Program{Now: func() time.Time { drawn = drawn.Add(time.Hour); return drawn }}}
 	shown := onTerminal(t, p, map[string]string{"NO_COLOR": "1"}, "status", "-w", "--server", f.URL)
 	for _, want := range []string{"ready for 6h0m", "ready for 7h0m", "ready for 8h0m"} {
 		if got := await(t, shown, "GATE  "); !strings.Contains(got, want) {
@@ -118,7 +120,7 @@ func TestHelp_width(t *testing.T) {
 	}
 	for _, width := range []uint16{60, 66, 80, 120} {
 		seen, stdout := newTerminal(t, width, 24)
-		p := program{base: base{stdout: stdout, stderr: stdout, lookupEnv: func(string) (string, bool) { return "", false }}}
+		p := program{Program: console.Program{Stdout: stdout, Stderr: stdout, LookupEnv: func(string) (string, bool) { return "", false }}}
 		shown, lines := bufio.NewScanner(seen), 0
 		for _, args := range helps {
 			go func() { p.main(t.Context(), args); fmt.Fprintln(stdout, "END") }()

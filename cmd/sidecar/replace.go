@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/election"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -31,7 +32,7 @@ what the replacement waits for. Then it is spent. To ask for it again before tha
 changes nothing.`,
 		Example: `  sidecar bundle replace --from base --to acme
   sidecar bundle replace --cancel`,
-		Args:    noArgs,
+		Args:    console.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error { return f.validate() },
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
 		if f.cancel {
@@ -51,30 +52,30 @@ func (f replaceFlags) validate() error {
 	const form = "lower-case letters, digits, hyphens and dots, at most 63, as metadata.name of a bundle.yaml"
 	switch {
 	case f.cancel && (f.from != "" || f.to != ""):
-		return usagef("--cancel needs neither --from nor --to")
+		return console.Usagef("--cancel needs neither --from nor --to")
 	case f.cancel:
 	case f.from == "" || f.to == "":
-		return usagef("set --from, the name of the bundle that the objects are of, and --to, the name of the one that replaces it")
+		return console.Usagef("set --from, the name of the bundle that the objects are of, and --to, the name of the one that replaces it")
 	case !protocol.ValidBundleName(f.from):
-		return usagef("--from: %q: must have %s", f.from, form)
+		return console.Usagef("--from: %q: must have %s", f.from, form)
 	case !protocol.ValidBundleName(f.to):
-		return usagef("--to: %q: must have %s", f.to, form)
+		return console.Usagef("--to: %q: must have %s", f.to, form)
 	case f.from == f.to:
-		return usagef("--from and --to are both %s: a bundle need not replace itself", f.from)
+		return console.Usagef("--from and --to are both %s: a bundle need not replace itself", f.from)
 	}
 	return nil
 }
 
 func (p program) replaceBundle(ctx context.Context, client etcdClient, f replaceFlags) error {
-	r := protocol.Replacement{From: f.from, To: f.to, Since: p.now().UTC()}
+	r := protocol.Replacement{From: f.from, To: f.to, Since: p.Now().UTC()}
 	fleet, status, err := election.ReplaceBundle(ctx, client.Client, r)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "the bundle %s may replace %s, once; it %s\n",
+	fmt.Fprintf(p.Stdout, "the bundle %s may replace %s, once; it %s\n",
 		f.to, f.from, httpapi.Pasteable(protocol.ReplacementState(status, fleet, r), client.flags))
 	if status.Kind != protocol.StatusPresent {
-		fmt.Fprintf(p.stdout, "note: there is no status, so the leader compares %s with the mark in the API\n", f.from)
+		fmt.Fprintf(p.Stdout, "note: there is no status, so the leader compares %s with the mark in the API\n", f.from)
 	}
 	return nil
 }
@@ -85,9 +86,9 @@ func (p program) cancelReplacement(ctx context.Context, client etcdClient) error
 	case err != nil:
 		return err
 	case was.Revision == 0:
-		fmt.Fprintln(p.stdout, "no replacement is waiting")
+		fmt.Fprintln(p.Stdout, "no replacement is waiting")
 	default:
-		fmt.Fprintf(p.stdout, "the replacement of %s by %s is forgotten\n", was.From, was.To)
+		fmt.Fprintf(p.Stdout, "the replacement of %s by %s is forgotten\n", was.From, was.To)
 	}
 	return nil
 }

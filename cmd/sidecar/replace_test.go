@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/internal/rollout"
@@ -40,34 +41,34 @@ func TestBundleReplace(t *testing.T) {
 		c.want(code, part, "bundle", "replace", "--from", from, "--to", to)
 	}
 
-	replace(exitUsage, "--to: \"Acme\": must have lower-case", "base", "Acme")
-	replace(exitUsage, "both base", "base", "base")
-	c.want(exitUsage, "set --from", "bundle", "replace", "--to", "acme")
-	c.want(exitUsage, "--cancel needs", "bundle", "replace", "--to", "acme", "--cancel")
-	replace(exitFailed, "no controller is registered", "base", "acme")
+	replace(console.ExitUsage, "--to: \"Acme\": must have lower-case", "base", "Acme")
+	replace(console.ExitUsage, "both base", "base", "base")
+	c.want(console.ExitUsage, "set --from", "bundle", "replace", "--to", "acme")
+	c.want(console.ExitUsage, "--cancel needs", "bundle", "replace", "--to", "acme", "--cancel")
+	replace(console.ExitFailed, "no controller is registered", "base", "acme")
 
 	runs("cp-1", "base")
 	writes("")
-	replace(exitFailed, "the status does not name its bundle", "base", "acme")
+	replace(console.ExitFailed, "the status does not name its bundle", "base", "acme")
 	writes("base")
-	replace(exitFailed, "no registered node runs the bundle acme (base on cp-1)", "base", "acme")
+	replace(console.ExitFailed, "no registered node runs the bundle acme (base on cp-1)", "base", "acme")
 	runs("cp-2", "acme")
-	replace(exitFailed, "the objects are of the bundle base, not of other: check --from", "other", "acme")
-	replace(exitFailed, "the objects are of the bundle base already", "acme", "base")
-	replace(exitOK, "the bundle acme may replace base, once; it waits until a node with the bundle acme leads (acme on cp-2; base on cp-1)", "base", "acme")
-	replace(exitOK, "the bundle acme may replace base, once; it waits", "base", "acme") // again
-	replace(exitFailed, "the replacement of base by acme is waiting already", "base", "other")
-	replace(exitFailed, "to forget it: sidecar bundle replace --cancel --etcd-servers="+c.endpoint, "base", "other")
-	c.want(exitOK, "the replacement of base by acme is forgotten", "bundle", "replace", "--cancel")
-	c.want(exitOK, "no replacement is waiting", "bundle", "replace", "--cancel")
+	replace(console.ExitFailed, "the objects are of the bundle base, not of other: check --from", "other", "acme")
+	replace(console.ExitFailed, "the objects are of the bundle base already", "acme", "base")
+	replace(console.ExitOK, "the bundle acme may replace base, once; it waits until a node with the bundle acme leads (acme on cp-2; base on cp-1)", "base", "acme")
+	replace(console.ExitOK, "the bundle acme may replace base, once; it waits", "base", "acme") // again
+	replace(console.ExitFailed, "the replacement of base by acme is waiting already", "base", "other")
+	replace(console.ExitFailed, "to forget it: sidecar bundle replace --cancel --etcd-servers="+c.endpoint, "base", "other")
+	c.want(console.ExitOK, "the replacement of base by acme is forgotten", "bundle", "replace", "--cancel")
+	c.want(console.ExitOK, "no replacement is waiting", "bundle", "replace", "--cancel")
 
 	put("kubernetes/reconciler/status/replacement", []byte("garbage"))
-	replace(exitOK, "may replace", "base", "acme")
-	c.want(exitOK, "forgotten", "bundle", "replace", "--cancel")
+	replace(console.ExitOK, "may replace", "base", "acme")
+	c.want(console.ExitOK, "forgotten", "bundle", "replace", "--cancel")
 	if _, err := raw.Delete(t.Context(), "/lockstep/kubernetes/reconciler/status"); err != nil {
 		t.Fatal(err)
 	}
-	replace(exitOK, "there is no status", "base", "acme")
+	replace(console.ExitOK, "there is no status", "base", "acme")
 }
 
 // diff and plan say so (validate: testdata/script/bundle.txtar) before a node is started with the bundle.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/trace"
 )
@@ -16,7 +17,7 @@ import (
 var errNotAllowed = errors.New("the recording has a step that the protocol does not allow")
 
 func (p program) replayCommand() *cobra.Command {
-	output := newChoice("text", "wide")
+	output := console.NewChoice("text", "wide")
 	cmd := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "Replay the recording of a sidecar, and check each step",
@@ -27,14 +28,14 @@ The first that is not is named. -o wide lists all steps, and why each was taken.
 A running sidecar gives its recording at /debug/recording.
 
 Exit codes: 0 each step is allowed, 1 one is not, or the file cannot be read, 2 wrong usage.`,
-		Args: oneArg("FILE"),
+		Args: console.OneArg("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error { return p.replay(args[0], output) },
 	}
-	bindOutput(cmd, &output)
+	console.BindOutput(cmd, &output)
 	return cmd
 }
 
-func (p program) replay(file string, output choice) error {
+func (p program) replay(file string, output console.Choice) error {
 	recording, err := readRecording(file)
 	if err != nil {
 		return err
@@ -42,18 +43,18 @@ func (p program) replay(file string, output choice) error {
 	checker, counts := trace.CheckerOf(trace.Events(recording)), trace.Counts{}
 	for i, r := range recording {
 		counts[r.Name()]++
-		if output.value == "wide" {
-			fmt.Fprintf(p.stdout, "%s  %-9s  %s\n", stamp(r.At), r.Name(), terminal.Clean(reasonOf(r.Event)))
+		if output.Value == "wide" {
+			fmt.Fprintf(p.Stdout, "%s  %-9s  %s\n", stamp(r.At), r.Name(), terminal.Clean(reasonOf(r.Event)))
 		}
 		if err := checker.Apply(r.Event); err != nil {
-			fmt.Fprintf(p.stdout, "event %d, at %s: %s: not allowed: %s\n", i, stamp(r.At), r.Name(), terminal.Clean(err.Error()))
+			fmt.Fprintf(p.Stdout, "event %d, at %s: %s: not allowed: %s\n", i, stamp(r.At), r.Name(), terminal.Clean(err.Error()))
 			return fmt.Errorf("%s: %w", file, errNotAllowed)
 		}
 	}
 	if len(recording) == 0 {
 		return fmt.Errorf("%s: the recording is empty", file)
 	}
-	fmt.Fprintf(p.stdout, "%s from %s to %s, each of which the protocol allows: %s of a leader, %s of the gate\n",
+	fmt.Fprintf(p.Stdout, "%s from %s to %s, each of which the protocol allows: %s of a leader, %s of the gate\n",
 		terminal.Count(len(recording), "step"), stamp(recording[0].At), stamp(recording[len(recording)-1].At), terminal.Count(counts["round"], "decision"), terminal.Count(counts["gate"], "verdict"))
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/trace"
@@ -35,23 +36,23 @@ func recordingFile(t *testing.T, forged bool) string {
 
 func TestReplay(t *testing.T) {
 	c := command{T: t}
-	c.want(exitOK, "3 steps from ", "replay", recordingFile(t, false))
-	c.want(exitOK, "ready=false ShuttingDown: the sidecar is shutting down", "replay", "-o", "wide", recordingFile(t, false))
-	c.want(exitFailed, "the recording has a step that the protocol does not allow", "replay", recordingFile(t, true))
-	c.want(exitFailed, "no such file", "replay", filepath.Join(t.TempDir(), "missing"))
-	c.want(exitUsage, "expected one FILE", "replay")
+	c.want(console.ExitOK, "3 steps from ", "replay", recordingFile(t, false))
+	c.want(console.ExitOK, "ready=false ShuttingDown: the sidecar is shutting down", "replay", "-o", "wide", recordingFile(t, false))
+	c.want(console.ExitFailed, "the recording has a step that the protocol does not allow", "replay", recordingFile(t, true))
+	c.want(console.ExitFailed, "no such file", "replay", filepath.Join(t.TempDir(), "missing"))
+	c.want(console.ExitUsage, "expected one FILE", "replay")
 }
 
 func TestExplain(t *testing.T) {
 	server := etcdtest.New(t)
 	c := command{T: t, endpoint: server.Endpoints()[0]}
-	c.want(exitUsage, "--node: required", "explain", "--at", "14:02")
-	c.want(exitUsage, "--at: required", "explain", "--node", "cp-2")
-	c.want(exitUsage, "sidecar: --node: required: the ID of the node\nsidecar: --at: required: ", "explain")
-	c.want(exitUsage, "--at:", "explain", "--node", "cp-2", "--at", "noon")
-	c.want(exitOK, "the history has nothing about this node", "explain", "--node", "cp-2", "--at", "00:00")
-	c.want(exitOK, ": that time has not come: it is ", "explain", "--node", "cp-2", "--at", "2999-01-01 14:02")
-	c.want(exitOK, "gate: ready=false ShuttingDown", "explain", "--node", "cp-2", "--at", time.Now().Add(time.Hour).Format(time.RFC3339),
+	c.want(console.ExitUsage, "--node: required", "explain", "--at", "14:02")
+	c.want(console.ExitUsage, "--at: required", "explain", "--node", "cp-2")
+	c.want(console.ExitUsage, "sidecar: --node: required: the ID of the node\nsidecar: --at: required: ", "explain")
+	c.want(console.ExitUsage, "--at:", "explain", "--node", "cp-2", "--at", "noon")
+	c.want(console.ExitOK, "the history has nothing about this node", "explain", "--node", "cp-2", "--at", "00:00")
+	c.want(console.ExitOK, ": that time has not come: it is ", "explain", "--node", "cp-2", "--at", "2999-01-01 14:02")
+	c.want(console.ExitOK, "gate: ready=false ShuttingDown", "explain", "--node", "cp-2", "--at", time.Now().Add(time.Hour).Format(time.RFC3339),
 		"--recording", recordingFile(t, false))
 }
 

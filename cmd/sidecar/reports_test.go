@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
 )
@@ -55,11 +56,11 @@ func TestJSON(t *testing.T) {
 		args []string
 		code int
 	}{
-		"bundle-validate":          {[]string{"bundle", "validate", "good"}, exitOK},
-		"bundle-validate-from":     {[]string{"bundle", "validate", "good", "--from=1.1.0,1.0.0"}, exitFailed},
-		"bundle-validate-invalid":  {[]string{"bundle", "validate", "bad"}, exitFailed},
-		"service-validate":         {[]string{"service", "validate", "services"}, exitOK},
-		"service-validate-invalid": {[]string{"service", "validate", "sick"}, exitFailed},
+		"bundle-validate":          {[]string{"bundle", "validate", "good"}, console.ExitOK},
+		"bundle-validate-from":     {[]string{"bundle", "validate", "good", "--from=1.1.0,1.0.0"}, console.ExitFailed},
+		"bundle-validate-invalid":  {[]string{"bundle", "validate", "bad"}, console.ExitFailed},
+		"service-validate":         {[]string{"service", "validate", "services"}, console.ExitOK},
+		"service-validate-invalid": {[]string{"service", "validate", "sick"}, console.ExitFailed},
 	} {
 		code, out, errs := call(t, program{}, append(test.args, "-o", "json")...)
 		if code != test.code || errs != "" {
@@ -80,7 +81,7 @@ var packageDir, _ = os.Getwd()
 func TestJSON_reports(t *testing.T) {
 	inJSON := func(v any) string {
 		var out bytes.Buffer
-		if err := (program{base: base{stdout: &out}}).printJSON(v); err != nil {
+		if err := (program{Program: console.Program{Stdout: &out}}).PrintJSON(v); err != nil {
 			t.Fatal(err)
 		}
 		return out.String()
@@ -116,13 +117,13 @@ func TestJSON_errors(t *testing.T) {
 		code int
 		want string // in the error
 	}{
-		{[]string{"status", "--server", "http://127.0.0.1:1"}, exitFailed, "connection refused"},
-		{[]string{"status", "surplus"}, exitUsage, `unexpected argument "surplus"`},
-		{[]string{"status", "--nope"}, exitUsage, "unknown flag: --nope"},
-		{[]string{"bundle", "validate", "missing"}, exitFailed, "missing"},
-		{[]string{"service", "validate", "missing"}, exitFailed, "missing"},
-		{[]string{"cordon", "NO"}, exitUsage, `"NO" is not a node ID`},
-		{[]string{"plan"}, exitUsage, "--bundle: required"},
+		{[]string{"status", "--server", "http://127.0.0.1:1"}, console.ExitFailed, "connection refused"},
+		{[]string{"status", "surplus"}, console.ExitUsage, `unexpected argument "surplus"`},
+		{[]string{"status", "--nope"}, console.ExitUsage, "unknown flag: --nope"},
+		{[]string{"bundle", "validate", "missing"}, console.ExitFailed, "missing"},
+		{[]string{"service", "validate", "missing"}, console.ExitFailed, "missing"},
+		{[]string{"cordon", "NO"}, console.ExitUsage, `"NO" is not a node ID`},
+		{[]string{"plan"}, console.ExitUsage, "--bundle: required"},
 	} {
 		code, out, errs := call(t, program{}, append([]string{tt.args[0]}, append(tt.args[1:], "-o", "json")...)...)
 		if tt.args[len(tt.args)-1] == "--nope" { // what follows it is not read
@@ -136,7 +137,7 @@ func TestJSON_errors(t *testing.T) {
 			t.Errorf("%v: got %d and %q", tt.args, code, errs)
 		}
 	}
-	if code, out, _ := call(t, program{}, "status", "--server", "http://127.0.0.1:1"); code != exitFailed || out != "" {
+	if code, out, _ := call(t, program{}, "status", "--server", "http://127.0.0.1:1"); code != console.ExitFailed || out != "" {
 		t.Errorf("for people: got %d and %q", code, out)
 	}
 	mustWrite(t, "bundle.yaml", "relase: 1.2.0\n")

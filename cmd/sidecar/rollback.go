@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/table"
 	"github.com/lockstep-dev/lockstep/election"
 	"github.com/lockstep-dev/lockstep/httpapi"
@@ -15,7 +16,7 @@ import (
 )
 
 func (p program) rollbackCommand() *cobra.Command {
-	return parentOf(&cobra.Command{
+	return console.ParentOf(&cobra.Command{
 		Use:   "rollback",
 		Short: "Bring the objects of an older release back while the other nodes serve",
 		Long: `Bring the objects of an older release back while the other nodes serve. While a rollback
@@ -39,7 +40,7 @@ type rollbackFlags struct {
 
 func (p program) rollbackBeginCommand() *cobra.Command {
 	f := rollbackFlags{duration: 24 * time.Hour}
-	output := newChoice("text", "json")
+	output := console.NewChoice("text", "json")
 	cmd := withEtcd(&cobra.Command{
 		Use:   "begin --to RELEASE",
 		Short: "Let only nodes of an older release lead, so that its objects come back",
@@ -50,7 +51,7 @@ The rollback ends by itself when the objects and all nodes are there, or when it
 over. To begin the same rollback again changes nothing, or its end if --for is set.`,
 		Example: `  sidecar rollback begin --to 1.0.0
   sidecar rollback begin --to 1.0.0 --for 2h -o json`,
-		Args: noArgs,
+		Args: console.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			f.extend = cmd.Flags().Changed("for")
 			return f.validate()
@@ -65,7 +66,7 @@ over. To begin the same rollback again changes nothing, or its end if --for is s
 	}
 	flags.DurationVar(&f.duration, "for", f.duration, "How long the rollback lasts at most, like 2h.")
 	flags.BoolVar(&f.force, "force", false, "Begin although no node of a newer release fits the older objects: gates will be closed.")
-	bindOutput(cmd, &output)
+	console.BindOutput(cmd, &output)
 	return cmd
 }
 
@@ -74,76 +75,76 @@ func (f rollbackFlags) validate() error {
 	_, err := semver.ParseRelease(f.to)
 	switch {
 	case f.to == "":
-		return usagef("--to: required: the release to go back to, like 1.0.0")
+		return console.Usagef("--to: required: the release to go back to, like 1.0.0")
 	case err != nil:
-		return usagef("--to: %w", err)
+		return console.Usagef("--to: %w", err)
 	case f.duration < time.Minute || f.duration > protocol.MaxRollbackTime:
-		return usagef("--for: must be between 1m and %s", protocol.MaxRollbackTime)
+		return console.Usagef("--for: must be between 1m and %s", protocol.MaxRollbackTime)
 	}
 	return nil
 }
 
-func (p program) beginRollback(ctx context.Context, client etcdClient, f rollbackFlags, output choice) error {
+func (p program) beginRollback(ctx context.Context, client etcdClient, f rollbackFlags, output console.Choice) error {
 	to, err := semver.ParseRelease(f.to)
 	if err != nil {
-		return usagef("--to: %w", err)
+		return console.Usagef("--to: %w", err)
 	}
-	now := p.now().UTC().Truncate(time.Second)
-	r := protocol.Rollback{To: to, By: whoTypes(), Since: now, Until: now.Add(f.duration)}
+	now := p.Now().UTC().Truncate(time.Second)
+	r := protocol.Rollback{To: to, By: console.WhoTypes(), Since: now, Until: now.Add(f.duration)}
 	request := election.RollbackRequest{Rollback: r, Force: f.force, Extend: f.extend}
 	begun, err := election.BeginRollback(ctx, client.Client, request)
 	if err != nil {
 		return err
 	}
-	if was := begun.Fleet.Rollback; output.value == "text" && begun.Before {
+	if was := begun.Fleet.Rollback; output.Value == "text" && begun.Before {
 		changed := "nothing has changed"
 		if f.extend {
 			changed = "only its end has changed"
 		}
-		fmt.Fprintf(p.stdout, "it is under way already, since %s%s; %s\n", was.Since.UTC().Format(time.RFC3339), table.ByWhom(was.By), changed)
+		fmt.Fprintf(p.Stdout, "it is under way already, since %s%s; %s\n", was.Since.UTC().Format(time.RFC3339), table.ByWhom(was.By), changed)
 	}
-	if stops := protocol.JudgeRollback(begun.Status, begun.Fleet, to).Stops; stops != "" && output.value == "text" {
-		fmt.Fprintln(p.stdout, stops)
+	if stops := protocol.JudgeRollback(begun.Status, begun.Fleet, to).Stops; stops != "" && output.Value == "text" {
+		fmt.Fprintln(p.Stdout, stops)
 	}
 	return p.printRollback(client, begun.Status, begun.Fleet, output)
 }
 
 func (p program) rollbackEndCommand() *cobra.Command {
-	output := newChoice("text", "json")
+	output := console.NewChoice("text", "json")
 	cmd := withEtcd(&cobra.Command{
 		Use:   "end",
 		Short: "Give a rollback up: the newest release leads again",
 		Long: `Give a rollback up: the newest release that is alive leads again, and brings its objects.
 It can be begun again.`,
 		Example: `  sidecar rollback end`,
-		Args:    noArgs,
+		Args:    console.NoArgs,
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
 		was, err := election.EndRollback(ctx, client.Client)
 		switch {
 		case err != nil:
 			return err
-		case output.value == "json":
-			return p.printJSON(map[string]any{"ended": was.On()})
+		case output.Value == "json":
+			return p.PrintJSON(map[string]any{"ended": was.On()})
 		case !was.On():
-			fmt.Fprintln(p.stdout, "no rollback is under way")
+			fmt.Fprintln(p.Stdout, "no rollback is under way")
 		default:
-			fmt.Fprintf(p.stdout, "%s has ended\n", was)
+			fmt.Fprintf(p.Stdout, "%s has ended\n", was)
 		}
 		return nil
 	})
-	bindOutput(cmd, &output)
+	console.BindOutput(cmd, &output)
 	return cmd
 }
 
 func (p program) rollbackStatusCommand() *cobra.Command {
-	output := newChoice("text", "json")
+	output := console.NewChoice("text", "json")
 	cmd := withEtcd(&cobra.Command{
 		Use:   "status",
 		Short: "Show the rollback that is under way, and what it waits for",
 		Long: `Show the rollback that is under way, who asked for it, until when it lasts, and what it
 waits for.`,
 		Example: `  sidecar rollback status -o json`,
-		Args:    noArgs,
+		Args:    console.NoArgs,
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
 		fleet, status, _, err := election.ReadSnapshot(ctx, client.Client)
 		if err != nil {
@@ -151,19 +152,19 @@ waits for.`,
 		}
 		return p.printRollback(client, status, fleet, output)
 	})
-	bindOutput(cmd, &output)
+	console.BindOutput(cmd, &output)
 	return cmd
 }
 
-func (p program) printRollback(client etcdClient, v protocol.StatusView, f protocol.Fleet, output choice) error {
+func (p program) printRollback(client etcdClient, v protocol.StatusView, f protocol.Fleet, output console.Choice) error {
 	shown := httpapi.NewRollback(v, f)
-	if output.value == "json" {
-		return p.printJSON(map[string]any{"rollback": shown})
+	if output.Value == "json" {
+		return p.PrintJSON(map[string]any{"rollback": shown})
 	}
 	if shown == nil {
-		fmt.Fprintln(p.stdout, "no rollback is under way")
+		fmt.Fprintln(p.Stdout, "no rollback is under way")
 		return nil
 	}
-	fmt.Fprintf(p.stdout, "%s is under way: %s\n", f.Rollback, httpapi.Pasteable(shown.Message, client.flags))
+	fmt.Fprintf(p.Stdout, "%s is under way: %s\n", f.Rollback, httpapi.Pasteable(shown.Message, client.flags))
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 )
 
 func (p program) root() *cobra.Command {
@@ -27,16 +29,16 @@ with the release of this node.`,
 			case len(args) == 0:
 				return cmd.Help()
 			}
-			return unknownCommand(cmd, args[0], append(topicNames(), "help")...)
+			return console.UnknownCommand(cmd, args[0], append(topicNames(), "help")...)
 		},
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			return errors.Join(p.applyEnv(cmd.Flags()), p.strayVariables(cmd))
+			return errors.Join(p.ApplyEnv(cmd.Flags()), p.strayVariables(cmd))
 		},
 	}
-	p.commands = root
+	p.Commands = root
 	root.Flags().BoolVarP(&printsVersion, "version", "v", false, "Print the version of this program.")
-	root.SetOut(p.stdout)
-	root.SetErr(p.stderr)
+	root.SetOut(p.Stdout)
+	root.SetErr(p.Stderr)
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(
@@ -54,8 +56,8 @@ with the release of this node.`,
 // flagError names the flag that an unknown one may be meant for.
 func flagError(cmd *cobra.Command, err error) error {
 	hint := "see " + cmd.CommandPath() + " --help"
-	if near := nearestFlag(cmd.Flags(), err); near != "" {
+	if near := console.NearestFlag(cmd.Flags(), err); near != "" {
 		hint = "did you mean " + near + "?"
 	}
-	return usagef("%w; %s", err, hint)
+	return console.Usagef("%w; %s", err, hint)
 }

@@ -9,26 +9,27 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 )
 
 // logOptions are the level and the format of the log.
-type logOptions struct{ level, format choice }
+type logOptions struct{ level, format console.Choice }
 
 func defaultLogOptions() logOptions {
 	return logOptions{
-		level:  choice{value: "info", of: []string{"debug", "info", "warn", "error"}},
-		format: newChoice("text", "json"),
+		level:  console.Choice{Value: "info", Of: []string{"debug", "info", "warn", "error"}},
+		format: console.NewChoice("text", "json"),
 	}
 }
 
 func (l logOptions) logger(w io.Writer) (*slog.Logger, error) {
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(l.level.value)); err != nil {
-		return nil, usagef("--log-level: %w", err)
+	if err := level.UnmarshalText([]byte(l.level.Value)); err != nil {
+		return nil, console.Usagef("--log-level: %w", err)
 	}
 	opts := &slog.HandlerOptions{Level: level}
-	if l.format.value == "json" {
+	if l.format.Value == "json" {
 		return slog.New(slog.NewJSONHandler(w, opts)), nil
 	}
 	return slog.New(slog.NewTextHandler(w, opts)), nil
@@ -52,13 +53,13 @@ SIGTERM, SIGINT or SIGHUP stops it gracefully: /readyz fails immediately, the no
 stops leading, and after --shutdown-delay the services stop and the process exits.
 With --ephemeral, it first waits until its kube-apiserver has stopped, and deletes
 the node's record. A second signal ends the process immediately.`,
-		Args: noArgs,
+		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := set.check(cmd.Flags()); err != nil {
 				return err
 			}
 			opts := set.options()
-			log, err := logging.logger(p.stderr)
+			log, err := logging.logger(p.Stderr)
 			if err != nil {
 				return err
 			}
@@ -71,23 +72,23 @@ the node's record. A second signal ends the process immediately.`,
 			warnOfMember(log, opts)
 			warnOfToken(log, cmd.Flags())
 			opts.Flags = inForce(sections)
-			ctx, stop := untilSignal(cmd.Context())
+			ctx, stop := console.UntilSignal(cmd.Context())
 			defer stop()
 			return p.run(ctx, opts, log)
 		},
 	}
-	useSections(cmd, sections)
-	complete(cmd, "etcd", &set.etcd)
-	complete(cmd, "log-level", &logging.level)
-	complete(cmd, "log-format", &logging.format)
+	console.UseSections(cmd, sections)
+	console.Complete(cmd, "etcd", &set.etcd)
+	console.Complete(cmd, "log-level", &logging.level)
+	console.Complete(cmd, "log-format", &logging.format)
 	return cmd
 }
 
 // warnOfToken warns of a token on the command line.
 func warnOfToken(log *slog.Logger, flags *pflag.FlagSet) {
-	if f := flags.Lookup("token"); f.Changed && len(f.Annotations[fromEnv]) == 0 {
+	if f := flags.Lookup("token"); f.Changed && len(f.Annotations[console.FromEnv]) == 0 {
 		log.Warn("the token is on the command line, which ps shows to every user of this machine",
-			"remedy", "use --token-file=FILE, or "+envName("token")+" in the environment")
+			"remedy", "use --token-file=FILE, or "+console.EnvName("token")+" in the environment")
 	}
 }
 

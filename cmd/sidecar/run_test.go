@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 )
 
 // TestWarnOfToken: a token on the command line is warned of, and one of the environment is
@@ -19,12 +21,12 @@ func TestWarnOfToken(t *testing.T) {
 		{env: "secret"},
 		{args: []string{"--token-file=/etc/lockstep/token"}},
 	} {
-		p := program{base: base{lookupEnv: func(name string) (string, bool) { return tt.env, tt.env != "" && name == "LOCKSTEP_TOKEN" }}}
+		p := program{Program: console.Program{LookupEnv: func(name string) (string, bool) { return tt.env, tt.env != "" && name == "LOCKSTEP_TOKEN" }}}
 		flags := mustFind(t, p.root(), "run").Flags()
 		if err := flags.Parse(tt.args); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.applyEnv(flags); err != nil {
+		if err := p.ApplyEnv(flags); err != nil {
 			t.Fatal(err)
 		}
 		var log bytes.Buffer

@@ -6,11 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/internal/role/service"
 )
 
 func (p program) serviceCommand() *cobra.Command {
-	return parentOf(&cobra.Command{
+	return console.ParentOf(&cobra.Command{
 		Use:   "service",
 		Short: "Validate a directory of services",
 		Long: `Validate a directory of services: what a node runs for its roles, one file for each
@@ -21,7 +22,7 @@ service. These commands start nothing.`,
 func (p program) serviceValidateCommand() *cobra.Command {
 	read := service.Load
 	var skipFiles bool
-	output := newChoice("text", "json")
+	output := console.NewChoice("text", "json")
 	cmd := &cobra.Command{
 		Use:   "validate DIR",
 		Short: "Print everything that is wrong with a directory of services",
@@ -39,10 +40,10 @@ Exit code 1: a service is invalid.`,
 				read = service.Check
 			}
 			services, err := read(args[0])
-			if output.value == "json" {
+			if output.Value == "json" {
 				problems, ofFiles := fileProblems(err)
 				if err == nil || ofFiles {
-					err = errors.Join(quiet(err), p.printJSON(servicesReport{err == nil, newServiceReports(services), problems}))
+					err = errors.Join(console.Quiet(err), p.PrintJSON(servicesReport{err == nil, newServiceReports(services), problems}))
 				}
 				return err
 			}
@@ -54,12 +55,12 @@ Exit code 1: a service is invalid.`,
 				if s.Optional {
 					more = ", not required"
 				}
-				fmt.Fprintf(p.stdout, "%s: role %s, %s, stop timeout %s%s\n", s.Name, s.Role, s.Driver(), s.StopTimeout, more)
+				fmt.Fprintf(p.Stdout, "%s: role %s, %s, stop timeout %s%s\n", s.Name, s.Role, s.Driver(), s.StopTimeout, more)
 			}
 			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&skipFiles, "skip-files", skipFiles, "Do not look for programs and directories on this machine.")
-	bindOutput(cmd, &output)
+	console.BindOutput(cmd, &output)
 	return cmd
 }

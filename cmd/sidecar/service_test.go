@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 )
 
 // example is a file that docs/roles.md shows: its first line is its name.
@@ -29,8 +31,8 @@ func TestServiceExamples(t *testing.T) {
 		}
 	}
 	var stdout, stderr bytes.Buffer
-	p := program{base: base{stdout: &stdout, stderr: &stderr, lookupEnv: func(string) (string, bool) { return "", false }}}
-	if code := p.main(t.Context(), []string{"service", "validate", "--skip-files", filepath.Join(dir, "services")}); code != exitOK {
+	p := program{Program: console.Program{Stdout: &stdout, Stderr: &stderr, LookupEnv: func(string) (string, bool) { return "", false }}}
+	if code := p.main(t.Context(), []string{"service", "validate", "--skip-files", filepath.Join(dir, "services")}); code != console.ExitOK {
 		t.Fatalf("got exit code %d\n%s%s", code, &stdout, &stderr)
 	}
 	for _, driver := range []string{"process", "systemdUnit", "staticPod"} {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/table"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
@@ -16,7 +17,7 @@ import (
 func (p program) statusCommand() *cobra.Command {
 	var server serverFlags
 	var watch bool
-	output := newChoice("table", "wide", "json", "yaml")
+	output := console.NewChoice("table", "wide", "json", "yaml")
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the gate, the leader, the fleet, and what the leader waits for",
@@ -25,13 +26,13 @@ func (p program) statusCommand() *cobra.Command {
 With --watch, a terminal shows the table as it is now, drawn again each second. Into a
 pipe or a file, each change is printed in a line, with its time; with -o json, each
 status that differs from the one before it.`,
-		Args: noArgs,
+		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := server.client(p)
 			if err != nil {
 				return err
 			}
-			show := shower{w: p.stdout, p: p, form: output.value, screen: p.screen()}
+			show := shower{w: p.Stdout, p: p, form: output.Value, screen: p.Screen()}
 			if watch {
 				return show.watch(cmd.Context(), c)
 			}
@@ -43,7 +44,7 @@ status that differs from the one before it.`,
 		},
 	}
 	server.bind(cmd.Flags())
-	bindOutput(cmd, &output)
+	console.BindOutput(cmd, &output)
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "Watch for changes until interrupted.")
 	return cmd
 }
@@ -91,7 +92,7 @@ func (s *shower) render(out *bytes.Buffer, a answer) error {
 
 // table returns the table of an answer, to be written to out.
 func (s *shower) table(out *bytes.Buffer) table.Status {
-	return table.Status{Printer: terminal.Printer{W: out, Screen: s.screen}, Now: s.p.now(), Wide: s.form == "wide"}
+	return table.Status{Printer: terminal.Printer{W: out, Screen: s.screen}, Now: s.p.Now(), Wide: s.form == "wide"}
 }
 
 // renderJSON prints one line for each answer of --watch, so that other programs

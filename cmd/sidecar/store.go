@@ -8,13 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
 )
 
 func (p program) storeCommand() *cobra.Command {
-	return parentOf(&cobra.Command{
+	return console.ParentOf(&cobra.Command{
 		Use:   "store",
 		Short: "Show, adopt and delete a store: the keys in etcd",
 		Long: `Show, adopt and delete a store: the keys below --etcd-prefix in this etcd, which have
@@ -35,12 +36,12 @@ type storeReport struct {
 }
 
 func (p program) storeShowCommand() *cobra.Command {
-	output := newChoice("table", "json")
+	output := console.NewChoice("table", "json")
 	kubeconfig := ""
 	cmd := withEtcd(&cobra.Command{
 		Use:   "show",
 		Short: "Show the ID of this store, and that of the objects in the API",
-		Args:  noArgs,
+		Args:  console.NoArgs,
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
 		store, err := fleet.ReadStore(ctx, client.Client)
 		if err != nil {
@@ -52,15 +53,15 @@ func (p program) storeShowCommand() *cobra.Command {
 				return err
 			}
 		}
-		return p.printStore(report, output.value)
+		return p.printStore(report, output.Value)
 	})
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", kubeconfig, "Kubeconfig `file` for any kube-apiserver of the cluster. If empty, the ID of the objects is not read.")
-	bindOutput(cmd, &output)
+	console.BindOutput(cmd, &output)
 	return cmd
 }
 
 func (p program) printStore(r storeReport, form string) error {
-	return p.printRows(form, r, [][]string{
+	return p.PrintRows(form, r, [][]string{
 		{"PREFIX", "STORE", "STATUS", "OBJECTS"},
 		{r.Prefix, terminal.OrDash(r.Store), terminal.YesOrNo(r.Status), terminal.OrDash(r.Objects)},
 	})
@@ -90,7 +91,7 @@ whether the other one was lost or --etcd-prefix has a typing error: so check
 --etcd-servers and --etcd-prefix before.
 
 A store that has a status keeps its ID: its leader governs objects already.`,
-		Args:    noArgs,
+		Args:    console.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error { return checkAdoption(kubeconfig, id) },
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
 		adopted := id
@@ -110,7 +111,7 @@ A store that has a status keeps its ID: its leader governs objects already.`,
 		case err != nil:
 			return err
 		}
-		fmt.Fprintf(p.stdout, "store %s has adopted the ID %s\n", client.Prefix(), adopted)
+		fmt.Fprintf(p.Stdout, "store %s has adopted the ID %s\n", client.Prefix(), adopted)
 		return nil
 	})
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", kubeconfig, "Kubeconfig `file` for any kube-apiserver of the cluster, to read the ID from the objects.")
@@ -122,9 +123,9 @@ A store that has a status keeps its ID: its leader governs objects already.`,
 func checkAdoption(kubeconfig, id string) error {
 	switch {
 	case (kubeconfig == "") == (id == ""):
-		return usagef("set either --kubeconfig, to read the ID from the objects, or --id; see sidecar store adopt --help")
+		return console.Usagef("set either --kubeconfig, to read the ID from the objects, or --id; see sidecar store adopt --help")
 	case id != "" && !fleet.ValidStoreID(id):
-		return usagef("--id: %q: must be 32 hexadecimal digits in lower case, like the value of the annotation lockstep.dev/store", id)
+		return console.Usagef("--id: %q: must be 32 hexadecimal digits in lower case, like the value of the annotation lockstep.dev/store", id)
 	}
 	return nil
 }

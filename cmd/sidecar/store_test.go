@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
 
@@ -49,21 +50,21 @@ func TestStore(t *testing.T) {
 
 	wantShown := func(want string, args ...string) {
 		t.Helper()
-		if code, stdout, stderr := c.run(append([]string{"store", "show"}, args...)...); code != exitOK || stdout != want {
+		if code, stdout, stderr := c.run(append([]string{"store", "show"}, args...)...); code != console.ExitOK || stdout != want {
 			t.Errorf("exit %d, got\n%s%s\nwant\n%s", code, stdout, stderr, want)
 		}
 	}
 	wantShown(`PREFIX      STORE  STATUS  OBJECTS
 /lockstep/  -      no      -
 `)
-	c.want(exitUsage, "set either --kubeconfig, to read the ID from the objects, or --id", "store", "adopt")
-	c.want(exitUsage, "set either --kubeconfig, to read the ID from the objects, or --id", "store", "adopt", "--id", lostStore, "--kubeconfig", objects)
-	c.want(exitUsage, `--id: "mine": must be 32 hexadecimal digits`, "store", "adopt", "--id", "mine")
-	c.want(exitFailed, "kubeconfig", "store", "adopt", "--kubeconfig", "/nope")
-	c.want(exitFailed, "the objects have no store ID", "store", "adopt", "--kubeconfig", kubeconfigOf(t, nil))
-	c.want(exitFailed, "the objects have no store ID", "store", "adopt", "--kubeconfig", kubeconfigOf(t, map[string]string{"x": "y"}))
-	c.want(exitOK, "store /lockstep/ has adopted the ID "+otherStore, "store", "adopt", "--id", otherStore)
-	c.want(exitOK, "store /lockstep/ has adopted the ID "+lostStore, "store", "adopt", "--kubeconfig", objects)
+	c.want(console.ExitUsage, "set either --kubeconfig, to read the ID from the objects, or --id", "store", "adopt")
+	c.want(console.ExitUsage, "set either --kubeconfig, to read the ID from the objects, or --id", "store", "adopt", "--id", lostStore, "--kubeconfig", objects)
+	c.want(console.ExitUsage, `--id: "mine": must be 32 hexadecimal digits`, "store", "adopt", "--id", "mine")
+	c.want(console.ExitFailed, "kubeconfig", "store", "adopt", "--kubeconfig", "/nope")
+	c.want(console.ExitFailed, "the objects have no store ID", "store", "adopt", "--kubeconfig", kubeconfigOf(t, nil))
+	c.want(console.ExitFailed, "the objects have no store ID", "store", "adopt", "--kubeconfig", kubeconfigOf(t, map[string]string{"x": "y"}))
+	c.want(console.ExitOK, "store /lockstep/ has adopted the ID "+otherStore, "store", "adopt", "--id", otherStore)
+	c.want(console.ExitOK, "store /lockstep/ has adopted the ID "+lostStore, "store", "adopt", "--kubeconfig", objects)
 	wantShown(`PREFIX      STORE                             STATUS  OBJECTS
 /lockstep/  5f6c1e0d9a7b43c28f15e6d0b2a49c71  no      5f6c1e0d9a7b43c28f15e6d0b2a49c71
 `, "--kubeconfig", objects)
@@ -71,7 +72,7 @@ func TestStore(t *testing.T) {
 	if _, err := raw.Put(t.Context(), "/lockstep/kubernetes/reconciler/status", ""); err != nil {
 		t.Fatal(err)
 	}
-	c.want(exitFailed, "this store has a status: its leader governs objects already; if this store is to take over the objects all the same, stop its sidecars, type sidecar store delete --status-only --yes --etcd-servers="+server.Endpoints()[0], "store", "adopt", "--id", otherStore)
+	c.want(console.ExitFailed, "this store has a status: its leader governs objects already; if this store is to take over the objects all the same, stop its sidecars, type sidecar store delete --status-only --yes --etcd-servers="+server.Endpoints()[0], "store", "adopt", "--id", otherStore)
 	wantShown(`{
   "prefix": "/lockstep/",
   "store": "5f6c1e0d9a7b43c28f15e6d0b2a49c71",
@@ -79,8 +80,8 @@ func TestStore(t *testing.T) {
   "objects": ""
 }
 `, "-o", "json")
-	c.want(exitUsage, `unknown command "take"`, "store", "take")
-	c.want(exitOK, "Let this store take over the objects of another store", "store")
+	c.want(console.ExitUsage, `unknown command "take"`, "store", "take")
+	c.want(console.ExitOK, "Let this store take over the objects of another store", "store")
 }
 
 func TestStoreDelete(t *testing.T) {
@@ -102,8 +103,8 @@ func TestStoreDelete(t *testing.T) {
 			t.Errorf("store delete %q: exit %d, got\n%s%s\nwant %d and\n%s%s", args, code, out, errs, want, stdout, stderr)
 		}
 	}
-	wantOutput(exitOK, "There is nothing to delete below /lockstep/\n", "")
-	c.want(exitOK, "store /lockstep/ has adopted the ID "+lostStore, "store", "adopt", "--id", lostStore)
+	wantOutput(console.ExitOK, "There is nothing to delete below /lockstep/\n", "")
+	c.want(console.ExitOK, "store /lockstep/ has adopted the ID "+lostStore, "store", "adopt", "--id", lostStore)
 	put("/lockstep/nodes/a", "/lockstep/nodes/b", "/lockstep/kubernetes/reconciler/status", "/lockstep/tenant-7/store", "/lockstep/presence/b")
 	const shown = `Store /lockstep/, ID 5f6c1e0d9a7b43c28f15e6d0b2a49c71
 
@@ -124,9 +125,9 @@ KEY                                     COUNT  NODES
 
 `
 	const refused = "sidecar: delete the store /lockstep/: the store is in use by the sidecars of these nodes: b; stop these sidecars first. One that was killed counts until its lease ends. To delete the keys all the same, add --force\n"
-	wantOutput(exitFailed, alive+kept, refused)
-	wantOutput(exitFailed, alive+kept, refused, "--yes")
-	wantOutput(exitFailed, `{
+	wantOutput(console.ExitFailed, alive+kept, refused)
+	wantOutput(console.ExitFailed, alive+kept, refused, "--yes")
+	wantOutput(console.ExitFailed, `{
   "prefix": "/lockstep/",
   "store": "5f6c1e0d9a7b43c28f15e6d0b2a49c71",
   "deleted": false,
@@ -146,14 +147,14 @@ KEY                                     COUNT  NODES
   "otherKey": "/lockstep/tenant-7/store"
 }
 `, refused, "--yes", "--status-only", "-o", "json")
-	wantOutput(exitOK, alive+kept+"Nothing was deleted. To delete 5 keys, type: sidecar store delete --yes --force --etcd-servers="+c.endpoint+"\n", "", "--force")
+	wantOutput(console.ExitOK, alive+kept+"Nothing was deleted. To delete 5 keys, type: sidecar store delete --yes --force --etcd-servers="+c.endpoint+"\n", "", "--force")
 	if _, err := raw.Delete(t.Context(), "/lockstep/presence/b"); err != nil {
 		t.Fatal(err)
 	}
-	wantOutput(exitOK, shown+kept+"Nothing was deleted. To delete 4 keys, type: sidecar store delete --yes --etcd-servers="+c.endpoint+"\n", "")
-	wantOutput(exitOK, shown+"4 keys deleted\n"+kept, "", "--yes")
-	wantOutput(exitOK, "There is nothing to delete below /lockstep/\n"+kept, "", "--yes")
-	c.want(exitOK, `"deleted": false`, "store", "delete", "--yes", "-o", "json")
-	c.want(exitUsage, "must be one of table, json", "store", "delete", "-o", "yaml")
-	c.want(exitUsage, `unexpected argument "/lockstep/"`, "store", "delete", "/lockstep/")
+	wantOutput(console.ExitOK, shown+kept+"Nothing was deleted. To delete 4 keys, type: sidecar store delete --yes --etcd-servers="+c.endpoint+"\n", "")
+	wantOutput(console.ExitOK, shown+"4 keys deleted\n"+kept, "", "--yes")
+	wantOutput(console.ExitOK, "There is nothing to delete below /lockstep/\n"+kept, "", "--yes")
+	c.want(console.ExitOK, `"deleted": false`, "store", "delete", "--yes", "-o", "json")
+	c.want(console.ExitUsage, "must be one of table, json", "store", "delete", "-o", "yaml")
+	c.want(console.ExitUsage, `unexpected argument "/lockstep/"`, "store", "delete", "/lockstep/")
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
@@ -47,7 +48,7 @@ func newDeletionReport(prefix string, c fleet.StoreContents) deletionReport {
 }
 
 func (p program) storeDeleteCommand() *cobra.Command {
-	output := newChoice("table", "json")
+	output := console.NewChoice("table", "json")
 	deletion, confirmed := fleet.StoreDeletion{}, false
 	cmd := withEtcd(&cobra.Command{
 		Use:   "delete",
@@ -63,7 +64,7 @@ ends (--lease-ttl). The kube-apiservers and the objects stay as they are.
 Other keys below the prefix are kept, such as those of a store with a longer prefix. If
 the sidecars run this etcd themselves (--etcd=embedded), the keys of its members are
 kept too. To end such a cluster, stop the sidecars and delete their data directories.`,
-		Args: noArgs,
+		Args: console.NoArgs,
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
 		d := deletion
 		d.DryRun = !confirmed
@@ -82,12 +83,12 @@ kept too. To end such a cluster, stop the sidecars and delete their data directo
 		}
 		report := newDeletionReport(client.Prefix(), found)
 		report.Deleted = confirmed && err == nil && report.Total > 0
-		if output.value == "json" {
-			return errors.Join(p.printJSON(report), err)
+		if output.Value == "json" {
+			return errors.Join(p.PrintJSON(report), err)
 		}
 		p.printDeletion(report)
 		if err == nil && !confirmed && report.Total > 0 {
-			fmt.Fprintf(p.stdout, "Nothing was deleted. To delete %s, type: sidecar store delete --yes%s%s\n", terminal.Count(report.Total, "key"), statusOnlyFlag(d), client.flags)
+			fmt.Fprintf(p.Stdout, "Nothing was deleted. To delete %s, type: sidecar store delete --yes%s%s\n", terminal.Count(report.Total, "key"), statusOnlyFlag(d), client.flags)
 		}
 		return err
 	})
@@ -95,7 +96,7 @@ kept too. To end such a cluster, stop the sidecars and delete their data directo
 	flags.BoolVar(&confirmed, "yes", false, "Delete the keys. Without this, they are only shown.")
 	flags.BoolVar(&deletion.Force, "force", false, "Delete the keys even if sidecars are alive, which write theirs again.")
 	flags.BoolVar(&deletion.StatusOnly, "status-only", false, "Delete only the status. The next leader rebuilds it from the objects.")
-	bindOutput(cmd, &output)
+	console.BindOutput(cmd, &output)
 	return cmd
 }
 
@@ -111,27 +112,27 @@ func statusOnlyFlag(d fleet.StoreDeletion) (flags string) {
 
 func (p program) printDeletion(r deletionReport) {
 	if r.Total == 0 {
-		fmt.Fprintf(p.stdout, "There is nothing to delete below %s\n", r.Prefix)
+		fmt.Fprintf(p.Stdout, "There is nothing to delete below %s\n", r.Prefix)
 	} else {
-		fmt.Fprintf(p.stdout, "Store %s, ID %s\n\n", r.Prefix, terminal.OrDash(r.Store))
+		fmt.Fprintf(p.Stdout, "Store %s, ID %s\n\n", r.Prefix, terminal.OrDash(r.Store))
 		rows := [][]string{{"KEY", "COUNT", "NODES"}}
 		for _, k := range r.Keys {
 			rows = append(rows, []string{r.Prefix + k.Key, strconv.FormatInt(k.Count, 10), terminal.OrDash(strings.Join(k.Nodes, ", "))})
 		}
-		p.printer().Rows(rows)
-		fmt.Fprintln(p.stdout)
+		p.Printer().Rows(rows)
+		fmt.Fprintln(p.Stdout)
 	}
 	if r.Deleted {
-		fmt.Fprintf(p.stdout, "%s deleted\n", terminal.Count(r.Total, "key"))
+		fmt.Fprintf(p.Stdout, "%s deleted\n", terminal.Count(r.Total, "key"))
 	}
 	if r.Members > 0 {
-		fmt.Fprintf(p.stdout, "Kept: %s below %scluster/, which the members of this etcd need\n", terminal.Count(r.Members, "key"), r.Prefix)
+		fmt.Fprintf(p.Stdout, "Kept: %s below %scluster/, which the members of this etcd need\n", terminal.Count(r.Members, "key"), r.Prefix)
 	}
 	if r.Others > 0 {
 		example := ""
 		if r.OtherKey != "" {
 			example = ", such as " + r.OtherKey
 		}
-		fmt.Fprintf(p.stdout, "Kept: %s below %s that %s not of this store%s\n", terminal.Count(r.Others, "key"), r.Prefix, terminal.Are(r.Others), example)
+		fmt.Fprintf(p.Stdout, "Kept: %s below %s that %s not of this store%s\n", terminal.Count(r.Others, "key"), r.Prefix, terminal.Are(r.Others), example)
 	}
 }

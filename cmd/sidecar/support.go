@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/durable"
@@ -49,12 +50,12 @@ stopped or hangs, and ends within 30 seconds.
 
 The file has no keys, no tokens, and no passwords. It has names, addresses, and what people
 wrote as messages. Read it before you send it to others.`,
-		Args:    noArgs,
+		Args:    console.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return f.etcd.validateEtcd(cmd.Flags()) },
 	}
 	flags := cmd.Flags()
 	f.server.bind(flags)
-	flags.AddFlagSet(bindEtcd(&f.etcd, &f.dataDir).flags)
+	flags.AddFlagSet(bindEtcd(&f.etcd, &f.dataDir).Flags)
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "Kubeconfig `file` for this node's kube-apiserver. If empty, it is not asked.")
 	f.kubeadm.kubernetesDir = kubernetesDir
 	flags.StringVar(&f.kubeadm.kubernetesDir, "kubernetes-dir", f.kubeadm.kubernetesDir, "The `directory` of kubeadm on this node.")
@@ -65,7 +66,7 @@ wrote as messages. Read it before you send it to others.`,
 			f.dataDir = f.etcd.DataDir
 		}
 		reach, err := etcdConfig(flags, f.etcd, f.dataDir)
-		if _, wrong := errors.AsType[usageError](err); wrong {
+		if _, wrong := errors.AsType[console.UsageError](err); wrong {
 			return err
 		}
 		client, err := f.server.client(p)
@@ -83,11 +84,11 @@ func (p program) support(ctx context.Context, f supportFlags, from supportSource
 	if err != nil {
 		host = "node"
 	}
-	now := p.now().UTC()
+	now := p.Now().UTC()
 	dir := "lockstep-" + host + "-" + now.Format("20060102T150405Z")
-	list, file := p.stdout, cmp.Or(f.file, dir+".tar.gz")
+	list, file := p.Stdout, cmp.Or(f.file, dir+".tar.gz")
 	if file == "-" {
-		list = p.stderr
+		list = p.Stderr
 	}
 	if err := f.mayWrite(file); err != nil { // before people wait
 		return err
@@ -139,7 +140,7 @@ func (p program) writeSupport(file string, content []byte) error {
 	if file != "-" {
 		return durable.WriteFile(file, content, modeSecret)
 	}
-	_, err := p.stdout.Write(content)
+	_, err := p.Stdout.Write(content)
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/test/smalldisk"
 )
@@ -30,7 +31,7 @@ func TestSupport(t *testing.T) {
 	}
 	args := []string{"support", "-o", "-", "--server=http://127.0.0.1:1", "--etcd-servers=" + server.Endpoints()[0]}
 	code, out, errs := call(t, program{}, args...)
-	if code != exitOK || !strings.Contains(errs, "\nstatus.json ") || !strings.Contains(errs, "MISSING") || !strings.Contains(errs, " written to -: ") {
+	if code != console.ExitOK || !strings.Contains(errs, "\nstatus.json ") || !strings.Contains(errs, "MISSING") || !strings.Contains(errs, " written to -: ") {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	in, err := gzip.NewReader(strings.NewReader(out))
@@ -45,7 +46,7 @@ func TestSupport(t *testing.T) {
 		"--data-dir": {"--etcd-servers=http://a:1", "--data-dir=/b"}, "--server": {"--server=a"}, "unexpected argument": {"now"},
 		"--client-certificate and --client-key": {"--client-key=a"},
 	} {
-		if code, _, errs := call(t, program{}, append([]string{"support"}, args...)...); code != exitUsage || !strings.Contains(errs, want) {
+		if code, _, errs := call(t, program{}, append([]string{"support"}, args...)...); code != console.ExitUsage || !strings.Contains(errs, want) {
 			t.Errorf("%v: exit code %d: %s", args, code, errs)
 		}
 	}
@@ -63,7 +64,7 @@ func TestSupport_remembered(t *testing.T) {
 	}))
 	t.Cleanup(sidecar.Close)
 	code, out, errs := call(t, program{}, "support", "-o", "-", "--server="+sidecar.URL, "--etcd-servers=http://127.0.0.1:1")
-	if code != exitOK {
+	if code != console.ExitOK {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	in, err := gzip.NewReader(strings.NewReader(out))
@@ -97,17 +98,17 @@ func TestSupport_exists(t *testing.T) {
 	}
 	args := []string{"support", "--server=http://127.0.0.1:1", "--etcd-servers=" + etcdtest.New(t).Endpoints()[0], "-o"}
 	for path, want := range map[string]string{file: "exists: name another file with -o, or add --force", other: "exists, and is not a regular file"} {
-		if code, out, errs := call(t, program{}, append(args, path)...); code != exitFailed || out != "" || !strings.Contains(errs, path+" "+want) {
+		if code, out, errs := call(t, program{}, append(args, path)...); code != console.ExitFailed || out != "" || !strings.Contains(errs, path+" "+want) {
 			t.Errorf("got %d, %q and %q", code, out, errs)
 		}
 	}
-	if code, _, errs := call(t, program{}, append(args, other, "--force")...); code != exitFailed || !strings.Contains(errs, "is not a regular file") {
+	if code, _, errs := call(t, program{}, append(args, other, "--force")...); code != console.ExitFailed || !strings.Contains(errs, "is not a regular file") {
 		t.Errorf("got %d and %q", code, errs)
 	}
 	if text, err := os.ReadFile(file); err != nil || string(text) != "of yesterday" {
 		t.Errorf("got %q and %v", text, err)
 	}
-	if code, _, errs := call(t, program{}, append(args, file, "--force")...); code != exitOK {
+	if code, _, errs := call(t, program{}, append(args, file, "--force")...); code != console.ExitOK {
 		t.Errorf("got %d and %q", code, errs)
 	}
 	if text, err := os.ReadFile(file); err != nil || string(text) == "of yesterday" {
@@ -124,7 +125,7 @@ func TestSupport_fullDisk(t *testing.T) {
 	smalldisk.Fill(t, dir)
 	file := filepath.Join(dir, "support.tar.gz")
 	code, out, errs := call(t, program{}, "support", "-o", file, "--server=http://127.0.0.1:1", "--etcd-servers="+etcdtest.New(t).Endpoints()[0])
-	if code != exitFailed || !strings.Contains(errs, "no space left on device; name a file on another disk with -o") || !strings.Contains(out, "\nversion.json ") {
+	if code != console.ExitFailed || !strings.Contains(errs, "no space left on device; name a file on another disk with -o") || !strings.Contains(out, "\nversion.json ") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
 	if left, err := filepath.Glob(file + "*"); err != nil || len(left) > 0 {

@@ -51,7 +51,7 @@ func (s supportSources) historyText(ctx context.Context) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		picture.From, picture.To = firstOf(entries, time.Time{}), s.p.now()
+		picture.From, picture.To = firstOf(entries, time.Time{}), s.p.Now()
 		historyTable{terminal.Printer{W: &out}}.write(picture, historyRows(entries, ""))
 		return nil, nil
 	})
@@ -73,7 +73,7 @@ func (s supportSources) rememberedText(ctx context.Context, unread error) ([]byt
 		releases[protocol.NodeID(n.ID)] = n.Release
 	}
 	drawn, list := drawnAndListed(entries)
-	picture := history.Picture{Entries: drawn, Releases: releases, From: firstOf(drawn, time.Time{}), To: s.p.now()}
+	picture := history.Picture{Entries: drawn, Releases: releases, From: firstOf(drawn, time.Time{}), To: s.p.Now()}
 	if r := status.Reconciler; r.Kind == "present" {
 		picture.Status = fmt.Sprintf("%s %s, minimum %s", r.State, r.Version, r.MinimumCompatibleRelease)
 	}

@@ -5,13 +5,14 @@ import (
 	"io"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
 // topic is a help that belongs to several commands.
 type topic struct {
 	name, short, long string
-	flags             func() flagSection // nil: no flags
+	flags             func() console.Section // nil: no flags
 }
 
 // etcdTopic is the topic of the flags that locate etcd.
@@ -66,12 +67,12 @@ func (t topic) print(w io.Writer) {
 	fmt.Fprintf(w, "%s\n", s.Paragraphs(t.long))
 	if t.flags != nil {
 		fmt.Fprint(w, "\nFlags:\n")
-		s.PrintFlags(w, t.flags().flags)
+		s.PrintFlags(w, t.flags().Flags)
 	}
 }
 
 // commandEtcdFlags are the flags of commands that reach etcd.
-func commandEtcdFlags() flagSection {
+func commandEtcdFlags() console.Section {
 	opts, dataDir := defaultRunFlags(), ""
 	return bindEtcd(&opts, &dataDir)
 }

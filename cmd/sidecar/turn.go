@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/table"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/fleet"
@@ -40,13 +41,13 @@ func (f *turnFlags) bind(flags *pflag.FlagSet) {
 func (f *turnFlags) validate() error {
 	switch {
 	case f.duration < time.Second:
-		return usagef("--for: %s: must be 1s or more", f.duration)
+		return console.Usagef("--for: %s: must be 1s or more", f.duration)
 	case f.wait < 0:
-		return usagef("--wait: %s: must be 0 or more", f.wait)
+		return console.Usagef("--wait: %s: must be 0 or more", f.wait)
 	case f.drain < 0:
-		return usagef("--drain: %s: must be 0 or more", f.drain)
+		return console.Usagef("--drain: %s: must be 0 or more", f.drain)
 	case len(f.message) > protocol.MaxCordonMessage:
-		return usagef("--message: has %d bytes; at most %d", len(f.message), protocol.MaxCordonMessage)
+		return console.Usagef("--message: has %d bytes; at most %d", len(f.message), protocol.MaxCordonMessage)
 	}
 	_, err := f.server.client(program{})
 	return err
@@ -98,11 +99,11 @@ usage.`,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			switch at := cmd.ArgsLenAtDash(); {
 			case at < 0 && len(args) > 0:
-				return usagef("%q: write -- before the command to run; or see sidecar turn --help", args[0])
+				return console.Usagef("%q: write -- before the command to run; or see sidecar turn --help", args[0])
 			case at > 0:
-				return usagef("unexpected argument %q before --; see sidecar turn --help", args[0])
+				return console.Usagef("unexpected argument %q before --; see sidecar turn --help", args[0])
 			case len(args) == 0:
-				return usagef("the command to run is missing: sidecar turn -- COMMAND; see sidecar turn --help")
+				return console.Usagef("the command to run is missing: sidecar turn -- COMMAND; see sidecar turn --help")
 			}
 			return f.validate()
 		},
@@ -129,19 +130,19 @@ The turn lasts until sidecar turn end. If this node has such a turn already, tha
 Exit codes: 0 this node has the turn and is out of service, 7 no turn within --wait, 1 the
 turn was not taken, 2 wrong usage.`,
 		Example: `  sidecar turn begin --message "new disk"`,
-		Args:    noArgs,
+		Args:    console.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error { return f.validate() },
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
 		w, err := p.newTurnWork(client, f, nil)
 		if err != nil {
 			return err
 		}
-		waiting, stop := untilSignal(ctx)
+		waiting, stop := console.UntilSignal(ctx)
 		defer stop()
 		if _, err := w.take(waiting); err != nil {
 			return err
 		}
-		fmt.Fprintf(p.stdout, "node %s has the turn, and is out of service; when the work is done: %s\n",
+		fmt.Fprintf(p.Stdout, "node %s has the turn, and is out of service; when the work is done: %s\n",
 			w.want.Node, httpapi.Pasteable("sidecar turn end "+string(w.want.Node), client.flags))
 		return nil
 	}), "do the work")
@@ -172,7 +173,7 @@ the turn, 1 nothing was changed, 2 wrong usage.`,
   sidecar turn end cp-2 --force`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("unexpected argument %q; see sidecar turn end --help", args[1])
+				return console.Usagef("unexpected argument %q; see sidecar turn end --help", args[1])
 			}
 			return nil
 		},
@@ -180,11 +181,11 @@ the turn, 1 nothing was changed, 2 wrong usage.`,
 			_, err := f.server.client(program{})
 			switch {
 			case f.wait < 0:
-				return usagef("--wait: %s: must be 0 or more", f.wait)
+				return console.Usagef("--wait: %s: must be 0 or more", f.wait)
 			case f.force && len(args) == 0:
-				return usagef("--force: name the node, as in sidecar turn end cp-2 --force")
+				return console.Usagef("--force: name the node, as in sidecar turn end cp-2 --force")
 			case len(args) == 1:
-				return errors.Join(err, checkNodeID(args[0]))
+				return errors.Join(err, console.CheckNodeID(args[0]))
 			}
 			return err
 		},
@@ -203,7 +204,7 @@ func (p program) endTurn(ctx context.Context, client etcdClient, f turnEnd, args
 	if err != nil {
 		return err
 	}
-	w := &turnWork{program: p, client: client, server: server, causes: waitCauses{out: p.stderr}}
+	w := &turnWork{program: p, client: client, server: server, causes: waitCauses{out: p.Stderr}}
 	if len(args) == 1 {
 		w.want.Node = protocol.NodeID(args[0])
 	} else if w.want.Node, err = w.node(ctx); err != nil {
@@ -219,27 +220,27 @@ func (p program) endTurn(ctx context.Context, client etcdClient, f turnEnd, args
 		if err := w.withoutTurn(ctx); err != nil {
 			return err
 		}
-		fmt.Fprintf(p.stdout, "node %s has no turn\n", w.want.Node)
+		fmt.Fprintf(p.Stdout, "node %s has no turn\n", w.want.Node)
 		return nil
 	case err != nil:
 		return err
 	case f.force:
-		fmt.Fprintf(p.stdout, "the turn of node %s has ended by force; sidecar status shows whether it serves\n", w.want.Node)
+		fmt.Fprintf(p.Stdout, "the turn of node %s has ended by force; sidecar status shows whether it serves\n", w.want.Node)
 		return nil
 	}
-	fmt.Fprintf(p.stdout, "node %s serves, and its turn has ended\n", w.want.Node)
+	fmt.Fprintf(p.Stdout, "node %s serves, and its turn has ended\n", w.want.Node)
 	return nil
 }
 
 func (p program) turnStatusCommand() *cobra.Command {
-	output := newChoice("text", "json")
+	output := console.NewChoice("text", "json")
 	cmd := withEtcd(&cobra.Command{
 		Use:   "status",
 		Short: "Show which node has a turn, which nodes wait, and why",
 		Long: `Show which node has a turn, since when and for what, and which nodes wait, in their order,
 and why.`,
 		Example: `  sidecar turn status -o json`,
-		Args:    noArgs,
+		Args:    console.NoArgs,
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
 		f, err := fleet.ReadTurns(ctx, client.Client)
 		if err != nil {
@@ -249,24 +250,24 @@ and why.`,
 		if err != nil {
 			return err
 		}
-		now := p.now()
+		now := p.Now()
 		r := httpapi.NewTurns(f, voters, func(t protocol.Turn) bool { return t.Overdue(now) })
 		for i := range r.Held {
 			r.Held[i].Remedy = httpapi.Pasteable(r.Held[i].Remedy, client.flags)
 		}
-		if output.value == "json" {
-			return p.printJSON(r)
+		if output.Value == "json" {
+			return p.PrintJSON(r)
 		}
 		lines := table.Status{Now: now}.Turns(r)
 		if len(lines) == 0 {
 			lines = []string{"no node has a turn, and none waits"}
 		}
 		for _, line := range lines {
-			fmt.Fprintln(p.stdout, terminal.Clean(line))
+			fmt.Fprintln(p.Stdout, terminal.Clean(line))
 		}
 		return nil
 	})
-	bindOutput(cmd, &output)
+	console.BindOutput(cmd, &output)
 	return cmd
 }
 
@@ -279,10 +280,10 @@ func (p program) turnSetCommand() *cobra.Command {
 all nodes, and for the turns that are taken from now on. A turn never takes the last node in
 service, or the majority from etcd.`,
 		Example: `  sidecar turn set --turns 2`,
-		Args:    noArgs,
+		Args:    console.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error {
 			if turns < 1 || turns > protocol.MaxTurns {
-				return usagef("--turns: %d: must be between 1 and %d", turns, protocol.MaxTurns)
+				return console.Usagef("--turns: %d: must be between 1 and %d", turns, protocol.MaxTurns)
 			}
 			return nil
 		},
@@ -290,7 +291,7 @@ service, or the majority from etcd.`,
 		if err := fleet.SetTurnLimit(ctx, client.Client, turns); err != nil {
 			return err
 		}
-		fmt.Fprintf(p.stdout, "at most %s may have a turn at the same time\n", terminal.Count(turns, "node"))
+		fmt.Fprintf(p.Stdout, "at most %s may have a turn at the same time\n", terminal.Count(turns, "node"))
 		return nil
 	})
 	cmd.Flags().IntVar(&turns, "turns", 1, "How many nodes may have a turn.")

@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
@@ -118,47 +119,47 @@ func TestTurn(t *testing.T) {
 		b, _ := os.ReadFile(ran) // missing: it never ran
 		return strings.Count(string(b), "x")
 	}
-	w.turn(exitUsage, "write -- before the command", "true")
-	w.turn(exitUsage, "--for: 1ms", "--for", "1ms", "--", "true")
-	w.want(exitOK, "no node has a turn, and none waits", "turn", "status")
-	w.turn(exitOK, "", append([]string{"--message", "new flags"}, script("true")...)...)
-	w.want(exitOK, "no node has a turn, and none waits", "turn", "status")
+	w.turn(console.ExitUsage, "write -- before the command", "true")
+	w.turn(console.ExitUsage, "--for: 1ms", "--for", "1ms", "--", "true")
+	w.want(console.ExitOK, "no node has a turn, and none waits", "turn", "status")
+	w.turn(console.ExitOK, "", append([]string{"--message", "new flags"}, script("true")...)...)
+	w.want(console.ExitOK, "no node has a turn, and none waits", "turn", "status")
 	if times() != 1 {
 		t.Fatalf("the command ran %d times", times())
 	}
 
 	// Work that fails keeps the turn; the same command goes on, another one does not.
 	w.turn(5, "node cp-1 keeps the turn", script("exit 5")...)
-	w.want(exitOK, "ITS WORK HAS FAILED: it ended with exit code 5; start the same command again on that node, or give the turn up: sidecar turn end cp-1 --etcd-servers=", "turn", "status")
-	w.turn(exitFailed, "give the turn up: sidecar turn end cp-1", "--", "true")
+	w.want(console.ExitOK, "ITS WORK HAS FAILED: it ended with exit code 5; start the same command again on that node, or give the turn up: sidecar turn end cp-1 --etcd-servers=", "turn", "status")
+	w.turn(console.ExitFailed, "give the turn up: sidecar turn end cp-1", "--", "true")
 	w.turn(5, "continues its turn", script("exit 5")...)
 	if times() != 3 {
 		t.Errorf("the command ran %d times", times())
 	}
-	w.want(exitOK, `"work": "Failed"`, "turn", "status", "-o", "json")
-	w.want(exitOK, "node cp-1 serves, and its turn has ended", "turn", "end", "--server", w.server.URL)
-	w.want(exitOK, "node cp-1 has no turn", "turn", "end", "cp-1")
+	w.want(console.ExitOK, `"work": "Failed"`, "turn", "status", "-o", "json")
+	w.want(console.ExitOK, "node cp-1 serves, and its turn has ended", "turn", "end", "--server", w.server.URL)
+	w.want(console.ExitOK, "node cp-1 has no turn", "turn", "end", "cp-1")
 	for _, args := range [][]string{{"cp-11"}, {"cp-11", "--force"}} {
-		w.want(exitFailed, `node "cp-11" is not registered, and has no turn; did you mean cp-1? registered: cp-1, cp-2`, append([]string{"turn", "end"}, args...)...)
+		w.want(console.ExitFailed, `node "cp-11" is not registered, and has no turn; did you mean cp-1? registered: cp-1, cp-2`, append([]string{"turn", "end"}, args...)...)
 	}
 
 	// A node that serves no more says why to the nodes that wait.
 	w.put("turns/held/cp-2", mustMarshal(t, &lockstepv1.Turn{Node: "cp-2", Kind: "command", Command: "x", Message: "y", Work: "done"}))
 	w.setBroken("cp-2", true)
-	w.turn(exitNoTurn, `x (y); its work is done, and node "cp-2" does not serve yet: Cordoned`, "--wait", "1s", "--", "true")
-	w.want(exitOK, "cp-2 has the turn: x (y); its work is done, and it has to serve again: Cordoned", "turn", "status")
+	w.turn(console.ExitNoTurn, `x (y); its work is done, and node "cp-2" does not serve yet: Cordoned`, "--wait", "1s", "--", "true")
+	w.want(console.ExitOK, "cp-2 has the turn: x (y); its work is done, and it has to serve again: Cordoned", "turn", "status")
 	w.setBroken("cp-2", false)
-	w.want(exitOK, "has ended", "turn", "end", "cp-2")
+	w.want(console.ExitOK, "has ended", "turn", "end", "cp-2")
 
 	// Killed when the work was done: it is not done again.
 	w.put("turns/held/cp-1", mustMarshal(t, &lockstepv1.Turn{Node: "cp-1", Kind: "command", Command: "false", Work: "done"}))
-	w.turn(exitOK, "continues its turn", "--", "false")
+	w.turn(console.ExitOK, "continues its turn", "--", "false")
 
 	// The node does not serve afterwards.
 	w.setBroken("cp-1", true)
-	w.turn(exitOK, "has the turn", "begin")
-	w.want(exitNoService, "node cp-1 does not serve: Cordoned; it keeps the turn", "turn", "end", "cp-1", "--wait", "1s")
-	w.want(exitOK, "has ended by force", "turn", "end", "cp-1", "--force")
+	w.turn(console.ExitOK, "has the turn", "begin")
+	w.want(console.ExitNoService, "node cp-1 does not serve: Cordoned; it keeps the turn", "turn", "end", "cp-1", "--wait", "1s")
+	w.want(console.ExitOK, "has ended by force", "turn", "end", "cp-1", "--force")
 }
 
 func mustMarshal(t *testing.T, m proto.Message) []byte {
@@ -174,31 +175,31 @@ func mustMarshal(t *testing.T, m proto.Message) []byte {
 func TestTurn_deadNode(t *testing.T) {
 	w := newTurnWorld(t, "cp-1", "cp-2")
 	w.put("nodes/cp-3", fleet.Encode(protocol.Node{ID: "cp-3", Version: release(1, 1, 0), Roles: protocol.Roles{Controller: true}}))
-	w.turn(exitNoTurn, `no turn in time (--wait 1s): node "cp-3" is dead`, "--wait", "1s", "--", "true")
-	w.turn(exitNoTurn, `waiting: node "cp-3" is dead`, "--wait", "1s", "begin")
+	w.turn(console.ExitNoTurn, `no turn in time (--wait 1s): node "cp-3" is dead`, "--wait", "1s", "--", "true")
+	w.turn(console.ExitNoTurn, `waiting: node "cp-3" is dead`, "--wait", "1s", "begin")
 	if _, err := w.raw.Delete(t.Context(), "/lockstep/nodes/cp-3"); err != nil {
 		t.Fatal(err)
 	}
-	w.turn(exitOK, "has the turn", "begin")
-	w.turn(exitOK, "has the turn", "begin", "--wait", "0", "--drain", "0") // again, without limits
-	w.want(exitOK, "at most 2 nodes", "turn", "set", "--turns", "2")
-	w.want(exitOK, `"limit": 2`, "turn", "status", "-o", "json")
+	w.turn(console.ExitOK, "has the turn", "begin")
+	w.turn(console.ExitOK, "has the turn", "begin", "--wait", "0", "--drain", "0") // again, without limits
+	w.want(console.ExitOK, "at most 2 nodes", "turn", "set", "--turns", "2")
+	w.want(console.ExitOK, `"limit": 2`, "turn", "status", "-o", "json")
 }
 
 // A node without a record does not serve: its turn ends by force only, and that is said at once.
 func TestTurn_withoutRecord(t *testing.T) {
 	w := newTurnWorld(t, "cp-1")
 	w.put("turns/held/cp-3", mustMarshal(t, &lockstepv1.Turn{Node: "cp-3", Kind: "command", Command: "x", Work: "failed"}))
-	w.want(exitOK, "sidecar turn end cp-3 --force", "turn", "status")
-	w.want(exitNoService, "sidecar turn end cp-3 --force", "turn", "end", "cp-3", "--wait", "5s")
-	w.want(exitOK, "has ended by force", "turn", "end", "cp-3", "--force")
+	w.want(console.ExitOK, "sidecar turn end cp-3 --force", "turn", "status")
+	w.want(console.ExitNoService, "sidecar turn end cp-3 --force", "turn", "end", "cp-3", "--wait", "5s")
+	w.want(console.ExitOK, "has ended by force", "turn", "end", "cp-3", "--force")
 }
 
 // A turn of a reboot is done when the machine runs with another boot ID.
 func TestTurn_rebooted(t *testing.T) {
 	w := newTurnWorld(t, "cp-1", "cp-2")
 	w.put("turns/held/cp-1", mustMarshal(t, &lockstepv1.Turn{Node: "cp-1", Kind: "reboot", Command: "/nowhere/reboot", BootId: "before"}))
-	w.turn(exitOK, "continues its turn", "--", "/nowhere/reboot")
+	w.turn(console.ExitOK, "continues its turn", "--", "/nowhere/reboot")
 	for typed, want := range map[string]bool{"/sbin/reboot": true, "systemctl reboot": true, "shutdown -r now": true, "systemctl restart x": false, "echo reboot": false} {
 		if reboots(strings.Fields(typed)) != want {
 			t.Errorf("%s: want %t", typed, want)
@@ -223,9 +224,9 @@ func TestTurn_allBroken(t *testing.T) {
 		})
 	}
 	shown(time.Second)
-	w.turn(exitNoTurn, `no turn in time (--wait 1s): node "cp-2" is not ready (Cordoned)`, "--wait", "1s", "begin")
+	w.turn(console.ExitNoTurn, `no turn in time (--wait 1s): node "cp-2" is not ready (Cordoned)`, "--wait", "1s", "begin")
 	shown(2 * nodeturns.Patience)
-	w.turn(exitOK, "has the turn", "begin", "--wait", "20s")
+	w.turn(console.ExitOK, "has the turn", "begin", "--wait", "20s")
 }
 
 // While etcd does not answer there are no turns, and the command says what else to do.
@@ -235,6 +236,6 @@ func TestTurn_withoutEtcd(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := command{T: t, endpoint: "http://" + addr}
-	c.want(exitFailed, "no node gets a turn: repair etcd first, or run the command without a turn, on one node after another", "turn", "--", "true")
-	c.want(exitFailed, "or do the work without a turn", "turn", "begin")
+	c.want(console.ExitFailed, "no node gets a turn: repair etcd first, or run the command without a turn, on one node after another", "turn", "--", "true")
+	c.want(console.ExitFailed, "or do the work without a turn", "turn", "begin")
 }

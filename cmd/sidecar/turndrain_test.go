@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -16,7 +17,7 @@ func TestTurn_doneBefore(t *testing.T) {
 	w := newTurnWorld(t, "cp-1", "cp-2")
 	client := w.client()
 	w.put("turns/held/cp-1", mustMarshal(t, &lockstepv1.Turn{Node: "cp-1", Kind: "reboot", Command: "/nowhere/reboot", BootId: "before"}))
-	w.turnWhen(exitOK, "continues its turn", map[string]func(){"continues its turn": func() {
+	w.turnWhen(console.ExitOK, "continues its turn", map[string]func(){"continues its turn": func() {
 		f, err := fleet.ReadTurns(t.Context(), client)
 		if err != nil {
 			t.Error(err)
@@ -35,23 +36,23 @@ func TestTurn_doneBefore(t *testing.T) {
 func TestTurnEnd_works(t *testing.T) {
 	w := newTurnWorld(t, "cp-1", "cp-2")
 	typed, goOn := halfway(t, "0")
-	w.turnWhen(exitOK, "", map[string]func(){"half": func() {
+	w.turnWhen(console.ExitOK, "", map[string]func(){"half": func() {
 		defer goOn()
-		w.want(exitFailed, `node "cp-1" has the turn since 2`, "turn", "end", "--server", w.server.URL)
-		w.want(exitFailed, "; the command runs there, or is about to; when it has ended, so has the turn; "+
+		w.want(console.ExitFailed, `node "cp-1" has the turn since 2`, "turn", "end", "--server", w.server.URL)
+		w.want(console.ExitFailed, "; the command runs there, or is about to; when it has ended, so has the turn; "+
 			"to return the node to service all the same: sidecar turn end cp-1 --force --etcd-servers=", "turn", "end", "cp-1")
 	}}, append([]string{"--drain", "1ms"}, typed...)...)
 	w.put("turns/held/cp-1", mustMarshal(t, &lockstepv1.Turn{Node: "cp-1", Kind: "services", Message: "api"}))
-	w.want(exitFailed, "its sidecar ends it when they are ready; to give it up all the same: sidecar turn end cp-1 --force", "turn", "end", "cp-1")
+	w.want(console.ExitFailed, "its sidecar ends it when they are ready; to give it up all the same: sidecar turn end cp-1 --force", "turn", "end", "cp-1")
 }
 
 // A command that continues its turn does not get another cordon: people end the turn first.
 func TestTurn_uncordonedResumed(t *testing.T) {
 	w := newTurnWorld(t, "cp-1", "cp-2")
 	w.put("turns/held/cp-1", mustMarshal(t, &lockstepv1.Turn{Node: "cp-1", Kind: "command", Command: "true", Work: "interrupted"}))
-	w.turn(exitFailed, "give the turn up: sidecar turn end cp-1", "--", "true")
-	w.want(exitOK, "its turn has ended", "turn", "end", "cp-1")
-	w.turn(exitOK, "", "--", "true")
+	w.turn(console.ExitFailed, "give the turn up: sidecar turn end cp-1", "--", "true")
+	w.want(console.ExitOK, "its turn has ended", "turn", "end", "cp-1")
+	w.turn(console.ExitOK, "", "--", "true")
 }
 
 // People uncordon the node in the drain: it serves, so the command must not run.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
@@ -26,7 +27,7 @@ func (w *turnWork) endHeld(ctx context.Context, limit time.Duration) error {
 	}
 	if _, registered := f.Record(has.Node); !registered {
 		problem := fmt.Sprintf("%s; %s", has, f.TurnRemedy(has))
-		return exitError{code: exitNoService, err: errors.New(httpapi.Pasteable(problem, w.client.flags))}
+		return console.ExitError{Code: console.ExitNoService, Err: errors.New(httpapi.Pasteable(problem, w.client.flags))}
 	}
 	w.want = has
 	err = fleet.DeclareTurnDone(ctx, w.client.Client, has)
@@ -60,7 +61,7 @@ func (w *turnWork) withoutTurn(ctx context.Context) error {
 	for _, r := range f.Records {
 		ids = append(ids, string(r.ID))
 	}
-	near, _ := nearest(string(w.want.Node), ids)
+	near, _ := console.Nearest(string(w.want.Node), ids)
 	return fmt.Errorf("node %q is not registered, and has no turn%s%s", w.want.Node, terminal.Prefixed("; did you mean ", near), terminal.Prefixed("? registered: ", protocol.RecordNames(f.Records)))
 }
 
@@ -92,7 +93,7 @@ func (w *turnWork) awaitEnd(ctx context.Context, limit time.Duration) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case limited.Err() != nil:
-			return exitError{code: exitNoService, err: fmt.Errorf("the work is done, and node %s does not serve: %s; it keeps the turn until it serves, and no other node gets one; if it never will: %s", w.want.Node, why,
+			return console.ExitError{Code: console.ExitNoService, Err: fmt.Errorf("the work is done, and node %s does not serve: %s; it keeps the turn until it serves, and no other node gets one; if it never will: %s", w.want.Node, why,
 				httpapi.Pasteable("sidecar turn end "+string(w.want.Node)+" --force", w.client.flags))}
 		case time.Since(began) >= turnCheck: // most nodes serve before that
 			w.causes.print(fmt.Sprintf("the work is done, and node %s does not serve yet: %s", w.want.Node, why))

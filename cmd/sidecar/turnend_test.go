@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
@@ -45,7 +46,7 @@ func (s *said) Write(p []byte) (int, error) {
 func (w *turnWorld) turnWhen(code int, part string, meanwhile map[string]func(), args ...string) {
 	w.Helper()
 	out := &said{when: meanwhile}
-	p := program{base: base{stdout: out, stderr: out, now: time.Now, lookupEnv: func(name string) (string, bool) {
+	p := program{Program: console.Program{Stdout: out, Stderr: out, Now: time.Now, LookupEnv: func(name string) (string, bool) {
 		return map[string]string{"LOCKSTEP_ETCD_SERVERS": w.endpoint}[name], true
 	}}}
 	got := p.main(context.WithoutCancel(w.Context()), append([]string{"turn", "--server", w.server.URL}, args...))
@@ -85,7 +86,7 @@ func TestTurn_etcdAway(t *testing.T) {
 		exits string
 		code  int
 		said  string
-	}{{"0", exitOK, "has succeeded; waiting for etcd"}, {"5", 5, "node cp-1 keeps the turn"}} {
+	}{{"0", console.ExitOK, "has succeeded; waiting for etcd"}, {"5", 5, "node cp-1 keeps the turn"}} {
 		typed, goOn := halfway(t, tc.exits)
 		w.turnWhen(tc.code, tc.said, map[string]func(){
 			"half": func() { w.etcd.Stop(); goOn() },
@@ -96,7 +97,7 @@ func TestTurn_etcdAway(t *testing.T) {
 			},
 		}, append([]string{"--drain", "1ms"}, typed...)...)
 	}
-	w.want(exitOK, "it ended with exit code 5", "turn", "status")
+	w.want(console.ExitOK, "it ended with exit code 5", "turn", "status")
 }
 
 // The advice to do without a turn is only for a command that has not run.
@@ -119,7 +120,7 @@ func TestWithoutEtcd(t *testing.T) {
 
 // People end the turn of a command that runs, and services take one on that node.
 func TestTurn_endedMeanwhile(t *testing.T) {
-	for code, want := range map[string]int{"0": exitNoService, "5": 5} {
+	for code, want := range map[string]int{"0": console.ExitNoService, "5": 5} {
 		t.Run(code, func(t *testing.T) {
 			w := newTurnWorld(t, "cp-1", "cp-2")
 			client := w.client()
@@ -157,7 +158,7 @@ func TestTurn_givenUpInDrain(t *testing.T) {
 		if resumed {
 			w.put("turns/held/cp-1", mustMarshal(t, &lockstepv1.Turn{Node: "cp-1", Kind: "command", Command: "true"}))
 		}
-		p := program{base: base{stdout: &said{}, stderr: &said{}, now: time.Now}}
+		p := program{Program: console.Program{Stdout: &said{}, Stderr: &said{}, Now: time.Now}}
 		turn, err := p.newTurnWork(etcdClient{Client: client}, turnFlags{duration: time.Hour, drain: time.Hour, server: serverFlags{url: w.server.URL}}, []string{"true"})
 		if err != nil {
 			t.Fatal(err)
@@ -207,11 +208,11 @@ func TestTurn_endedInDrain(t *testing.T) {
 				}
 			}()
 			ran := filepath.Join(t.TempDir(), "ran")
-			w.turnWhen(exitFailed, "the turn of this command was ended meanwhile", nil, "--drain", "20s", "--", "touch", ran)
+			w.turnWhen(console.ExitFailed, "the turn of this command was ended meanwhile", nil, "--drain", "20s", "--", "touch", ran)
 			if _, err := os.Stat(ran); !os.IsNotExist(err) {
 				t.Errorf("the command has run without its turn: %v", err)
 			}
-			w.want(exitOK, "no node has a turn, and none waits", "turn", "status")
+			w.want(console.ExitOK, "no node has a turn, and none waits", "turn", "status")
 		})
 	}
 }
@@ -221,9 +222,9 @@ func TestTurn_unanswered(t *testing.T) {
 	w := newTurnWorld(t, "cp-1", "cp-2")
 	received, execute := w.etcd.DelayWrite("/lockstep/turns/held/cp-1")
 	go func() { <-received; execute() }()
-	w.turn(exitFailed, "the answer is lost", "--", "true")
-	w.want(exitOK, "no node has a turn, and none waits", "turn", "status")
-	w.turn(exitOK, "", "--", "true")
+	w.turn(console.ExitFailed, "the answer is lost", "--", "true")
+	w.want(console.ExitOK, "no node has a turn, and none waits", "turn", "status")
+	w.turn(console.ExitOK, "", "--", "true")
 }
 
 // Another command typed on a node whose work has failed neither waits nor counts as that work.
@@ -231,8 +232,8 @@ func TestTurn_anotherCommand(t *testing.T) {
 	w := newTurnWorld(t, "cp-1", "cp-2")
 	w.put("turns/held/cp-1", mustMarshal(t, &lockstepv1.Turn{Node: "cp-1", Kind: "command", Command: "false", Work: "interrupted"}))
 	w.put("turns/running/cp-1", mustMarshal(t, &lockstepv1.TurnRequest{Node: "cp-1", Message: "false"}))
-	w.turn(exitFailed, "give the turn up: sidecar turn end cp-1", "--wait", "1s", "--", "true")
-	w.turn(exitNoTurn, "sidecar turn -- false runs on this node", "--wait", "1s", "--", "false")
+	w.turn(console.ExitFailed, "give the turn up: sidecar turn end cp-1", "--wait", "1s", "--", "true")
+	w.turn(console.ExitNoTurn, "sidecar turn -- false runs on this node", "--wait", "1s", "--", "false")
 }
 
 // Another node stops serving in the drain: the command does not run, and its node returns to service. When that node serves
@@ -244,7 +245,7 @@ func TestTurn_othersOutInDrain(t *testing.T) {
 		<-w.server.followed // at the begin of the drain
 		w.setBroken("cp-3", true)
 	}()
-	w.turnWhen(exitOK, "half", map[string]func(){
+	w.turnWhen(console.ExitOK, "half", map[string]func(){
 		`waiting: node "cp-3" is not ready (Cordoned); node cp-1 has given its turn back, and nothing has run`: func() {
 			f, err := fleet.ReadTurns(t.Context(), client)
 			if own, _ := f.Record("cp-1"); err != nil || len(f.Turns.Held) > 0 || own.Node.Cordon.On() {
@@ -266,5 +267,5 @@ func TestTurnEnd_killed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.want(exitOK, "node cp-1 serves, and its turn has ended", "turn", "end", "cp-1")
+	w.want(console.ExitOK, "node cp-1 serves, and its turn has ended", "turn", "end", "cp-1")
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/table"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/election"
@@ -27,7 +28,7 @@ const minServeWait = 10 * time.Second
 
 // run runs the command in the turn of this node, when no other command does.
 func (w *turnWork) run(ctx context.Context, command []string) error {
-	waiting, stop := untilSignal(ctx)
+	waiting, stop := console.UntilSignal(ctx)
 	defer stop()
 	limited, cancel := w.limited(waiting)
 	defer cancel()
@@ -60,7 +61,7 @@ func (w *turnWork) warn(ctx context.Context) error {
 		return err
 	}
 	if risk := protocol.TurnRisk(status, f, w.want.Node); risk != "" {
-		fmt.Fprintf(w.program.stderr, "warning: %s\n", risk)
+		fmt.Fprintf(w.program.Stderr, "warning: %s\n", risk)
 	}
 	return nil
 }
@@ -79,7 +80,7 @@ func (w *turnWork) showRuns(ctx context.Context) (stop func()) {
 
 func (w *turnWork) runAlone(ctx context.Context, command []string) error {
 	defer w.showRuns(ctx)()
-	waiting, stop := untilSignal(ctx)
+	waiting, stop := console.UntilSignal(ctx)
 	resumed, err := w.take(waiting)
 	if err == nil && waiting.Err() != nil {
 		err = errors.Join(waiting.Err(), w.giveBack(ctx))
@@ -117,9 +118,9 @@ func (w *turnWork) finish(ctx context.Context) error {
 	case errors.Is(err, fleet.ErrNoTurn) && written:
 		return nil // this node's sidecar has ended the turn
 	case errors.Is(err, fleet.ErrNoTurn):
-		return exitError{code: exitNoService, err: fmt.Errorf("%s has succeeded; %w", w.want.Command, w.lost(err))}
+		return console.ExitError{Code: console.ExitNoService, Err: fmt.Errorf("%s has succeeded; %w", w.want.Command, w.lost(err))}
 	case err != nil:
-		return exitError{code: exitNoService, err: fmt.Errorf("%s has succeeded, and its end is not in etcd; node %s keeps the turn, and no other node gets one; when etcd answers: %s: %w",
+		return console.ExitError{Code: console.ExitNoService, Err: fmt.Errorf("%s has succeeded, and its end is not in etcd; node %s keeps the turn, and no other node gets one; when etcd answers: %s: %w",
 			w.want.Command, w.want.Node, httpapi.Pasteable("sidecar turn end "+string(w.want.Node), w.client.flags), err)}
 	}
 	return w.awaitEnd(ctx, w.left())
@@ -136,7 +137,7 @@ func (w *turnWork) record(ctx context.Context, ended string, write func() error)
 			return err
 		}
 		if !said && ctx.Err() == nil {
-			fmt.Fprintf(w.program.stderr, "%s; waiting for etcd, to record it: %v\n", ended, err)
+			fmt.Fprintf(w.program.Stderr, "%s; waiting for etcd, to record it: %v\n", ended, err)
 		}
 		if !backoff.Sleep(ctx, statusPause) {
 			return err
@@ -174,9 +175,9 @@ func (w *turnWork) execute(ctx context.Context, command []string) error {
 		return fleet.FailTurnWork(limited, w.client.Client, w.want, endOf(err))
 	})
 	if errors.Is(kept, fleet.ErrNoTurn) {
-		return exitError{code: code, err: fmt.Errorf("%w; %w", failed, w.lost(kept))}
+		return console.ExitError{Code: code, Err: fmt.Errorf("%w; %w", failed, w.lost(kept))}
 	}
-	return exitError{code: code, err: errors.Join(fmt.Errorf("%w; node %s keeps the turn, and no other node gets one; %s",
+	return console.ExitError{Code: code, Err: errors.Join(fmt.Errorf("%w; node %s keeps the turn, and no other node gets one; %s",
 		failed, w.want.Node, httpapi.Pasteable(w.want.Remedy(), w.client.flags)), kept)}
 }
 
@@ -195,12 +196,12 @@ func endOf(err error) string {
 // code, and an error unless that is 0.
 func (p program) execCommand(ctx context.Context, command []string) (code int, err error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, terminal.Uncounted(p.stdout), p.stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, terminal.Uncounted(p.Stdout), p.Stderr
 	signals := make(chan os.Signal, 4) // some may arrive before the command starts
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
-		return exitFailed, err
+		return console.ExitFailed, err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
@@ -212,12 +213,12 @@ func (p program) execCommand(ctx context.Context, command []string) (code int, e
 			}
 		case err := <-ended:
 			if err == nil {
-				return exitOK, nil
+				return console.ExitOK, nil
 			}
 			if failed, ok := errors.AsType[*exec.ExitError](err); ok && failed.ExitCode() > 0 {
 				return failed.ExitCode(), err
 			}
-			return exitFailed, err
+			return console.ExitFailed, err
 		}
 	}
 }
@@ -227,14 +228,14 @@ const rebootTime = 10 * time.Minute
 
 // awaitReboot waits until the machine stops. After the reboot, its sidecar ends the turn.
 func (w *turnWork) awaitReboot(ctx context.Context) error {
-	fmt.Fprintf(w.program.stderr, "the machine is about to stop; the turn of node %s ends when it is back and serves\n", w.want.Node)
-	stopping, stop := untilSignal(ctx)
+	fmt.Fprintf(w.program.Stderr, "the machine is about to stop; the turn of node %s ends when it is back and serves\n", w.want.Node)
+	stopping, stop := console.UntilSignal(ctx)
 	defer stop()
 	select {
 	case <-stopping.Done():
 		return nil
 	case <-time.After(rebootTime):
-		return exitError{code: exitNoService, err: fmt.Errorf("the machine has not stopped within %s; node %s keeps the turn; %s", rebootTime, w.want.Node,
+		return console.ExitError{Code: console.ExitNoService, Err: fmt.Errorf("the machine has not stopped within %s; node %s keeps the turn; %s", rebootTime, w.want.Node,
 			httpapi.Pasteable(w.want.Remedy(), w.client.flags))}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
@@ -42,10 +43,10 @@ func (p program) newTurnWork(client etcdClient, f turnFlags, command []string) (
 	if err != nil {
 		return nil, err
 	}
-	w := &turnWork{program: p, client: client, server: server, flags: f, causes: waitCauses{out: p.stderr}}
+	w := &turnWork{program: p, client: client, server: server, flags: f, causes: waitCauses{out: p.Stderr}}
 	now := time.Now().UTC()
 	w.want = protocol.Turn{
-		Since: now, Until: now.Add(f.duration), Message: terminal.Clean(f.message), By: whoTypes(),
+		Since: now, Until: now.Add(f.duration), Message: terminal.Clean(f.message), By: console.WhoTypes(),
 		Kind: protocol.TurnOfPeople, BootID: machine.BootID(),
 	}
 	if len(command) > 0 {
@@ -175,7 +176,7 @@ func (w *turnWork) inTime(limited context.Context, err error) error {
 		return err
 	}
 	why := cmp.Or(w.causes.last, err.Error())
-	return exitError{code: exitNoTurn, err: fmt.Errorf("%w (--wait %s): %s", errNoTurnInTime, w.flags.wait, why)}
+	return console.ExitError{Code: console.ExitNoTurn, Err: fmt.Errorf("%w (--wait %s): %s", errNoTurnInTime, w.flags.wait, why)}
 }
 
 // awaitNode asks the sidecar which node this is until it answers.
@@ -221,7 +222,7 @@ func (w *turnWork) await(ctx context.Context) (resumed bool, err error) {
 		case !found:
 			continue // it just ended
 		case w.continues(has):
-			fmt.Fprintf(w.program.stderr, "continues its turn of %s\n", has.Since.UTC().Format(time.RFC3339))
+			fmt.Fprintf(w.program.Stderr, "continues its turn of %s\n", has.Since.UTC().Format(time.RFC3339))
 			w.want = has
 			if !slices.ContainsFunc(w.took, has.Same) { // else it was taken when etcd did not answer
 				w.took = nil

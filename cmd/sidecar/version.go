@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/internal/buildinfo"
 )
 
@@ -21,16 +22,16 @@ type versionOutput struct {
 }
 
 func (p program) versionCommand() *cobra.Command {
-	output := newChoice("text", "json")
+	output := console.NewChoice("text", "json")
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program",
-		Args:  noArgs,
+		Args:  console.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return p.printVersion(output.value)
+			return p.printVersion(output.Value)
 		},
 	}
-	bindOutput(cmd, &output)
+	console.BindOutput(cmd, &output)
 	return cmd
 }
 
@@ -45,11 +46,11 @@ func versionFacts() versionOutput {
 func (p program) printVersion(form string) error {
 	out := versionFacts()
 	if form == "json" {
-		return p.printJSON(out)
+		return p.PrintJSON(out)
 	}
 	words := []string{"sidecar", out.Version, out.Commit, out.Date, out.GoVersion, out.Platform}
 	words = slices.DeleteFunc(words, func(s string) bool { return s == "" })
-	if _, err := fmt.Fprintln(p.stdout, strings.Join(words, " ")); err != nil {
+	if _, err := fmt.Fprintln(p.Stdout, strings.Join(words, " ")); err != nil {
 		return fmt.Errorf("print version: %w", err)
 	}
 	return nil

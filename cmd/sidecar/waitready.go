@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
@@ -38,10 +39,10 @@ script of keepalived, for example. A sidecar with --apiserver-readyz then includ
 Exit codes: 0 the gate is open, 1 the sidecar rejected the request, 2 wrong usage,
 3 the gate did not open before --timeout; with --once: it is closed, or the sidecar
 did not answer.`,
-		Args: noArgs,
+		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if timeout < 0 {
-				return usagef("--timeout: %s: must be 0 or more", timeout)
+				return console.Usagef("--timeout: %s: must be 0 or more", timeout)
 			}
 			c, err := server.client(p)
 			switch {
@@ -71,20 +72,20 @@ func (p program) askReady(ctx context.Context, c *statusClient, timeout time.Dur
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(limited.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("%w: no answer from %s within %s", errClosed, c.base, timeout)
+		return fmt.Errorf("%w: no answer from %s within %s", console.ErrClosed, c.base, timeout)
 	case err != nil:
-		return fmt.Errorf("%w: %w", errClosed, err)
+		return fmt.Errorf("%w: %w", console.ErrClosed, err)
 	}
 	defer closeBody(resp)
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxReadyz))
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: read /readyz: %w", errClosed, err)
+		return fmt.Errorf("%w: read /readyz: %w", console.ErrClosed, err)
 	case resp.StatusCode == http.StatusOK:
-		fmt.Fprintln(p.stdout, "ready")
+		fmt.Fprintln(p.Stdout, "ready")
 		return nil
 	case resp.StatusCode == http.StatusServiceUnavailable:
-		return fmt.Errorf("%w: %s", errClosed, cmp.Or(failedChecks(string(body)), resp.Status))
+		return fmt.Errorf("%w: %s", console.ErrClosed, cmp.Or(failedChecks(string(body)), resp.Status))
 	}
 	return &answerError{url: c.base + "/readyz", code: resp.StatusCode, status: resp.Status}
 }
@@ -205,7 +206,7 @@ func (p program) waitReady(ctx context.Context, c *statusClient, timeout time.Du
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	causes := settledCauses{causes: waitCauses{out: p.stderr}, cause: "no answer from " + c.base}
+	causes := settledCauses{causes: waitCauses{out: p.Stderr}, cause: "no answer from " + c.base}
 	ready := false
 	err := c.follow(ctx, follower{
 		each: func(a answer) (bool, error) {
@@ -223,10 +224,10 @@ func (p program) waitReady(ctx context.Context, c *statusClient, timeout time.Du
 	case err != nil:
 		return err
 	case ready:
-		fmt.Fprintln(p.stdout, "ready")
+		fmt.Fprintln(p.Stdout, "ready")
 		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("%w (%s): %s", errNotReady, timeout, last)
+		return fmt.Errorf("%w (%s): %s", console.ErrNotReady, timeout, last)
 	}
 	return ctx.Err()
 }

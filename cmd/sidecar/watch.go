@@ -34,7 +34,7 @@ func (s *shower) watch(ctx context.Context, c *statusClient) error {
 		},
 		lost: func(err error) {
 			if err.Error() != last {
-				fmt.Fprintf(s.p.stderr, "sidecar: %v; retrying\n", err)
+				fmt.Fprintf(s.p.Stderr, "sidecar: %v; retrying\n", err)
 			}
 			last = err.Error()
 		},

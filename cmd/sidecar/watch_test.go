@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -18,7 +19,7 @@ func TestStatusWatch_pipe(t *testing.T) {
 	f.snapshot.Set(awaits())
 	stdout, w := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
-	p := program{base: base{stdout: w, stderr: io.Discard, lookupEnv: func(string) (string, bool) { return "", false }, now: func() time.Time { return noon }}}
+	p := program{Program: console.Program{Stdout: w, Stderr: io.Discard, LookupEnv: func(string) (string, bool) { return "", false }, Now: func() time.Time { return noon }}}
 	done := make(chan int, 1)
 	go func() { done <- p.main(ctx, []string{"status", "-w", "--server", f.URL}); w.Close() }()
 	shown := bufio.NewScanner(stdout)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 )
 
 // wrongFlags lists, for each command that asks etcd, flags that people mistype there, and the part of
@@ -83,7 +85,7 @@ func TestWrongFlags(t *testing.T) {
 			if m[0] == "--etcd-prefix=x" && len(wrongFlags[path]) > 0 && wrongFlags[path][0][0] == "" {
 				continue // the argument that is missing is named first
 			}
-			c.want(exitUsage, m[1], args...)
+			c.want(console.ExitUsage, m[1], args...)
 			select {
 			case <-asked:
 				t.Errorf("sidecar %s: etcd was asked", strings.Join(args, " "))

@@ -14,6 +14,7 @@ import (
 var levels = map[string]int{
 	"cmd/sidecar":                   13,
 	"cmd/sidecar/internal/terminal": 0, // lays out text for people
+	"cmd/sidecar/internal/console":  4, // what every command shares
 	"cmd/sidecar/internal/table":    2, // prints a report
 	"cmd/etcd-member":               5, // what the sidecar has inside, compressed
 	"build/pack":                    0, // compresses it

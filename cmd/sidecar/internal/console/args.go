@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"errors"
@@ -13,71 +13,71 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 )
 
-// noArgs rejects arguments that are not flags.
-func noArgs(cmd *cobra.Command, args []string) error {
+// NoArgs rejects arguments that are not flags.
+func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())
+		return Usagef("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())
 	}
 	return nil
 }
 
-// oneArg requires exactly one argument.
-func oneArg(name string) cobra.PositionalArgs {
+// OneArg requires exactly one argument.
+func OneArg(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return usagef("expected one %s; see %s --help", name, cmd.CommandPath())
+			return Usagef("expected one %s; see %s --help", name, cmd.CommandPath())
 		}
 		return nil
 	}
 }
 
-// checkNodeID rejects a text that cannot be the ID of a node.
-func checkNodeID(id string) error {
+// CheckNodeID rejects a text that cannot be the ID of a node.
+func CheckNodeID(id string) error {
 	if record.IsNodeID(id) {
 		return nil
 	}
-	return usagef("%.100q is not a node ID, which is a DNS subdomain such as cp-1; sidecar node list shows them", id)
+	return Usagef("%.100q is not a node ID, which is a DNS subdomain such as cp-1; sidecar node list shows them", id)
 }
 
-// parentOf completes a command that consists of others.
-func parentOf(cmd *cobra.Command, of ...*cobra.Command) *cobra.Command {
+// ParentOf completes a command that consists of others.
+func ParentOf(cmd *cobra.Command, of ...*cobra.Command) *cobra.Command {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		return unknownCommand(cmd, args[0])
+		return UnknownCommand(cmd, args[0])
 	}
 	cmd.AddCommand(of...)
 	return cmd
 }
 
-// unknownCommand is the error about a command that does not exist below cmd. others may follow its name too.
-func unknownCommand(cmd *cobra.Command, name string, others ...string) error {
-	return unknownWord("command", name, append(subcommands(cmd), others...), "see "+cmd.CommandPath()+" --help")
+// UnknownCommand is the error about a command that does not exist below cmd. others may follow its name too.
+func UnknownCommand(cmd *cobra.Command, name string, others ...string) error {
+	return UnknownWord("command", name, append(Subcommands(cmd), others...), "see "+cmd.CommandPath()+" --help")
 }
 
-// maxTypos is how many letters of a word may be wrong for a proposal.
-const maxTypos = 2
+// MaxTypos is how many letters of a word may be wrong for a proposal.
+const MaxTypos = 2
 
-// unknownWord is the error about a word that is not among the known ones.
-func unknownWord(what, word string, known []string, otherwise string) error {
+// UnknownWord is the error about a word that is not among the known ones.
+func UnknownWord(what, word string, known []string, otherwise string) error {
 	hint := otherwise
 	var near []string
 	for _, k := range known {
-		if edits(word, k) <= maxTypos || word != "" && strings.HasPrefix(k, word) {
+		if edits(word, k) <= MaxTypos || word != "" && strings.HasPrefix(k, word) {
 			near = append(near, k)
 		}
 	}
 	if len(near) > 0 {
 		hint = "did you mean " + strings.Join(near, " or ") + "?"
 	}
-	return usagef("unknown %s %q; %s", what, word, hint)
+	return Usagef("unknown %s %q; %s", what, word, hint)
 }
 
-// nearest returns the word that differs least from wanted, and the number of letters to
+// Nearest returns the word that differs least from wanted, and the number of letters to
 // insert, delete or replace; none if there is no word.
-func nearest(wanted string, words []string) (near string, distance int) {
+func Nearest(wanted string, words []string) (near string, distance int) {
 	for _, word := range words {
 		if d := edits(wanted, word); near == "" || d < distance {
 			near, distance = word, d
@@ -107,24 +107,24 @@ func edits(a, b string) int {
 	return row[len(b)]
 }
 
-// nearestFlag returns the flag that the unknown one in an error may be meant for; empty: there is none.
-func nearestFlag(flags *pflag.FlagSet, err error) string {
+// NearestFlag returns the flag that the unknown one in an error may be meant for; empty: there is none.
+func NearestFlag(flags *pflag.FlagSet, err error) string {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok || len(unknown.GetSpecifiedShortnames()) > 0 {
 		return ""
 	}
 	var known []string
 	flags.VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-	near, distance := nearest(unknown.GetSpecifiedName(), known)
-	if near == "" || distance > maxTypos {
+	near, distance := Nearest(unknown.GetSpecifiedName(), known)
+	if near == "" || distance > MaxTypos {
 		return ""
 	}
 	return "--" + near
 }
 
-// whoTypes names the user of this command and the machine, for the people who read the cordon. Through sudo, the
+// WhoTypes names the user of this command and the machine, for the people who read the cordon. Through sudo, the
 // user is the one who typed it.
-func whoTypes() string {
+func WhoTypes() string {
 	name := os.Getenv("SUDO_USER")
 	if u, err := user.Current(); err == nil && name == "" {
 		name = u.Username
@@ -135,8 +135,8 @@ func whoTypes() string {
 	return terminal.Clean(name)
 }
 
-// subcommands are the names of those that people see.
-func subcommands(cmd *cobra.Command) []string {
+// Subcommands are the names of those that people see.
+func Subcommands(cmd *cobra.Command) []string {
 	var out []string
 	for _, c := range cmd.Commands() {
 		if c.IsAvailableCommand() {

@@ -1,0 +1,85 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// The exit codes. README and operators' scripts rely on them.
+const (
+	ExitOK       = 0
+	ExitFailed   = 1
+	ExitUsage    = 2
+	ExitNotReady = 3
+
+	ExitNoTurn    = 7
+	ExitNoService = 8
+)
+
+// UsageError is a wrong command line or environment.
+type UsageError struct{ Err error }
+
+func (e UsageError) Error() string { return e.Err.Error() }
+func (e UsageError) Unwrap() error { return e.Err }
+
+// Usagef returns an error about a wrong command line or environment.
+func Usagef(format string, args ...any) error {
+	return UsageError{fmt.Errorf(format, args...)}
+}
+
+// ExitError ends the program with a code of its own.
+type ExitError struct {
+	Code int
+	Err  error // nil: stdout contains everything already
+}
+
+func (e ExitError) Error() string {
+	if e.Err == nil {
+		return ""
+	}
+	return e.Err.Error()
+}
+func (e ExitError) Unwrap() error { return e.Err }
+
+// ErrNotReady is returned by a wait that timed out.
+var ErrNotReady = errors.New("not ready in time")
+
+// ErrClosed is returned by a check that does not wait.
+var ErrClosed = errors.New("not ready")
+
+// ErrUnconfirmed is returned when a node does not confirm a change in time.
+var ErrUnconfirmed = errors.New("not confirmed in time")
+
+// PrintError prints err, one line for each of several that were joined, and returns
+// the exit code.
+func PrintError(stderr io.Writer, err error) int {
+	if err == nil {
+		return ExitOK
+	}
+	if text := err.Error(); text != "" {
+		for line := range strings.SplitSeq(text, "\n") {
+			fmt.Fprintf(stderr, "sidecar: %s\n", line)
+		}
+	}
+	var usage UsageError
+	var exit ExitError
+	switch {
+	case errors.As(err, &exit):
+		return exit.Code
+	case errors.As(err, &usage):
+		return ExitUsage
+	case errors.Is(err, ErrNotReady), errors.Is(err, ErrClosed), errors.Is(err, ErrUnconfirmed):
+		return ExitNotReady
+	}
+	return ExitFailed
+}
+
+// Quiet is for an error that stdout already contains: only the exit code is left.
+func Quiet(err error) error {
+	if err == nil {
+		return nil
+	}
+	return ExitError{Code: ExitFailed}
+}
