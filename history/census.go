@@ -22,13 +22,6 @@ type provenance struct {
 	bundle  string
 }
 
-// censusOf returns the census of a fleet, for which no earlier one is known.
-func censusOf(f protocol.Fleet) *census {
-	c := &census{}
-	c.follow(protocol.Fleet{}, f)
-	return c
-}
-
 // follow goes from the fleet whose census it is to the next one.
 func (c *census) follow(was, now protocol.Fleet) {
 	if c.controllers == nil {

@@ -83,3 +83,10 @@ func wantAnswers(t *testing.T, c *census, f protocol.Fleet) {
 			len(f.Records), len(c.notable), c.serves(), one, gotLow, gotHigh, len(notable), serves, len(releases), low, high)
 	}
 }
+
+// censusOf returns the census of a fleet, for which no earlier one is known.
+func censusOf(f protocol.Fleet) *census {
+	c := &census{}
+	c.follow(protocol.Fleet{}, f)
+	return c
+}

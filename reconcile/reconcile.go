@@ -143,10 +143,7 @@ func (r *Reconciler) Report() *event.Value[report.Reconcile] { return r.report }
 func (r *Reconciler) Answered() time.Time { return r.client.Answered() }
 
 // Trouble returns why the API server cannot be used now; zero: it can.
-func (r *Reconciler) Trouble() report.Trouble {
-	t := r.client.Trouble()
-	return report.Trouble{Code: t.Code, Refused: t.Refused(), Request: t.Request, Detail: t.Detail, Since: t.Since}
-}
+func (r *Reconciler) Trouble() report.Trouble { return r.client.Trouble() }
 
 // begin takes the token. The caller calls end when it is done.
 func (r *Reconciler) begin(ctx context.Context) (end func(), err error) {

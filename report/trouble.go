@@ -1,9 +1,6 @@
 package report
 
-import (
-	"fmt"
-	"time"
-)
+import "fmt"
 
 // Trouble is the failure of the newest request to the API server, since the last answer that
 // shows that the API can be used. The zero Trouble: there is none.
@@ -12,7 +9,6 @@ type Trouble struct {
 	Refused bool   // the API server rejects the user: 401 or 403
 	Request string // like `GET https://127.0.0.1:6443/api/v1/namespaces`
 	Detail  string // the API server's answer, or why there was none
-	Since   time.Time
 }
 
 // String is the request and its failure.

@@ -20,9 +20,8 @@ type Leader struct {
 	Mark     protocol.Mark
 	Progress protocol.Progress // without Due and APIGone, which clocks decide
 	Seen     bool              // it took a snapshot
-	Status   protocol.StatusView
-	Step     protocol.Step // of the newest round
-	Job      *Begin        // that runs
+	Step     protocol.Step     // of the newest round
+	Job      *Begin            // that runs
 
 	Passed bool // a pass of this term was complete
 
@@ -62,7 +61,7 @@ func (l *Leader) Round(r *Round) error {
 	case !reflect.DeepEqual(step, r.Step):
 		return fmt.Errorf("it decides %s (%q), and the protocol says %s (%q)", r.Step, r.Step.Message, step, step.Message)
 	}
-	l.Status, l.Step, l.wrote = in.Status, step, false
+	l.Step, l.wrote = step, false
 	l.due = noderecord.DeletionsDue(in.Fleet, in.Local.ID)
 	return nil
 }

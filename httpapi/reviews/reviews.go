@@ -52,10 +52,9 @@ type User struct {
 
 // Reviewer asks, and remembers the answers. Its methods may be called from many goroutines.
 type Reviewer struct {
-	cfg     Config
-	tokens  *cache[identity]
-	rights  *cache[bool]
-	metrics *metrics
+	cfg    Config
+	tokens *cache[identity]
+	rights *cache[bool]
 }
 
 // identity is the user of a token, if it is valid.
@@ -73,7 +72,7 @@ func New(cfg Config) *Reviewer {
 	}
 	m := newMetrics(cfg.Registerer)
 	return &Reviewer{
-		cfg: cfg, metrics: m,
+		cfg:    cfg,
 		tokens: newCache(func(identity) time.Duration { return cfg.TokenTTL }, func(i identity) bool { return i.valid }, m.counts("token")),
 		rights: newCache(func(allowed bool) time.Duration {
 			if allowed {

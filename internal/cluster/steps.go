@@ -56,7 +56,6 @@ func (f *flow) carryOut(ctx context.Context, name string, steps []step) error {
 			f.held.Set(true)
 		}
 		afterStep(name, s.name)
-		stopAfterStep(ctx, name, s.name)
 	}
 	return nil
 }

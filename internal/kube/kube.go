@@ -26,6 +26,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // MaxTimeout bounds how long a request may take, at the server too
@@ -45,7 +47,7 @@ type Client struct {
 	pages     pages
 
 	mu      sync.Mutex // mu guards trouble
-	trouble Trouble
+	trouble report.Trouble
 }
 
 // New returns a client for the kube-apiserver of cfg. It does not connect. If cfg contains a

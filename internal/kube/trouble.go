@@ -8,22 +8,14 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/lockstep-dev/lockstep/report"
 )
 
-// Trouble is the failure of the newest request, since the last answer that shows that the API
-// can be used. The zero Trouble: the newest answer shows that.
-type Trouble struct {
-	Code    int    // of the answer; 0: there was none
-	Request string // like `GET https://127.0.0.1:6443/api/v1/namespaces`
-	Detail  string // the API's answer, or why there was none
-	Since   time.Time
-}
-
-// Trouble returns why the API cannot be used now.
-func (c *Client) Trouble() Trouble {
+// Trouble returns why the API cannot be used now; zero: the newest answer shows that it can.
+func (c *Client) Trouble() report.Trouble {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.trouble
@@ -32,9 +24,10 @@ func (c *Client) Trouble() Trouble {
 // noteFailure remembers an answer that is an error, or that there was none. A
 // request that the caller cancelled shows nothing of the API.
 func (c *Client) noteFailure(caller context.Context, r Request, err error) {
-	met := Trouble{Request: r.Verb + " " + c.server() + r.Path, Detail: detailOf(err)}
+	met := report.Trouble{Request: r.Verb + " " + c.server() + r.Path, Detail: detailOf(err)}
 	if refusal, is := errors.AsType[*apierrors.StatusError](err); is {
 		met.Code, met.Detail = int(refusal.ErrStatus.Code), refusal.ErrStatus.Message
+		met.Refused = met.Code == http.StatusUnauthorized || met.Code == http.StatusForbidden
 		if works(met.Code) {
 			return
 		}
@@ -43,10 +36,6 @@ func (c *Client) noteFailure(caller context.Context, r Request, err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	met.Since = c.trouble.Since
-	if met.Since.IsZero() {
-		met.Since = time.Now()
-	}
 	c.trouble = met
 }
 
@@ -83,12 +72,7 @@ func detailOf(err error) string {
 func (c *Client) forgetTrouble() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.trouble = Trouble{}
-}
-
-// Refused reports whether the API rejects the user.
-func (t Trouble) Refused() bool {
-	return t.Code == http.StatusUnauthorized || t.Code == http.StatusForbidden
+	c.trouble = report.Trouble{}
 }
 
 // StatusCode returns the code of an error that the API answered; 0: it is none.

@@ -23,8 +23,6 @@ type Expected struct {
 	Address    string // empty: the marker's
 	PeerPort   int    // 0: the marker's
 	ClientPort int
-	// CAHash is the hash in the token; empty: there is no token.
-	CAHash string
 }
 
 const restoreOrReplace = "restore it from a backup; without one, replace this node: docs/clusters.md#replace-a-node"
@@ -126,11 +124,6 @@ func (l Layout) checkMarker(m Marker, want Expected) error {
 		return &RefusedError{
 			dir, fmt.Sprintf("is that of node %q, and this sidecar is node %q", m.Node, want.Node),
 			fmt.Sprintf("start it with --node-id=%s, %s", m.Node, otherDir),
-		}
-	case want.CAHash != "" && m.CAHash != "" && want.CAHash != m.CAHash:
-		return &RefusedError{
-			dir, fmt.Sprintf("is that of cluster %s, and the token is for another cluster", m.Cluster),
-			"leave out --join and --token, " + otherDir,
 		}
 	case want.Address != "" && want.Address != m.Address:
 		return &RefusedError{

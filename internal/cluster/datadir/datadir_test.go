@@ -122,7 +122,6 @@ func TestCheck_accepts(t *testing.T) {
 	l, m := newMember(t)
 	must(t, examine(string(l), expected))
 	must(t, examine(string(l), Expected{Node: "a"}))
-	must(t, examine(string(l), Expected{Node: "a", CAHash: m.CAHash}))
 	got, err := l.ReadMarker()
 	if err != nil || got != m {
 		t.Errorf("got %+v, %v, want %+v", got, err, m)
@@ -170,7 +169,6 @@ func TestCheck_refuses(t *testing.T) {
 		"another address":     {flags(func(e *Expected) { e.Address = "127.0.0.9" }), []string{"--node-address is 127.0.0.9", "start it with --node-address=127.0.0.1"}},
 		"another peer port":   {flags(func(e *Expected) { e.PeerPort = 1 }), []string{"start it with --peer-port=8089"}},
 		"another client port": {flags(func(e *Expected) { e.ClientPort = 1 }), []string{"start it with --client-port=8088"}},
-		"another cluster":     {flags(func(e *Expected) { e.CAHash = "00" }), []string{"is that of cluster c", "leave out --join and --token"}},
 		"no marker":           {remove(Layout.Marker), []string{"has no cluster.json, but has etcd, pki", "docs/clusters.md#replace-a-node"}},
 		"no CA":               {remove(Layout.CACert), []string{"ca.crt", "is missing: restore it from a backup"}},
 		"no certificate":      {remove(Layout.NodeCert), []string{"node.crt", "is missing: restore it from a backup"}},

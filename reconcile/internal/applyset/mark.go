@@ -39,15 +39,12 @@ type entryJSON struct {
 	ContentEpoch         int64  `json:"contentEpoch"`
 }
 
-// encodeMark is the inverse of decodeMark. It sorts the entries by epoch. It
-// returns an error where decodeMark would: a leader must never write a mark that
-// no leader can read.
-func encodeMark(m MarkData) (string, error) { return encodeMarkOver("", m) }
-
-// encodeMarkOver encodes a mark that replaces another one. It keeps the fields that a newer
+// encodeMark is the inverse of decodeMark, for a mark that replaces another one; empty: there was none.
+// It sorts the entries by epoch. It returns an error where decodeMark would: a leader must never write a
+// mark that no leader can read. It keeps the fields that a newer
 // program added to that mark, and to entries that stay, unless they are larger than maxUnknown.
 // A damaged mark has none.
-func encodeMarkOver(previous string, m MarkData) (string, error) {
+func encodeMark(previous string, m MarkData) (string, error) {
 	if err := m.validate(); err != nil {
 		return "", fmt.Errorf("encode the mark: %w", err)
 	}

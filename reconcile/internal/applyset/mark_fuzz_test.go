@@ -55,7 +55,7 @@ func FuzzMark(f *testing.F) {
 
 func wantMarkRoundTrip(t *testing.T, previous string, m MarkData) {
 	t.Helper()
-	text, err := encodeMarkOver(previous, m)
+	text, err := encodeMark(previous, m)
 	if err != nil {
 		t.Fatalf("encode %+v: %v", m, err)
 	}
@@ -71,11 +71,11 @@ func wantMarkRoundTrip(t *testing.T, previous string, m MarkData) {
 
 func TestEncodeMark_refused(t *testing.T) {
 	for _, epoch := range []int64{-1, 0, protocol.MaxContentEpoch + 1, 1<<63 - 1} {
-		if text, err := encodeMark(MarkData{Entries: []protocol.Content{content(release(1, 0, 0), epoch)}}); err == nil {
+		if text, err := encodeMark("", MarkData{Entries: []protocol.Content{content(release(1, 0, 0), epoch)}}); err == nil {
 			t.Errorf("content epoch %d: got %s, want an error", epoch, text)
 		}
 	}
-	if text, err := encodeMark(MarkData{FirstDone: true}); err == nil {
+	if text, err := encodeMark("", MarkData{FirstDone: true}); err == nil {
 		t.Errorf("no entry: got %s, want an error", text)
 	}
 }

@@ -29,7 +29,7 @@ func TestMarkCodec(t *testing.T) {
 		{FirstDone: true, LeaderEpoch: 1 << 60, Entries: []protocol.Content{content(release(1, 1, 0), 4), content(release(1, 0, 0), 7)}},
 		{FirstDone: true, Entries: []protocol.Content{{Release: release(1, 0, 0), Bundle: "acme", Epoch: 1}}},
 	} {
-		text, err := encodeMark(want)
+		text, err := encodeMark("", want)
 		if err != nil {
 			t.Fatal(err)
 		}

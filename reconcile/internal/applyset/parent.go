@@ -128,7 +128,7 @@ func (p Parent) With(s Set, d ParentData) (*kube.Object, error) {
 	if p.Known {
 		previous = encoded(obj, markKey)
 	}
-	mark, err := encodeMarkOver(previous, d.Mark)
+	mark, err := encodeMark(previous, d.Mark)
 	if err != nil {
 		return nil, err
 	}

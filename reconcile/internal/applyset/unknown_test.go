@@ -37,7 +37,7 @@ func TestEncodeMarkOver(t *testing.T) {
 		{"of no mark", "", begun, false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := encodeMarkOver(tt.previous, tt.mark)
+			got, err := encodeMark(tt.previous, tt.mark)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,7 +45,7 @@ func TestEncodeMarkOver(t *testing.T) {
 				t.Errorf("got %s, want field a: %t, and b of the entry: %t", got, tt.a, tt.b)
 			}
 			wantMarkRoundTrip(t, tt.previous, tt.mark)
-			if twice, err := encodeMarkOver(got, tt.mark); err != nil || twice != got {
+			if twice, err := encodeMark(got, tt.mark); err != nil || twice != got {
 				t.Errorf("got %s, %v over itself, want %s", twice, err, got)
 			}
 		})
