@@ -3,6 +3,7 @@ package upstream
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -96,6 +97,27 @@ func TestApply_uid(t *testing.T) {
 	_, err := r.apply(r.configMaps(), configMap("a", "2", uid), "m")
 	if c := code(err); c != http.StatusConflict && c != http.StatusUnprocessableEntity {
 		broken(t, "an apply with a wrong uid gets "+said(err), preconditions)
+	}
+}
+
+// Relied on: an apply of a field that its kind does not have is refused without strict validation. That looks for
+// nothing but names that are there twice, and parses the whole body as YAML again for it (internal/kube, Client.Apply).
+func TestApply_unknownFields(t *testing.T) {
+	r := newKubeRig(t)
+	const rule = `"apiGroups":[""],"resources":["pods"],"verbs":["get"]`
+	for fields, refused := range map[string]bool{
+		`"rules":[{` + rule + `}]`:                 false,
+		`"rules":[{` + rule + `,"verbs":["get"]}]`: false, // the last one counts
+		`"rules":[{` + rule + `,"unknown":1}]`:     true,
+		`"rules":[],"unknown":[]`:                  true,
+		`"metadata":{"name":"NAME","unknown":1}`:   true,
+	} {
+		body := `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"NAME"},` + fields + `}`
+		_, err := r.api.Resource(clusterRoles).Patch(t.Context(), r.ns, types.ApplyPatchType, []byte(strings.ReplaceAll(body, "NAME", r.ns)),
+			metav1.PatchOptions{FieldManager: "m", Force: new(true), FieldValidation: metav1.FieldValidationIgnore})
+		if (err != nil) != refused {
+			broken(t, "an apply of "+fields+" gets "+said(err), "that a misspelt field is never lost")
+		}
 	}
 }
 
