@@ -40,7 +40,7 @@ func (f *serverFlags) bind(flags *pflag.FlagSet) {
 
 // serverOptions are the options by which commands reach the sidecar of this machine, as its environment has them. They
 // begin with a space; empty: the defaults suffice.
-func (p program) serverOptions() string {
+func serverOptions(p console.Program) string {
 	var f serverFlags
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.bind(flags)
@@ -75,7 +75,7 @@ const (
 )
 
 // client returns a client. Without the environment of p, it does not know how a sidecar ended.
-func (f *serverFlags) client(p program) (*statusClient, error) {
+func (f *serverFlags) client(p console.Program) (*statusClient, error) {
 	u, err := url.Parse(f.url)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, console.Usagef("--server: %q: must be http://HOST:PORT or https://HOST:PORT", f.url)
@@ -92,7 +92,7 @@ func (f *serverFlags) client(p program) (*statusClient, error) {
 		ForceAttemptHTTP2:     true,
 	}
 	base := strings.TrimSuffix(f.url, "/")
-	return &statusClient{base: base, http: &http.Client{Transport: transport}, ended: func() string { return p.lastExit(base) }}, nil
+	return &statusClient{base: base, http: &http.Client{Transport: transport}, ended: func() string { return lastExit(p, base) }}, nil
 }
 
 func (f *serverFlags) tlsConfig() (*tls.Config, error) {

@@ -185,7 +185,7 @@ func TestFollowComesBack(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	flags := serverFlags{url: server.URL}
-	c, err := flags.client(program{})
+	c, err := flags.client(console.Program{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -170,7 +170,7 @@ func (p program) knownReport(ctx context.Context) *report.Status {
 	if p.ApplyEnv(flags) != nil {
 		return nil
 	}
-	c, err := server.client(p)
+	c, err := server.client(p.Program)
 	if err != nil {
 		return nil
 	}

@@ -1,20 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
-	"net"
-	"net/netip"
-	"net/url"
 	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -22,33 +14,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep"
-	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
-	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/durable"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 	"github.com/lockstep-dev/lockstep/internal/machine"
-	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 )
 
 // A sidecar that has ended answers no request. So it leaves the reason in its data directory, if that exists, for the
 // commands that ask it on the same machine. While it runs, it keeps a mark there: one that is killed leaves it. In a static
 // pod, the kubelet keeps its log.
-
-// lastRun is how a sidecar ended.
-type lastRun struct {
-	Time   time.Time `json:"time"`
-	Listen string    `json:"listen"`
-	Error  string    `json:"error"` // empty: it was stopped
-}
-
-func (e lastRun) String() string {
-	at := e.Time.UTC().Format(time.RFC3339)
-	if e.Error == "" {
-		return "it was stopped at " + at
-	}
-	return "it ended at " + at + ": " + e.Error
-}
 
 // beginRun marks the data directory as used by this process, and deletes the reason of the last exit. A directory that another
 // sidecar uses stays as it is. It warns of a sidecar before this one that left no reason.
@@ -117,111 +91,5 @@ func (p program) forgetReason(dir datadir.Layout) {
 	}
 }
 
-// lastExit returns how the sidecar at a URL of this machine ended; empty: not known.
-func (p program) lastExit(base string) string {
-	u, err := url.Parse(base)
-	if err != nil || p.LookupEnv == nil {
-		return ""
-	}
-	ip, err := netip.ParseAddr(u.Hostname())
-	if u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback()) {
-		return ""
-	}
-	return terminal.Clean(cmp.Or(p.leftReason(u.Port()), p.silentEnd(u.Port()), p.loggedReason(u.Port())))
-}
-
-// dataDir is the data directory of this machine's sidecar, as far as the environment says.
-func (p program) dataDir() datadir.Layout {
-	dir, _ := p.LookupEnv(console.EnvName("data-dir"))
-	return datadir.Layout(cmp.Or(dir, lockstep.Defaults().DataDir))
-}
-
-// silentEnd reports that the sidecar at a port ended and left no reason, or that it runs.
-func (p program) silentEnd(port string) string {
-	run, pid, found := p.dataDir().LastRun()
-	if _, own, err := net.SplitHostPort(run.Listen); !found || err != nil || own != port {
-		return ""
-	}
-	since := run.Since.UTC()
-	switch {
-	case pid != 0:
-		return fmt.Sprintf("its process %d runs since %s, and does not answer there: its log says what it does", pid, since.Format(time.RFC3339))
-	case run.Boot != "" && run.Boot != machine.BootID():
-		return fmt.Sprintf("it started at %s and ended without a reason, as in a loss of power: the machine has started again since, and the sidecar has not",
-			since.Format(time.RFC3339))
-	}
-	return fmt.Sprintf("it started at %s and ended without a reason: it was killed (kill -9, out of memory), or it crashed, which its log shows; "+
-		"to see whether memory ran out: "+kernelLog, since.Format(time.RFC3339), since.Format("2006-01-02 15:04:05 UTC"))
-}
-
-// kernelLog is the command that lists the processes which the kernel has killed since a time.
-const kernelLog = `journalctl -k --since "%s" | grep -i "killed process"`
-
-// leftReason returns what the sidecar at a port left in its data directory.
-func (p program) leftReason(port string) string {
-	text, err := os.ReadFile(p.dataDir().Ended())
-	var e lastRun
-	if err != nil || json.Unmarshal(text, &e) != nil {
-		return ""
-	}
-	if _, own, err := net.SplitHostPort(e.Listen); err != nil || own != port {
-		return ""
-	}
-	return e.String()
-}
-
 // podLogs matches the logs of the sidecar in the static pod of kube-apiserver. There it has no directory for a reason.
 const podLogs = "/var/log/pods/kube-system_kube-apiserver-*/" + kubeadm.Container + "/*.log"
-
-// printedReason matches the lines with which a sidecar ended, as the kubelet stores them.
-var printedReason = regexp.MustCompile(`^\S+ stderr F sidecar: (.*)$`)
-
-// loggedReason returns the reason at the end of the newest log of the sidecar in a static pod.
-func (p program) loggedReason(port string) string {
-	files, err := filepath.Glob(p.PodLogs)
-	if err != nil || port != nodeaddress.DefaultPort {
-		return ""
-	}
-	newest, at := "", time.Time{}
-	for _, file := range files {
-		if info, err := os.Stat(file); err == nil && info.ModTime().After(at) {
-			newest, at = file, info.ModTime()
-		}
-	}
-	text, err := tail(newest)
-	if newest == "" || err != nil {
-		return ""
-	}
-	var reasons []string
-	for _, line := range slices.Backward(strings.Split(strings.TrimSpace(text), "\n")) {
-		m := printedReason.FindStringSubmatch(line)
-		if m == nil {
-			break
-		}
-		reasons = append([]string{m[1]}, reasons...)
-	}
-	if len(reasons) == 0 {
-		return fmt.Sprintf("its log ends without a reason (%s), so it starts, was stopped, or was killed (kill -9, out of memory): to see how its container ended: crictl ps -a --name %s",
-			newest, kubeadm.Container)
-	}
-	return fmt.Sprintf("its container ended at %s, and the kubelet starts it again after at most five minutes: %s (%s)",
-		at.UTC().Format(time.RFC3339), strings.Join(reasons, "; "), newest)
-}
-
-// logTail is how much of a log is read: its end has the reason.
-const logTail = 16 << 10
-
-func tail(file string) (string, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = f.Close() }() // only read
-	if info, err := f.Stat(); err == nil && info.Size() > logTail {
-		if _, err := f.Seek(-logTail, io.SeekEnd); err != nil {
-			return "", err
-		}
-	}
-	text, err := io.ReadAll(f)
-	return string(text), err
-}

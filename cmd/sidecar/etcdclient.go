@@ -270,3 +270,12 @@ func etcdConfig(flags *pflag.FlagSet, opts runFlags, dataDir string) (etcd.Confi
 	}
 	return cluster.Reach(dataDir, opts.EtcdPrefix)
 }
+
+// etcdTopic is the topic of the flags that locate etcd.
+const etcdTopic = "etcd"
+
+// commandEtcdFlags are the flags of commands that reach etcd.
+func commandEtcdFlags() console.Section {
+	opts, dataDir := defaultRunFlags(), ""
+	return bindEtcd(&opts, &dataDir)
+}

@@ -39,8 +39,8 @@ func (r runFlags) validateEtcd(flags *pflag.FlagSet) error {
 	return checkOptions(flags, lockstep.ValidateExternal(r.external, r.EtcdPrefix))
 }
 
-// options returns the options that the flags mean.
-func (r runFlags) options() lockstep.Options {
+// combined returns the options that the flags mean.
+func (r runFlags) combined() lockstep.Options {
 	if r.Etcd = r.external; r.etcd.Value == embeddedEtcd {
 		r.Etcd = r.embedded
 	}
@@ -55,7 +55,7 @@ func (r runFlags) check(flags *pflag.FlagSet) error {
 		other = externalFlags(&lockstep.External{})
 		remedy = "the sidecars run etcd themselves with --etcd=embedded, with its own certificates: leave it out, or set --etcd=external"
 	}
-	problems := split(r.options().Validate())
+	problems := split(r.combined().Validate())
 	other.VisitAll(func(f *pflag.Flag) {
 		if f = flags.Lookup(f.Name); f.Value.String() != f.DefValue {
 			problems = append(problems, &lockstep.OptionError{Field: "Etcd", Flag: f.Name, Problem: remedy})

@@ -195,7 +195,7 @@ func runOptions(args []string, variable func(string) (string, bool), node string
 		flags.AddFlagSet(s.Flags)
 	}
 	if len(args) == 0 || args[0] != "run" {
-		return set.options(), fmt.Errorf("the first must be run")
+		return set.combined(), fmt.Errorf("the first must be run")
 	}
 	own := make([]string, len(args)-1)
 	for i, arg := range args[1:] {
@@ -205,13 +205,13 @@ func runOptions(args []string, variable func(string) (string, bool), node string
 		if near := console.NearestFlag(flags, err); near != "" {
 			err = fmt.Errorf("%w; did you mean %s?", err, near)
 		}
-		return set.options(), err
+		return set.combined(), err
 	}
 	if flags.NArg() > 0 {
-		return set.options(), fmt.Errorf("unexpected argument %q", flags.Arg(0))
+		return set.combined(), fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	if err := (console.Program{LookupEnv: variable}).ApplyEnv(flags); err != nil {
-		return set.options(), err
+		return set.combined(), err
 	}
-	return set.options(), set.check(flags)
+	return set.combined(), set.check(flags)
 }

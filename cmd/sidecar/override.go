@@ -141,7 +141,7 @@ func (p program) overrideEndCommand() *cobra.Command {
 // overriddenNodes returns a line for each other node that reports an override, as the sidecar on this machine sees
 // them. Without an answer it returns none.
 func overriddenNodes(ctx context.Context, f *serverFlags) []string {
-	client, err := f.client(program{})
+	client, err := f.client(console.Program{})
 	if err != nil {
 		return nil
 	}

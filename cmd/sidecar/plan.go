@@ -101,7 +101,7 @@ func (p program) plan(ctx context.Context, client etcdClient, opts planOptions) 
 		}
 	}
 	report := newPlanReport(b, in, objects, client.flags)
-	report.turn = "sidecar turn" + p.serverOptions() + client.flags + " -- COMMAND"
+	report.turn = "sidecar turn" + serverOptions(p.Program) + client.flags + " -- COMMAND"
 	if opts.back && !in.Fleet.Rollback.On() {
 		report.begin = "sidecar rollback begin --to " + b.Version.Release.String() + client.flags
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"log/slog"
 	"os"
 
@@ -12,28 +11,6 @@ import (
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 )
-
-// logOptions are the level and the format of the log.
-type logOptions struct{ level, format console.Choice }
-
-func defaultLogOptions() logOptions {
-	return logOptions{
-		level:  console.Choice{Value: "info", Of: []string{"debug", "info", "warn", "error"}},
-		format: console.NewChoice("text", "json"),
-	}
-}
-
-func (l logOptions) logger(w io.Writer) (*slog.Logger, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(l.level.Value)); err != nil {
-		return nil, console.Usagef("--log-level: %w", err)
-	}
-	opts := &slog.HandlerOptions{Level: level}
-	if l.format.Value == "json" {
-		return slog.New(slog.NewJSONHandler(w, opts)), nil
-	}
-	return slog.New(slog.NewTextHandler(w, opts)), nil
-}
 
 func (p program) runCommand() *cobra.Command {
 	set, logging := defaultRunFlags(), defaultLogOptions()
@@ -58,7 +35,7 @@ the node's record. A second signal ends the process immediately.`,
 			if err := set.check(cmd.Flags()); err != nil {
 				return err
 			}
-			opts := set.options()
+			opts := set.combined()
 			log, err := logging.logger(p.Stderr)
 			if err != nil {
 				return err

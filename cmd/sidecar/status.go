@@ -28,7 +28,7 @@ pipe or a file, each change is printed in a line, with its time; with -o json, e
 status that differs from the one before it.`,
 		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := server.client(p)
+			c, err := server.client(p.Program)
 			if err != nil {
 				return err
 			}

@@ -69,7 +69,7 @@ func (p program) printStore(r storeReport, form string) error {
 
 // deleteStatus is the command that deletes the status. An etcd that the sidecars run needs them, so
 // they keep running.
-func (c etcdClient) deleteStatus() string {
+func deleteStatus(c etcdClient) string {
 	if strings.Contains(c.flags, " --data-dir=") {
 		return "type sidecar store delete --status-only --force --yes"
 	}
@@ -107,7 +107,7 @@ A store that has a status keeps its ID: its leader governs objects already.`,
 		err := fleet.AdoptStoreID(ctx, client.Client, adopted)
 		switch {
 		case errors.Is(err, fleet.ErrGoverned):
-			return fmt.Errorf("%w; if this store is to take over the objects all the same, %s%s, and try again: the leader rebuilds the status", err, client.deleteStatus(), client.flags)
+			return fmt.Errorf("%w; if this store is to take over the objects all the same, %s%s, and try again: the leader rebuilds the status", err, deleteStatus(client), client.flags)
 		case err != nil:
 			return err
 		}

@@ -69,7 +69,7 @@ wrote as messages. Read it before you send it to others.`,
 		if _, wrong := errors.AsType[console.UsageError](err); wrong {
 			return err
 		}
-		client, err := f.server.client(p)
+		client, err := f.server.client(p.Program)
 		if err != nil {
 			return err
 		}

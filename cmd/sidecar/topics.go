@@ -15,9 +15,6 @@ type topic struct {
 	flags             func() console.Section // nil: no flags
 }
 
-// etcdTopic is the topic of the flags that locate etcd.
-const etcdTopic = "etcd"
-
 func topics() []topic {
 	return []topic{
 		{etcdTopic, "How commands reach etcd", `Commands like sidecar node list read and write the keys in etcd. No sidecar has to
@@ -69,10 +66,4 @@ func (t topic) print(w io.Writer) {
 		fmt.Fprint(w, "\nFlags:\n")
 		s.PrintFlags(w, t.flags().Flags)
 	}
-}
-
-// commandEtcdFlags are the flags of commands that reach etcd.
-func commandEtcdFlags() console.Section {
-	opts, dataDir := defaultRunFlags(), ""
-	return bindEtcd(&opts, &dataDir)
 }

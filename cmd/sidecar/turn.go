@@ -49,7 +49,7 @@ func (f *turnFlags) validate() error {
 	case len(f.message) > protocol.MaxCordonMessage:
 		return console.Usagef("--message: has %d bytes; at most %d", len(f.message), protocol.MaxCordonMessage)
 	}
-	_, err := f.server.client(program{})
+	_, err := f.server.client(console.Program{})
 	return err
 }
 
@@ -178,7 +178,7 @@ the turn, 1 nothing was changed, 2 wrong usage.`,
 			return nil
 		},
 		PreRunE: func(_ *cobra.Command, args []string) error {
-			_, err := f.server.client(program{})
+			_, err := f.server.client(console.Program{})
 			switch {
 			case f.wait < 0:
 				return console.Usagef("--wait: %s: must be 0 or more", f.wait)
@@ -200,7 +200,7 @@ the turn, 1 nothing was changed, 2 wrong usage.`,
 }
 
 func (p program) endTurn(ctx context.Context, client etcdClient, f turnEnd, args []string) error {
-	server, err := f.server.client(p)
+	server, err := f.server.client(p.Program)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ type turnWork struct {
 }
 
 func (p program) newTurnWork(client etcdClient, f turnFlags, command []string) (*turnWork, error) {
-	server, err := f.server.client(p)
+	server, err := f.server.client(p.Program)
 	if err != nil {
 		return nil, err
 	}

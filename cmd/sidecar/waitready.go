@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -44,7 +43,7 @@ did not answer.`,
 			if timeout < 0 {
 				return console.Usagef("--timeout: %s: must be 0 or more", timeout)
 			}
-			c, err := server.client(p)
+			c, err := server.client(p.Program)
 			switch {
 			case err != nil:
 				return err
@@ -101,30 +100,6 @@ func failedChecks(body string) string {
 		}
 	}
 	return strings.Join(out, "; ")
-}
-
-// starting matches the checks that fail while a kube-apiserver starts: each passes soon.
-var starting = regexp.MustCompile(`(\[-\](poststarthook/|informer-sync)[^;)]*(; )?)+`)
-
-// elapsed matches durations, times, and the number of a log that the kubelet keeps.
-var elapsed = regexp.MustCompile(`\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z\b|\b[0-9]+\.log\b|\b[0-9.]+(ns|µs|ms|s|m|h)\b|\b[0-9]+m[0-9.]+s\b`)
-
-// waitCauses prints why a gate is closed, when that changes.
-type waitCauses struct {
-	out  io.Writer
-	last string
-}
-
-func (w *waitCauses) print(cause string) {
-	if lasting(cause) != lasting(w.last) {
-		fmt.Fprintf(w.out, "waiting: %s\n", cause)
-	}
-	w.last = cause
-}
-
-// lasting returns a message without what changes while its cause lasts: durations, times, and checks of a kube-apiserver that starts.
-func lasting(message string) string {
-	return starting.ReplaceAllString(elapsed.ReplaceAllString(message, ""), "[-]")
 }
 
 // settles is how long a cause must last before it is printed, if the one before it had the same reason: while a
