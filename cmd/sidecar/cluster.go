@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
@@ -77,7 +78,7 @@ func hostOf(text string) string {
 
 func (p program) clusterMembersCommand() *cobra.Command {
 	output := console.NewChoice("table", "json", "nftables")
-	cmd := withEtcd(&cobra.Command{
+	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "members",
 		Short: "List the members, with their health",
 		Long: `List the members, with their health.
@@ -90,16 +91,16 @@ With --output=nftables it prints rules that close the ports of etcd to all other
 Without a majority the list is what the member that answers knows, and the exit code
 is 1.`,
 		Args: console.NoArgs,
-	}, func(ctx context.Context, client etcdClient, _ []string) error {
+	}, func(ctx context.Context, client reach.Etcd, _ []string) error {
 		views, err := quorum.List(ctx, client.Client)
 		if err != nil && !errors.Is(err, quorum.ErrNoQuorum) {
 			return err
 		}
 		if err != nil || !quorum.HasMajority(views) {
-			err = fmt.Errorf("%w; %s", quorum.ErrNoQuorum, noMajority) // the list shows each member's answer
+			err = fmt.Errorf("%w; %s", quorum.ErrNoQuorum, reach.NoMajority) // the list shows each member's answer
 		}
 		if slices.ContainsFunc(views, func(v quorum.View) bool { return v.Status.Full }) {
-			fmt.Fprintf(p.Stderr, "The database of etcd is full, so it refuses writes; %s%s\n", cluster.FreeSpace, client.flags)
+			fmt.Fprintf(p.Stderr, "The database of etcd is full, so it refuses writes; %s%s\n", cluster.FreeSpace, client.Flags)
 		}
 		rotates := activeRotation(ctx, client)
 		if rotates != nil {
@@ -168,11 +169,11 @@ record stays: if the node is off for good, also type sidecar node remove.`,
 	}
 	cmd.Long += "\n\n" + strings.TrimSuffix(keepsAccess, "\n")
 	cmd.Flags().BoolVar(&force, "force", false, "Also if the sidecar of that node is alive: the node is lost, until it joins again with an empty data directory.")
-	return withEtcd(cmd, func(ctx context.Context, at etcdClient, args []string) error {
+	return reach.WithEtcd(cmd, func(ctx context.Context, at reach.Etcd, args []string) error {
 		ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 		defer cancel()
 		removed, err := quorum.Remove(ctx, at.Client, quorum.Removal{
-			Name: args[0], Dial: at.dial, Force: force, By: console.WhoTypes(),
+			Name: args[0], Dial: at.Dial, Force: force, By: console.WhoTypes(),
 			Progress: func(text string) { fmt.Fprintln(p.Stderr, text) },
 		})
 		if err != nil {
@@ -184,8 +185,8 @@ record stays: if the node is off for good, also type sidecar node remove.`,
 			return nil
 		}
 		fmt.Fprintf(p.Stdout, "member %s of node %s removed\n", id, removed.Node)
-		fmt.Fprintf(p.Stdout, "If the node is off for good, remove its record too: sidecar node remove %s --confirm-stopped%s\n", removed.Node, at.flags)
-		fmt.Fprintf(p.Stdout, "To join again, it needs an empty data directory and a new token: sidecar cluster token create --node %s%s\n", removed.Node, at.flags)
+		fmt.Fprintf(p.Stdout, "If the node is off for good, remove its record too: sidecar node remove %s --confirm-stopped%s\n", removed.Node, at.Flags)
+		fmt.Fprintf(p.Stdout, "To join again, it needs an empty data directory and a new token: sidecar cluster token create --node %s%s\n", removed.Node, at.Flags)
 		fmt.Fprint(p.Stdout, keepsAccess)
 		return nil
 	})

@@ -13,6 +13,8 @@ import (
 
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/runflags"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/cluster/backup"
@@ -28,7 +30,7 @@ const (
 )
 
 func (p program) clusterSnapshotCommand() *cobra.Command {
-	return withEtcd(&cobra.Command{
+	return reach.WithEtcd(&cobra.Command{
 		Use:   "snapshot FILE",
 		Short: "Save the whole etcd into a file",
 		Long: `Save the whole etcd into a file, which must not exist. Only this user can read it: it
@@ -38,7 +40,7 @@ etcd's own tools.
 On a member that runs, the command also works without a majority of the members. Then
 the newest writes may be missing in the file.`,
 		Args: console.OneArg("FILE"),
-	}, func(ctx context.Context, client etcdClient, args []string) error {
+	}, func(ctx context.Context, client reach.Etcd, args []string) error {
 		ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 		defer cancel()
 		saved, err := backup.Save(ctx, client.Client, args[0])
@@ -54,7 +56,7 @@ the newest writes may be missing in the file.`,
 }
 
 func (p program) clusterRestoreCommand() *cobra.Command {
-	opts, confirmed, latest := defaultRunFlags(), false, false
+	opts, confirmed, latest := runflags.Default(), false, false
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Make a cluster of one member, this node, from a file",
@@ -89,12 +91,12 @@ With --latest in place of FILE, the file is the newest snapshot that this node h
 	cmd.Flags().StringVar(&opts.DataDir, "data-dir", opts.DataDir, "The data `directory` of this node.")
 	cmd.Flags().StringVar(&opts.NodeAddress, "node-address", opts.NodeAddress, "The `IP` address of this node from now on. If empty, the present one.")
 	cmd.Flags().StringVar(&opts.NodeID, "node-id", opts.NodeID, "The `ID` of this node, for an empty data directory.")
-	cmd.Flags().IntVar(&opts.embedded.PeerPort, "peer-port", opts.embedded.PeerPort, "The `port` for other etcd members, for an empty data directory.")
-	cmd.Flags().IntVar(&opts.embedded.ClientPort, "client-port", opts.embedded.ClientPort, "The `port` for sidecars, for an empty data directory.")
-	cmd.Flags().IntVar(&opts.embedded.JoinPort, "join-port", opts.embedded.JoinPort, "The `port` for nodes that join, for an empty data directory.")
+	cmd.Flags().IntVar(&opts.Embedded.PeerPort, "peer-port", opts.Embedded.PeerPort, "The `port` for other etcd members, for an empty data directory.")
+	cmd.Flags().IntVar(&opts.Embedded.ClientPort, "client-port", opts.Embedded.ClientPort, "The `port` for sidecars, for an empty data directory.")
+	cmd.Flags().IntVar(&opts.Embedded.JoinPort, "join-port", opts.Embedded.JoinPort, "The `port` for nodes that join, for an empty data directory.")
 	cmd.Flags().StringVar(&opts.EtcdPrefix, "etcd-prefix", opts.EtcdPrefix, "The `prefix` of all keys in etcd.")
 	cmd.Flags().BoolVar(&latest, "latest", false, "Restore the newest snapshot that this node has saved by itself.")
-	cmd.Flags().StringVar(&opts.embedded.SnapshotDir, "snapshot-dir", opts.embedded.SnapshotDir, "The `directory` of these snapshots. If empty, snapshots in --data-dir.")
+	cmd.Flags().StringVar(&opts.Embedded.SnapshotDir, "snapshot-dir", opts.Embedded.SnapshotDir, "The `directory` of these snapshots. If empty, snapshots in --data-dir.")
 	cmd.Flags().BoolVar(&confirmed, "confirm-stopped", false, "Confirm that the sidecars of all nodes are stopped.")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !confirmed {
@@ -103,7 +105,7 @@ With --latest in place of FILE, the file is the newest snapshot that this node h
 		if !latest {
 			return p.restore(cmd.Context(), opts, args[0])
 		}
-		file, err := p.latestSnapshot(cmp.Or(opts.embedded.SnapshotDir, datadir.Layout(opts.DataDir).Snapshots()))
+		file, err := p.latestSnapshot(cmp.Or(opts.Embedded.SnapshotDir, datadir.Layout(opts.DataDir).Snapshots()))
 		if err != nil {
 			return err
 		}
@@ -126,7 +128,7 @@ func (p program) latestSnapshot(dir string) (string, error) {
 	return newest.File, nil
 }
 
-func (p program) restore(ctx context.Context, opts runFlags, file string) error {
+func (p program) restore(ctx context.Context, opts runflags.Flags, file string) error {
 	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
 	defer cancel()
 	self, err := os.Executable()
@@ -139,7 +141,7 @@ func (p program) restore(ctx context.Context, opts runFlags, file string) error 
 		if is && problem.Field == "NodeID" {
 			return console.Usagef("--node-id %s", problem.Problem)
 		}
-		e := opts.embedded
+		e := opts.Embedded
 		first = &backup.First{Node: opts.NodeID, PeerPort: e.PeerPort, ClientPort: e.ClientPort, JoinPort: e.JoinPort}
 	}
 	if problem := trusted.Problem(file); problem != "" {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
@@ -48,17 +49,17 @@ The command needs all members. With --force, it leaves out those that do not ans
 it again when they are back.`,
 		Args: console.NoArgs,
 	}
-	cmd = withEtcd(cmd, func(ctx context.Context, at etcdClient, _ []string) error {
+	cmd = reach.WithEtcd(cmd, func(ctx context.Context, at reach.Etcd, _ []string) error {
 		ctx, cancel := context.WithTimeout(ctx, defragTimeout)
 		defer cancel()
 		if _, err := quorum.ReadCluster(ctx, at.Client); err != nil {
 			return err
 		}
-		d.Free = func(v quorum.View) (int64, bool) { return freeOf(at.dataDir, v) }
+		d.Free = func(v quorum.View) (int64, bool) { return freeOf(at.DataDir, v) }
 		d.Progress = func(text string) { fmt.Fprintln(p.Stderr, text) }
 		done, err := quorum.Defragment(ctx, at.Client, d)
 		if errors.Is(err, quorum.ErrNoQuorum) {
-			err = fmt.Errorf("%w; %s", err, noMajority)
+			err = fmt.Errorf("%w; %s", err, reach.NoMajority)
 		}
 		return errors.Join(p.printDefragmented(done, output.Value), err)
 	})

@@ -12,7 +12,7 @@ import (
 // nftablesRules returns rules of nftables that leave the ports of etcd open for the members alone
 // (docs/clusters.md#ports). Users load them as root, and each member writes its own record: a text that is
 // no address never gets into them. The first line of the table creates it, so that the second one can delete it:
-// nft adds the rules of a file to those of a chain that exists.
+// nft adds the rules of a file to a chain that exists.
 func nftablesRules(members []memberReport) (string, error) {
 	var ports []uint64
 	families := map[string][]netip.Addr{}

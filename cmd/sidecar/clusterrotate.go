@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
@@ -49,7 +50,7 @@ directory need a restart afterwards.`,
 			return nil
 		},
 	}
-	cmd = withEtcd(cmd, func(ctx context.Context, at etcdClient, _ []string) error {
+	cmd = reach.WithEtcd(cmd, func(ctx context.Context, at reach.Etcd, _ []string) error {
 		all, err := quorum.ReadParticipants(ctx, at.Client)
 		if err != nil {
 			return err
@@ -129,7 +130,7 @@ func (p program) printEnd(r quorum.Rotation) error {
 
 // activeRotation returns the replacement that is under way; nil: there is none, or it cannot be read. In that case
 // the list of the members shows the problem.
-func activeRotation(ctx context.Context, at etcdClient) *quorum.Rotation {
+func activeRotation(ctx context.Context, at reach.Etcd) *quorum.Rotation {
 	r, err := quorum.ReadParticipants(ctx, at.Client)
 	if err != nil || !r.Active() {
 		return nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/internal/cluster/token"
@@ -62,7 +63,7 @@ process to every user of the machine.`,
 			return nil
 		},
 	}
-	withEtcd(cmd, func(ctx context.Context, at etcdClient, _ []string) error {
+	reach.WithEtcd(cmd, func(ctx context.Context, at reach.Etcd, _ []string) error {
 		report, err := createToken(ctx, at, spec)
 		if err != nil {
 			return err
@@ -77,7 +78,7 @@ process to every user of the machine.`,
 	return cmd
 }
 
-func createToken(ctx context.Context, at etcdClient, spec token.Spec) (tokenReport, error) {
+func createToken(ctx context.Context, at reach.Etcd, spec token.Spec) (tokenReport, error) {
 	record, err := quorum.ReadCluster(ctx, at.Client)
 	if errors.Is(err, quorum.ErrNoCluster) {
 		if prefix := at.Prefix(); prefix != lockstep.Defaults().EtcdPrefix {
@@ -108,7 +109,7 @@ func createToken(ctx context.Context, at etcdClient, spec token.Spec) (tokenRepo
 
 // joinCommand returns the command to type on the machine that joins. The token is in the environment: every user
 // of a machine can read the command lines there.
-func joinCommand(at etcdClient, join string, created token.Token, stored token.Stored) string {
+func joinCommand(at reach.Etcd, join string, created token.Token, stored token.Stored) string {
 	command := []string{console.EnvName("token") + "=" + created.Text(), "sidecar run --etcd=embedded"}
 	if prefix := at.Prefix(); prefix != lockstep.Defaults().EtcdPrefix {
 		command = append(command, "--etcd-prefix="+prefix)
@@ -123,7 +124,7 @@ func joinCommand(at etcdClient, join string, created token.Token, stored token.S
 }
 
 // joinURL returns a URL at which another node can join: at this node, or at any healthy member.
-func joinURL(ctx context.Context, at etcdClient) (string, error) {
+func joinURL(ctx context.Context, at reach.Etcd) (string, error) {
 	views, err := quorum.List(ctx, at.Client)
 	if err != nil {
 		return "", err
@@ -132,7 +133,7 @@ func joinURL(ctx context.Context, at etcdClient) (string, error) {
 	for _, v := range views {
 		switch {
 		case v.JoinURL == "":
-		case slices.Contains(at.cfg.Endpoints, v.ClientURL):
+		case slices.Contains(at.Config.Endpoints, v.ClientURL):
 			return v.JoinURL, nil
 		case found == "" || v.Healthy && !v.Learner:
 			found = v.JoinURL
@@ -190,11 +191,11 @@ type storedReport struct {
 
 func (p program) tokenListCommand() *cobra.Command {
 	output := console.NewChoice("table", "json")
-	cmd := withEtcd(&cobra.Command{
+	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "list",
 		Short: "List the tokens, and the nodes that have used them",
 		Args:  console.NoArgs,
-	}, func(ctx context.Context, client etcdClient, _ []string) error {
+	}, func(ctx context.Context, client reach.Etcd, _ []string) error {
 		all, err := token.List(ctx, client.Client)
 		if err != nil {
 			return err
@@ -255,7 +256,7 @@ func tokenID(text string) (string, error) {
 
 func (p program) tokenRevokeCommand() *cobra.Command {
 	id := ""
-	return withEtcd(&cobra.Command{
+	return reach.WithEtcd(&cobra.Command{
 		Use:   "revoke ID",
 		Short: "Revoke a token, by the ID that token list shows",
 		Long: `Revoke a token, by the ID that token list shows. No other node can join with it.
@@ -268,7 +269,7 @@ has voted. sidecar cluster rotate-ca takes that back.`,
 			id, err = tokenID(args[0])
 			return err
 		},
-	}, func(ctx context.Context, client etcdClient, _ []string) error {
+	}, func(ctx context.Context, client reach.Etcd, _ []string) error {
 		if err := token.Revoke(ctx, client.Client, id); err != nil {
 			if errors.Is(err, token.ErrUnknown) {
 				return fmt.Errorf("there is no token %s; sidecar cluster token list shows them", id)

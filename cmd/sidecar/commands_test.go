@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
@@ -184,16 +185,16 @@ func TestFollowComesBack(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	flags := serverFlags{url: server.URL}
-	c, err := flags.client(console.Program{})
+	flags := reach.Server{URL: server.URL}
+	c, err := flags.Client(console.Program{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var lost []string
 	got := 0
-	err = c.follow(t.Context(), follower{
-		each: func(answer) (bool, error) { got++; return true, nil },
-		lost: func(err error) { lost = append(lost, err.Error()) },
+	err = c.Follow(t.Context(), reach.Follower{
+		Each: func(reach.Answer) (bool, error) { got++; return true, nil },
+		Lost: func(err error) { lost = append(lost, err.Error()) },
 	})
 	if err != nil || got != 1 || len(lost) != 1 || !strings.Contains(lost[0], "answered 502") {
 		t.Errorf("got %d answers, lost %q, err %v", got, lost, err)

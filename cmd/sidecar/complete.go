@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
 )
@@ -164,23 +165,23 @@ const completionTimeout = time.Second
 // knownReport asks the sidecar that LOCKSTEP_SERVER names, or the one on this machine; nil: it does not answer,
 // and a shell cannot show the reason.
 func (p program) knownReport(ctx context.Context) *report.Status {
-	var server serverFlags
+	var server reach.Server
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	server.bind(flags)
+	server.Bind(flags)
 	if p.ApplyEnv(flags) != nil {
 		return nil
 	}
-	c, err := server.client(p.Program)
+	c, err := server.Client(p.Program)
 	if err != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
-	a, err := c.status(ctx)
+	a, err := c.Status(ctx)
 	if err != nil {
 		return nil
 	}
-	return &a.report
+	return &a.Report
 }
 
 // plainUsage removes the marks in the texts of flags that only --help understands: shells

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
@@ -31,7 +32,7 @@ const defaultCordonTimeout = 30 * time.Second
 func (p program) cordonCommand() *cobra.Command {
 	var f cordonFlags
 	output := console.NewChoice("text", "json")
-	cmd := withEtcd(&cobra.Command{
+	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "cordon ID",
 		Short: "Take a node out of service: close its gate, and let another node lead",
 		Long: `Take a node out of service, for example before its etcd is restarted. The gate of the
@@ -47,7 +48,7 @@ node did not confirm before --timeout; the cordon stays.`,
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			return errors.Join(console.CheckNodeID(args[0]), f.validate())
 		},
-	}, func(ctx context.Context, client etcdClient, args []string) error {
+	}, func(ctx context.Context, client reach.Etcd, args []string) error {
 		r, err := p.cordon(ctx, client, args[0], f)
 		return p.printCordon(r, err, output.Value)
 	})
@@ -63,7 +64,7 @@ node did not confirm before --timeout; the cordon stays.`,
 func (p program) uncordonCommand() *cobra.Command {
 	var timeout time.Duration
 	output := console.NewChoice("text", "json")
-	cmd := withEtcd(&cobra.Command{
+	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "uncordon ID",
 		Short: "Return a node to service",
 		Long: `Return a node to service. Its gate opens if its release fits the objects. The
@@ -75,7 +76,7 @@ did not confirm before --timeout; the cordon is removed all the same.`,
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			return errors.Join(console.CheckNodeID(args[0]), cordonFlags{timeout: timeout}.validate())
 		},
-	}, func(ctx context.Context, client etcdClient, args []string) error {
+	}, func(ctx context.Context, client reach.Etcd, args []string) error {
 		r, err := p.uncordon(ctx, client, protocol.NodeID(args[0]), timeout)
 		return p.printCordon(r, err, output.Value)
 	})
@@ -99,7 +100,7 @@ func (f cordonFlags) validate() error {
 	return nil
 }
 
-func (p program) cordon(ctx context.Context, client etcdClient, name string, f cordonFlags) (cordonReport, error) {
+func (p program) cordon(ctx context.Context, client reach.Etcd, name string, f cordonFlags) (cordonReport, error) {
 	id, cordon := protocol.NodeID(name), protocol.Cordon{Since: p.Now().UTC(), Message: terminal.Clean(f.message), By: console.WhoTypes()}
 	if f.duration > 0 {
 		cordon.Until = cordon.Since.Add(f.duration)
@@ -137,7 +138,7 @@ func (p program) cordon(ctx context.Context, client etcdClient, name string, f c
 	return newCordonReport(left, cordon, fmt.Sprintf("node %s is out of service %s: its gate is closed, and it does not lead", id, cordon)), nil
 }
 
-func (p program) uncordon(ctx context.Context, client etcdClient, id protocol.NodeID, timeout time.Duration) (cordonReport, error) {
+func (p program) uncordon(ctx context.Context, client reach.Etcd, id protocol.NodeID, timeout time.Duration) (cordonReport, error) {
 	was, err := fleet.SetCordon(ctx, client.Client, id, fleet.CordonChange{})
 	switch {
 	case err != nil:
@@ -208,7 +209,7 @@ func outOfService(r *protocol.Record) bool {
 
 // nodeAwaited is a node that must confirm a change of its record.
 type nodeAwaited struct {
-	client  etcdClient
+	client  reach.Etcd
 	id      protocol.NodeID
 	timeout time.Duration
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/durable"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
@@ -74,7 +75,7 @@ func (p program) leaveReason(cmd *cobra.Command, err error) {
 	if inUse := locked || holder != 0 && holder != os.Getpid(); inUse || !datadir.Layout(dir).IsOurs() {
 		return
 	}
-	e := lastRun{Time: p.Now().UTC().Truncate(time.Second), Listen: flag("listen")}
+	e := reach.LastRun{Time: p.Now().UTC().Truncate(time.Second), Listen: flag("listen")}
 	if err != nil {
 		e.Error = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}

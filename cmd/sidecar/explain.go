@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/history"
 	"github.com/lockstep-dev/lockstep/httpapi"
@@ -22,7 +23,7 @@ type explainFlags struct{ node, at, recording string }
 
 func (p program) explainCommand() *cobra.Command {
 	var f explainFlags
-	cmd := withEtcd(&cobra.Command{
+	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "explain --node ID --at TIME",
 		Short: "Explain whether a node served at a time, and why not",
 		Long: `Explain whether a node served at a time, and why not: all its outages of that time, or the
@@ -36,7 +37,7 @@ TIME is a minute, like 14:02 (today) or "2026-11-24 14:02", or a second, like 14
 		PreRunE: func(*cobra.Command, []string) error { // before etcd is asked
 			return f.validate(p.Now())
 		},
-	}, func(ctx context.Context, client etcdClient, _ []string) error { return p.explain(ctx, client, f) })
+	}, func(ctx context.Context, client reach.Etcd, _ []string) error { return p.explain(ctx, client, f) })
 	flags := cmd.Flags()
 	flags.StringVar(&f.node, "node", "", "The `ID` of the node. Required.")
 	flags.StringVar(&f.at, "at", "", "The `time`: a minute or a second. Required.")
@@ -89,7 +90,7 @@ func askedText(asked history.Asked) string {
 	return clock(asked.From)
 }
 
-func (p program) explain(ctx context.Context, client etcdClient, f explainFlags) error {
+func (p program) explain(ctx context.Context, client reach.Etcd, f explainFlags) error {
 	asked, err := parseAt(f.at, p.Now())
 	if err != nil {
 		return err
@@ -107,7 +108,7 @@ func (p program) explain(ctx context.Context, client etcdClient, f explainFlags)
 		e = history.Explanation{Verdict: "that time has not come: it is " + clock(now) + " now"}
 	}
 	t := p.Printer()
-	says := func(indent, text string) { t.Hanging(indent, httpapi.Pasteable(text, client.flags)) }
+	says := func(indent, text string) { t.Hanging(indent, httpapi.Pasteable(text, client.Flags)) }
 	says("", f.node+" at "+askedText(asked)+": "+e.Verdict)
 	for _, outage := range e.Outages {
 		says("  ", outage)
@@ -121,10 +122,10 @@ func (p program) explain(ctx context.Context, client etcdClient, f explainFlags)
 		}
 	}
 	if len(e.Node) > 0 {
-		t.Section("What happened on the node, around that time", historyRows(e.Node, client.flags))
+		t.Section("What happened on the node, around that time", historyRows(e.Node, client.Flags))
 	}
 	if len(e.Fleet) > 0 {
-		t.Section("What happened in the fleet, around that time", historyRows(e.Fleet, client.flags))
+		t.Section("What happened in the fleet, around that time", historyRows(e.Fleet, client.Flags))
 	}
 	return nil
 }

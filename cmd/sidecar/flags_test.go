@@ -16,6 +16,8 @@ import (
 
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/runflags"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
@@ -58,8 +60,8 @@ func documentFlags() string {
 	var b strings.Builder
 	root := program{}.root()
 	fmt.Fprintf(&b, flagsHead, strings.Join(momentaryFlags(root), ", "))
-	opts, logging := defaultRunFlags(), defaultLogOptions()
-	for _, s := range runSections(&opts, &logging) {
+	opts, logging := runflags.Default(), runflags.DefaultLog()
+	for _, s := range runflags.Sections(&opts, &logging) {
 		fmt.Fprintf(&b, "\n### %s\n\n", s.Title)
 		documentSection(&b, s.Flags)
 	}
@@ -108,9 +110,9 @@ type group struct {
 
 func sharedFlags() []group {
 	server := pflag.NewFlagSet("server", pflag.ContinueOnError)
-	new(serverFlags).bind(server)
+	new(reach.Server).Bind(server)
 	return []group{
-		{"etcd", "flags-of-etcd", "How a command reaches etcd (`sidecar help etcd`).", commandEtcdFlags().Flags},
+		{"etcd", "flags-of-etcd", "How a command reaches etcd (`sidecar help etcd`).", reach.EtcdSection().Flags},
 		{"the server", "flags-of-the-server", "Which sidecar a command asks.", server},
 	}
 }
@@ -235,15 +237,15 @@ func mustFind(t *testing.T, root *cobra.Command, name string) *cobra.Command {
 // TestEveryOptionHasAFlag changes each flag of `run` and looks for a field of
 // lockstep.Options that no flag changes.
 func TestEveryOptionHasAFlag(t *testing.T) {
-	opts, logging := defaultRunFlags(), defaultLogOptions()
-	defaults := defaultRunFlags()
+	opts, logging := runflags.Default(), runflags.DefaultLog()
+	defaults := runflags.Default()
 	sample := map[string]string{"bool": "true", "duration": "17s", "int": "7", "int64": "7", "stringSlice": "a,b", "string": "x"}
-	for _, s := range runSections(&opts, &logging) {
+	for _, s := range runflags.Sections(&opts, &logging) {
 		s.Flags.VisitAll(func(f *pflag.Flag) {
 			if !strings.HasPrefix(f.Name, "log-") {
 				value := sample[f.Value.Type()]
 				if f.Name == "etcd" {
-					value = embeddedEtcd
+					value = runflags.EmbeddedEtcd
 				}
 				if err := f.Value.Set(value); err != nil {
 					t.Errorf("--%s: %v", f.Name, err)
@@ -251,7 +253,7 @@ func TestEveryOptionHasAFlag(t *testing.T) {
 			}
 		})
 	}
-	for before, after := range map[any]any{&defaults.Options: opts.Options, &defaults.external: opts.external, &defaults.embedded: opts.embedded} {
+	for before, after := range map[any]any{&defaults.Options: opts.Options, &defaults.External: opts.External, &defaults.Embedded: opts.Embedded} {
 		was, is := reflect.ValueOf(before).Elem(), reflect.ValueOf(after)
 		for i := range is.NumField() {
 			// Etcd is one of the two others. The rest is for /flagz, which has all flags, and for programs that
@@ -282,7 +284,7 @@ func TestOptionErrorsNameFlags(t *testing.T) {
 			PeerPort: -1, ClientPort: -1, JoinPort: -1, QuotaBytes: -1, Join: "x", SnapshotEvery: -1, SnapshotKeep: -1,
 		}},
 	} {
-		for _, err := range split(bad.Validate()) {
+		for _, err := range runflags.Split(bad.Validate()) {
 			option, ok := errors.AsType[*lockstep.OptionError](err)
 			if !ok || flags.Lookup(option.Flag) == nil {
 				t.Errorf("%v: no such flag", err)
@@ -305,11 +307,11 @@ func TestHelpFitsTheWidth(t *testing.T) {
 }
 
 func TestFlagsInForce(t *testing.T) {
-	opts, logging := defaultRunFlags(), defaultLogOptions()
-	sections := runSections(&opts, &logging)
-	opts.external.Servers = []string{"https://u:secret@10.0.0.1:2379", "https://10.0.0.2:2379"}
-	opts.embedded.Token = "lockstep1.secret"
-	got := inForce(sections)
+	opts, logging := runflags.Default(), runflags.DefaultLog()
+	sections := runflags.Sections(&opts, &logging)
+	opts.External.Servers = []string{"https://u:secret@10.0.0.1:2379", "https://10.0.0.2:2379"}
+	opts.Embedded.Token = "lockstep1.secret"
+	got := runflags.InForce(sections)
 	want := map[string]string{
 		"etcd-servers": "https://u:xxxxx@10.0.0.1:2379,https://10.0.0.2:2379", "lease-ttl": "10s", "log-level": "info", "allow-mass-prune": "false",
 		"token": "xxxxx",
@@ -320,8 +322,8 @@ func TestFlagsInForce(t *testing.T) {
 		}
 		delete(want, f.Name)
 	}
-	if opts.external.Servers[0] != "https://u:secret@10.0.0.1:2379" {
-		t.Errorf("the option itself was changed: %v", opts.external.Servers)
+	if opts.External.Servers[0] != "https://u:secret@10.0.0.1:2379" {
+		t.Errorf("the option itself was changed: %v", opts.External.Servers)
 	}
 	if len(want) > 0 || got[0].Name != "node-id" {
 		t.Errorf("got %v; missing %v", got, want)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
@@ -131,7 +132,7 @@ func printFlags(w io.Writer, cmd *cobra.Command) {
 	})
 	slices.SortStableFunc(titles, func(a, b string) int { return sectionOrder(a) - sectionOrder(b) })
 	for _, title := range titles {
-		if title == etcdTopic {
+		if title == reach.EtcdTopic {
 			fmt.Fprintf(w, "\n%s\n", s.Paragraphs("The flags that say where etcd is (--etcd-servers, --data-dir and others): see sidecar help etcd."))
 			continue
 		}
@@ -154,7 +155,7 @@ to no flag is an error.`))
 // sectionOrder keeps the order of titles, except those that come last.
 func sectionOrder(title string) int {
 	switch title {
-	case etcdTopic:
+	case reach.EtcdTopic:
 		return 2
 	case "":
 		return 1

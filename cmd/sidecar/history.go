@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
@@ -31,7 +32,7 @@ type historyFlags struct {
 func (p program) historyCommand() *cobra.Command {
 	f := historyFlags{since: "24h"}
 	output := console.NewChoice("table", "json")
-	cmd := withEtcd(&cobra.Command{
+	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "history",
 		Short: "Show what happened: gates, leaders, upgrades, failures",
 		Long: `Show what happened: when which node was out of service and why, who led, what was
@@ -47,7 +48,7 @@ and at the end its release now. ▒ is partly out of service: an entry that join
 outages has no more than the newest 12 of their times.`,
 		Args:    console.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error { _, err := f.filter(p.Now()); return err }, // before etcd is asked
-	}, func(ctx context.Context, client etcdClient, _ []string) error {
+	}, func(ctx context.Context, client reach.Etcd, _ []string) error {
 		return p.printHistory(ctx, client, f, output)
 	})
 	flags := cmd.Flags()
@@ -89,7 +90,7 @@ func (f historyFlags) ofKinds(entries []history.Entry) []history.Entry {
 	return slices.DeleteFunc(slices.Clone(entries), func(e history.Entry) bool { return !slices.Contains(wanted, string(e.Kind)) })
 }
 
-func (p program) printHistory(ctx context.Context, client etcdClient, f historyFlags, output console.Choice) error {
+func (p program) printHistory(ctx context.Context, client reach.Etcd, f historyFlags, output console.Choice) error {
 	now := p.Now()
 	filter, err := f.filter(now)
 	if err != nil {
@@ -111,7 +112,7 @@ func (p program) printHistory(ctx context.Context, client etcdClient, f historyF
 		return err
 	}
 	picture.Node, picture.From, picture.To = filter.Node, firstOf(entries, filter.Since), now
-	historyTable{p.Printer()}.write(picture, historyRows(entries, client.flags))
+	historyTable{p.Printer()}.write(picture, historyRows(entries, client.Flags))
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/history"
@@ -13,7 +14,7 @@ import (
 )
 
 // checkKnown returns an error if neither the fleet nor the history has a node, but others. An empty ID: all nodes.
-func checkKnown(ctx context.Context, client etcdClient, id protocol.NodeID, all []history.Entry) error {
+func checkKnown(ctx context.Context, client reach.Etcd, id protocol.NodeID, all []history.Entry) error {
 	if id == "" {
 		return nil
 	}
@@ -42,5 +43,5 @@ func checkKnown(ctx context.Context, client etcdClient, id protocol.NodeID, all 
 	for _, node := range slices.Sorted(maps.Keys(known)) {
 		names = append(names, terminal.Clean(string(node)))
 	}
-	return fmt.Errorf("--node: no node of the ID %q is known, registered now or in the history; known are %s", id, firstKnown(names))
+	return fmt.Errorf("--node: no node of the ID %q is known, registered now or in the history; known are %s", id, reach.FirstKnown(names))
 }

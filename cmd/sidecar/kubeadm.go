@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/runflags"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
@@ -189,13 +190,13 @@ func (f kubeadmFlags) server(ctx context.Context, pod kubeadm.Pod) (string, erro
 // runOptions parses the arguments of a container as sidecar run does. variable returns the container's
 // environment.
 func runOptions(args []string, variable func(string) (string, bool), node string) (lockstep.Options, error) {
-	set, logging := defaultRunFlags(), defaultLogOptions()
+	set, logging := runflags.Default(), runflags.DefaultLog()
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	for _, s := range runSections(&set, &logging) {
+	for _, s := range runflags.Sections(&set, &logging) {
 		flags.AddFlagSet(s.Flags)
 	}
 	if len(args) == 0 || args[0] != "run" {
-		return set.combined(), fmt.Errorf("the first must be run")
+		return set.Combined(), fmt.Errorf("the first must be run")
 	}
 	own := make([]string, len(args)-1)
 	for i, arg := range args[1:] {
@@ -205,13 +206,13 @@ func runOptions(args []string, variable func(string) (string, bool), node string
 		if near := console.NearestFlag(flags, err); near != "" {
 			err = fmt.Errorf("%w; did you mean %s?", err, near)
 		}
-		return set.combined(), err
+		return set.Combined(), err
 	}
 	if flags.NArg() > 0 {
-		return set.combined(), fmt.Errorf("unexpected argument %q", flags.Arg(0))
+		return set.Combined(), fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	if err := (console.Program{LookupEnv: variable}).ApplyEnv(flags); err != nil {
-		return set.combined(), err
+		return set.Combined(), err
 	}
-	return set.combined(), set.check(flags)
+	return set.Combined(), set.Check(flags)
 }

@@ -307,7 +307,7 @@ func (f kubeadmFlags) joins(s kubeadm.Settings, patches string) []string {
 		dir = s.Bundle
 	}
 	first := f.again() + " --image=" + s.Image + " --bundle=" + dir
-	if args := s.FirstArgs(); len(args) > 0 { // those of calls before, too: all nodes have the same
+	if args := s.FirstArgs(); len(args) > 0 { // from calls before, too: all nodes have the same
 		quoted := []string{" --"}
 		for _, arg := range args {
 			quoted = append(quoted, shell.Quote(arg))

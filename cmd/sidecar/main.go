@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/runflags"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
@@ -36,7 +37,7 @@ func runSidecar(ctx context.Context, opts lockstep.Options, log *slog.Logger) er
 	needLittleMemory(running, opts)
 	sidecar, err := lockstep.New(opts, log)
 	if err != nil {
-		return byFlag(err)
+		return runflags.ByFlag(err)
 	}
 	return sidecar.Run(ctx)
 }

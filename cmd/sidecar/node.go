@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/table"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/fleet"
@@ -32,16 +33,16 @@ directly: no sidecar has to run, unless the sidecars run etcd themselves.`,
 
 func (p program) nodeListCommand() *cobra.Command {
 	output := console.NewChoice("table", "wide", "json", "yaml")
-	cmd := withEtcd(&cobra.Command{
+	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "list",
 		Short: "List the node records, and which nodes are alive",
 		Args:  console.NoArgs,
-	}, func(ctx context.Context, client etcdClient, _ []string) error {
+	}, func(ctx context.Context, client reach.Etcd, _ []string) error {
 		f, err := fleet.List(ctx, client.Client)
 		if err != nil {
 			return err
 		}
-		return p.printNodes(f, client.flags, output.Value)
+		return p.printNodes(f, client.Flags, output.Value)
 	})
 	console.BindOutput(cmd, &output)
 	return cmd
@@ -98,7 +99,7 @@ func nodeRows(nodes []report.Record, versions table.VersionColumns) [][]string {
 
 func (p program) nodeRemoveCommand() *cobra.Command {
 	confirmed := false
-	cmd := withEtcd(&cobra.Command{
+	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "remove ID",
 		Short: "Remove the record of a node that has stopped for good",
 		Long: `Remove the record of a node that has stopped for good. The leader no longer waits
@@ -120,14 +121,14 @@ off, and confirm it with --confirm-stopped.`,
 			}
 			return nil
 		},
-	}, func(ctx context.Context, client etcdClient, args []string) error {
+	}, func(ctx context.Context, client reach.Etcd, args []string) error {
 		if err := fleet.Remove(ctx, client.Client, protocol.NodeID(args[0])); err != nil {
 			return err
 		}
 		fmt.Fprintf(p.Stdout, "node %s removed\n", args[0])
 		members, err := quorum.ReadParticipants(ctx, client.Client)
 		if err == nil && members.Members[protocol.NodeID(args[0])] { // otherwise the node is removed, with nothing to add
-			fmt.Fprintf(p.Stdout, "It is still a member of etcd, and counts for the majority. To remove that too: sidecar cluster remove %s%s\n", args[0], client.flags)
+			fmt.Fprintf(p.Stdout, "It is still a member of etcd, and counts for the majority. To remove that too: sidecar cluster remove %s%s\n", args[0], client.Flags)
 		}
 		return nil
 	})
@@ -141,7 +142,7 @@ const roleNone = "none"
 
 func (p program) nodeSetRolesCommand() *cobra.Command {
 	var wanted roleArgs
-	cmd := withEtcd(&cobra.Command{
+	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "set-roles ID [ROLE[,ROLE...]] [--add ROLE] [--remove ROLE]",
 		Short: "Change the roles of a node: " + strings.Join(protocol.RoleNames(), ", ") + ", or " + roleNone,
 		Long: `Change the roles of a node: ` + strings.Join(protocol.RoleNames(), ", ") + `, or
@@ -161,7 +162,7 @@ last voter, nor from a member without which fewer than a majority would answer, 
 unless --force is added, if no voter may fail after that: from one of three or two.`,
 		Args:    cobra.ArbitraryArgs,
 		PreRunE: func(_ *cobra.Command, args []string) error { return wanted.check(args) },
-	}, func(ctx context.Context, client etcdClient, args []string) error {
+	}, func(ctx context.Context, client reach.Etcd, args []string) error {
 		edit, err := wanted.edit(args)
 		if err != nil {
 			return err
@@ -208,17 +209,17 @@ func (p program) printRoles(id protocol.NodeID, was, now protocol.Roles) {
 }
 
 // warnOfNoController explains the effect if the last node lost the controller role.
-func (p program) warnOfNoController(ctx context.Context, client etcdClient, id protocol.NodeID) {
+func (p program) warnOfNoController(ctx context.Context, client reach.Etcd, id protocol.NodeID) {
 	f, err := fleet.List(ctx, client.Client)
 	if err != nil || slices.ContainsFunc(f.Records, func(r *protocol.Record) bool { return r.Node.Roles.Controller }) {
 		return // the change itself succeeded
 	}
 	fmt.Fprintln(p.Stderr, httpapi.Pasteable(fmt.Sprintf("warning: no node has the role %[1]s now: no gate is open, no node applies the bundle, "+
-		"and the services for that role stop; to give it back: sidecar node set-roles %[2]s --add %[1]s", protocol.RoleController, id), client.flags))
+		"and the services for that role stop; to give it back: sidecar node set-roles %[2]s --add %[1]s", protocol.RoleController, id), client.Flags))
 }
 
 // warnOfNoMember warns that a role is without effect where the sidecars run no etcd.
-func (p program) warnOfNoMember(ctx context.Context, client etcdClient) {
+func (p program) warnOfNoMember(ctx context.Context, client reach.Etcd) {
 	if _, err := quorum.ReadCluster(ctx, client.Client); errors.Is(err, quorum.ErrNoCluster) {
 		fmt.Fprintf(p.Stderr, "warning: the role %s starts no member of etcd here: %v\n", protocol.RoleConsensus, err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
@@ -112,7 +113,7 @@ func writeOverride(file string, o protocol.Override) error {
 
 func (p program) overrideEndCommand() *cobra.Command {
 	file := ""
-	var server serverFlags
+	var server reach.Server
 	cmd := &cobra.Command{
 		Use:   "end",
 		Short: "Let the gate of this node decide again",
@@ -134,25 +135,25 @@ func (p program) overrideEndCommand() *cobra.Command {
 		},
 	}
 	bindOverrideFile(cmd.Flags(), &file)
-	server.bind(cmd.Flags())
+	server.Bind(cmd.Flags())
 	return cmd
 }
 
 // overriddenNodes returns a line for each other node that reports an override, as the sidecar on this machine sees
 // them. Without an answer it returns none.
-func overriddenNodes(ctx context.Context, f *serverFlags) []string {
-	client, err := f.client(console.Program{})
+func overriddenNodes(ctx context.Context, f *reach.Server) []string {
+	client, err := f.Client(console.Program{})
 	if err != nil {
 		return nil
 	}
-	a, err := client.status(ctx)
+	a, err := client.Status(ctx)
 	if err != nil {
 		return nil
 	}
 	var out []string
-	for _, n := range a.report.Fleet.Nodes {
+	for _, n := range a.Report.Fleet.Nodes {
 		i := slices.IndexFunc(n.Warnings, func(w report.Warning) bool { return w.Reason == string(protocol.Overridden) })
-		if n.ID == a.report.Node.ID || i < 0 {
+		if n.ID == a.Report.Node.ID || i < 0 {
 			continue
 		}
 		out = append(out, fmt.Sprintf("node %s has one: to end that, %s", n.ID,

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/election"
 	"github.com/lockstep-dev/lockstep/fleet"
@@ -30,7 +31,7 @@ type planOptions struct {
 
 func (p program) planCommand() *cobra.Command {
 	opts := planOptions{output: console.NewChoice("table", "json")}
-	cmd := withEtcd(&cobra.Command{
+	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "plan",
 		Short: "Show what the rollout of a bundle will do, node by node",
 		Long: `Show what the rollout of a bundle will do, node by node: which nodes are ready
@@ -50,7 +51,7 @@ invalid.`,
 			}
 			return nil
 		},
-	}, func(ctx context.Context, client etcdClient, _ []string) error { return p.plan(ctx, client, opts) })
+	}, func(ctx context.Context, client reach.Etcd, _ []string) error { return p.plan(ctx, client, opts) })
 	flags := cmd.Flags()
 	flags.StringVar(&opts.dir, "bundle", opts.dir, "The `directory` of the bundle to roll out, or builtin. Required.")
 	flags.BoolVar(&opts.back, "rollback", false, "Simulate sidecar rollback begin to the bundle's release first.")
@@ -69,7 +70,7 @@ func (p program) warnOfFaults(dir string) {
 	}
 }
 
-func (p program) plan(ctx context.Context, client etcdClient, opts planOptions) (err error) {
+func (p program) plan(ctx context.Context, client reach.Etcd, opts planOptions) (err error) {
 	b, err := bundle.Open(opts.dir)
 	if err != nil {
 		return err
@@ -100,10 +101,10 @@ func (p program) plan(ctx context.Context, client etcdClient, opts planOptions) 
 			return err
 		}
 	}
-	report := newPlanReport(b, in, objects, client.flags)
-	report.turn = "sidecar turn" + serverOptions(p.Program) + client.flags + " -- COMMAND"
+	report := newPlanReport(b, in, objects, client.Flags)
+	report.turn = "sidecar turn" + reach.ServerOptions(p.Program) + client.Flags + " -- COMMAND"
 	if opts.back && !in.Fleet.Rollback.On() {
-		report.begin = "sidecar rollback begin --to " + b.Version.Release.String() + client.flags
+		report.begin = "sidecar rollback begin --to " + b.Version.Release.String() + client.Flags
 	}
 	if err := p.printPlan(report, opts.output.Value); err != nil {
 		return err
@@ -115,7 +116,7 @@ func (p program) plan(ctx context.Context, client etcdClient, opts planOptions) 
 }
 
 // readVoters returns the voters of the etcd that the sidecars run; none: etcd runs elsewhere.
-func readVoters(ctx context.Context, client etcdClient) ([]protocol.Voter, error) {
+func readVoters(ctx context.Context, client reach.Etcd) ([]protocol.Voter, error) {
 	_, err := quorum.ReadCluster(ctx, client.Client)
 	if errors.Is(err, quorum.ErrNoCluster) {
 		return nil, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/report"
 )
@@ -124,15 +125,15 @@ func TestPlanTable_blankLines(t *testing.T) {
 func TestServerOptions(t *testing.T) {
 	variables := map[string]string{}
 	p := program{Program: console.Program{LookupEnv: func(name string) (string, bool) { v, found := variables[name]; return v, found }}}
-	if got := serverOptions(p.Program); got != "" {
+	if got := reach.ServerOptions(p.Program); got != "" {
 		t.Errorf("got %q without variables", got)
 	}
 	variables["LOCKSTEP_SERVER"], variables["LOCKSTEP_CERTIFICATE_AUTHORITY"] = "https://10.0.0.1:8086", "/etc/a b.crt"
-	if got, want := serverOptions(p.Program), " --certificate-authority='/etc/a b.crt' --server=https://10.0.0.1:8086"; got != want {
+	if got, want := reach.ServerOptions(p.Program), " --certificate-authority='/etc/a b.crt' --server=https://10.0.0.1:8086"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	variables["LOCKSTEP_SERVER"] = "http://127.0.0.1:8086"
-	if got, want := serverOptions(p.Program), " --certificate-authority='/etc/a b.crt'"; got != want {
+	if got, want := reach.ServerOptions(p.Program), " --certificate-authority='/etc/a b.crt'"; got != want {
 		t.Errorf("got %q for the default, want %q", got, want)
 	}
 }

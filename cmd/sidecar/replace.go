@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/election"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -20,7 +21,7 @@ type replaceFlags struct {
 
 func (p program) bundleReplaceCommand() *cobra.Command {
 	var f replaceFlags
-	cmd := withEtcd(&cobra.Command{
+	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "replace --from NAME --to NAME",
 		Short: "Let a bundle replace another one that has another name, once",
 		Long: `Let a bundle replace another one that has another name (metadata.name of bundle.yaml),
@@ -34,7 +35,7 @@ changes nothing.`,
   sidecar bundle replace --cancel`,
 		Args:    console.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error { return f.validate() },
-	}, func(ctx context.Context, client etcdClient, _ []string) error {
+	}, func(ctx context.Context, client reach.Etcd, _ []string) error {
 		if f.cancel {
 			return p.cancelReplacement(ctx, client)
 		}
@@ -66,21 +67,21 @@ func (f replaceFlags) validate() error {
 	return nil
 }
 
-func (p program) replaceBundle(ctx context.Context, client etcdClient, f replaceFlags) error {
+func (p program) replaceBundle(ctx context.Context, client reach.Etcd, f replaceFlags) error {
 	r := protocol.Replacement{From: f.from, To: f.to, Since: p.Now().UTC()}
 	fleet, status, err := election.ReplaceBundle(ctx, client.Client, r)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(p.Stdout, "the bundle %s may replace %s, once; it %s\n",
-		f.to, f.from, httpapi.Pasteable(protocol.ReplacementState(status, fleet, r), client.flags))
+		f.to, f.from, httpapi.Pasteable(protocol.ReplacementState(status, fleet, r), client.Flags))
 	if status.Kind != protocol.StatusPresent {
 		fmt.Fprintf(p.Stdout, "note: there is no status, so the leader compares %s with the mark in the API\n", f.from)
 	}
 	return nil
 }
 
-func (p program) cancelReplacement(ctx context.Context, client etcdClient) error {
+func (p program) cancelReplacement(ctx context.Context, client reach.Etcd) error {
 	was, err := election.CancelReplacement(ctx, client.Client)
 	switch {
 	case err != nil:

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/table"
 	"github.com/lockstep-dev/lockstep/election"
 	"github.com/lockstep-dev/lockstep/httpapi"
@@ -41,7 +42,7 @@ type rollbackFlags struct {
 func (p program) rollbackBeginCommand() *cobra.Command {
 	f := rollbackFlags{duration: 24 * time.Hour}
 	output := console.NewChoice("text", "json")
-	cmd := withEtcd(&cobra.Command{
+	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "begin --to RELEASE",
 		Short: "Let only nodes of an older release lead, so that its objects come back",
 		Long: `Let only nodes of an older release lead, so that its objects come back before all nodes
@@ -56,7 +57,7 @@ over. To begin the same rollback again changes nothing, or its end if --for is s
 			f.extend = cmd.Flags().Changed("for")
 			return f.validate()
 		},
-	}, func(ctx context.Context, client etcdClient, _ []string) error {
+	}, func(ctx context.Context, client reach.Etcd, _ []string) error {
 		return p.beginRollback(ctx, client, f, output)
 	})
 	flags := cmd.Flags()
@@ -84,7 +85,7 @@ func (f rollbackFlags) validate() error {
 	return nil
 }
 
-func (p program) beginRollback(ctx context.Context, client etcdClient, f rollbackFlags, output console.Choice) error {
+func (p program) beginRollback(ctx context.Context, client reach.Etcd, f rollbackFlags, output console.Choice) error {
 	to, err := semver.ParseRelease(f.to)
 	if err != nil {
 		return console.Usagef("--to: %w", err)
@@ -111,14 +112,14 @@ func (p program) beginRollback(ctx context.Context, client etcdClient, f rollbac
 
 func (p program) rollbackEndCommand() *cobra.Command {
 	output := console.NewChoice("text", "json")
-	cmd := withEtcd(&cobra.Command{
+	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "end",
 		Short: "Give a rollback up: the newest release leads again",
 		Long: `Give a rollback up: the newest release that is alive leads again, and brings its objects.
 It can be begun again.`,
 		Example: `  sidecar rollback end`,
 		Args:    console.NoArgs,
-	}, func(ctx context.Context, client etcdClient, _ []string) error {
+	}, func(ctx context.Context, client reach.Etcd, _ []string) error {
 		was, err := election.EndRollback(ctx, client.Client)
 		switch {
 		case err != nil:
@@ -138,14 +139,14 @@ It can be begun again.`,
 
 func (p program) rollbackStatusCommand() *cobra.Command {
 	output := console.NewChoice("text", "json")
-	cmd := withEtcd(&cobra.Command{
+	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "status",
 		Short: "Show the rollback that is under way, and what it waits for",
 		Long: `Show the rollback that is under way, who asked for it, until when it lasts, and what it
 waits for.`,
 		Example: `  sidecar rollback status -o json`,
 		Args:    console.NoArgs,
-	}, func(ctx context.Context, client etcdClient, _ []string) error {
+	}, func(ctx context.Context, client reach.Etcd, _ []string) error {
 		fleet, status, _, err := election.ReadSnapshot(ctx, client.Client)
 		if err != nil {
 			return err
@@ -156,7 +157,7 @@ waits for.`,
 	return cmd
 }
 
-func (p program) printRollback(client etcdClient, v protocol.StatusView, f protocol.Fleet, output console.Choice) error {
+func (p program) printRollback(client reach.Etcd, v protocol.StatusView, f protocol.Fleet, output console.Choice) error {
 	shown := httpapi.NewRollback(v, f)
 	if output.Value == "json" {
 		return p.PrintJSON(map[string]any{"rollback": shown})
@@ -165,6 +166,6 @@ func (p program) printRollback(client etcdClient, v protocol.StatusView, f proto
 		fmt.Fprintln(p.Stdout, "no rollback is under way")
 		return nil
 	}
-	fmt.Fprintf(p.Stdout, "%s is under way: %s\n", f.Rollback, httpapi.Pasteable(shown.Message, client.flags))
+	fmt.Fprintf(p.Stdout, "%s is under way: %s\n", f.Rollback, httpapi.Pasteable(shown.Message, client.Flags))
 	return nil
 }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/runflags"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 )
 
 func (p program) runCommand() *cobra.Command {
-	set, logging := defaultRunFlags(), defaultLogOptions()
-	sections := runSections(&set, &logging)
+	set, logging := runflags.Default(), runflags.DefaultLog()
+	sections := runflags.Sections(&set, &logging)
 	cmd := &cobra.Command{
 		Use:   "run [flags]",
 		Short: "Run the sidecar of this node's kube-apiserver",
@@ -32,11 +33,11 @@ With --ephemeral, it first waits until its kube-apiserver has stopped, and delet
 the node's record. A second signal ends the process immediately.`,
 		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := set.check(cmd.Flags()); err != nil {
+			if err := set.Check(cmd.Flags()); err != nil {
 				return err
 			}
-			opts := set.combined()
-			log, err := logging.logger(p.Stderr)
+			opts := set.Combined()
+			log, err := logging.Logger(p.Stderr)
 			if err != nil {
 				return err
 			}
@@ -48,16 +49,16 @@ the node's record. A second signal ends the process immediately.`,
 			warnOfGracePeriod(log, opts.ShutdownDelay, period)
 			warnOfMember(log, opts)
 			warnOfToken(log, cmd.Flags())
-			opts.Flags = inForce(sections)
+			opts.Flags = runflags.InForce(sections)
 			ctx, stop := console.UntilSignal(cmd.Context())
 			defer stop()
 			return p.run(ctx, opts, log)
 		},
 	}
 	console.UseSections(cmd, sections)
-	console.Complete(cmd, "etcd", &set.etcd)
-	console.Complete(cmd, "log-level", &logging.level)
-	console.Complete(cmd, "log-format", &logging.format)
+	console.Complete(cmd, "etcd", &set.EtcdKind)
+	console.Complete(cmd, "log-level", &logging.Level)
+	console.Complete(cmd, "log-format", &logging.Format)
 	return cmd
 }
 

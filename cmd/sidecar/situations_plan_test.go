@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/rollout"
 	"github.com/lockstep-dev/lockstep/internal/semver"
@@ -31,24 +32,24 @@ func TestPlanAgreesWithStatus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err := decode(raw)
+		a, err := reach.Decode(raw)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !a.report.Etcd.Connected {
+		if !a.Report.Etcd.Connected {
 			continue // plan could not read the fleet
 		}
 		name := strings.TrimSuffix(strings.TrimPrefix(path, "testdata/situations/"), ".json")
 		t.Run(name, func(t *testing.T) {
-			status, plan := bothAnswers(t, a.report)
+			status, plan := bothAnswers(t, a.Report)
 			if diff := cmp.Diff(status.UpgradeObstacles, plan.Now.UpgradeObstacles); diff != "" {
 				t.Errorf("obstacles of /status and of plan (-status +plan):\n%s", diff)
 			}
 			if diff := cmp.Diff(status.UpgradeNotes, plan.Now.UpgradeNotes); diff != "" || *plan.Now.UpgradeReady != status.UpgradeReady {
 				t.Errorf("notes of /status and of plan (-status +plan):\n%s, ready %t and %t", diff, status.UpgradeReady, *plan.Now.UpgradeReady)
 			}
-			if a.report.UpgradeReady != status.UpgradeReady && !a.report.UpgradeReady {
-				t.Errorf("the sidecar held the upgrade, and its facts do not: %+v", a.report.UpgradeObstacles)
+			if a.Report.UpgradeReady != status.UpgradeReady && !a.Report.UpgradeReady {
+				t.Errorf("the sidecar held the upgrade, and its facts do not: %+v", a.Report.UpgradeObstacles)
 			}
 			for _, o := range status.UpgradeObstacles {
 				obstacles++

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/table"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
@@ -58,7 +59,7 @@ func tableOf(t *testing.T, base string, on terminal.Screen) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := decode(raw)
+	a, err := reach.Decode(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func tableOf(t *testing.T, base string, on terminal.Screen) string {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	table.Status{Printer: terminal.Printer{W: &out, Screen: on}, Now: now}.Write(a.report)
+	table.Status{Printer: terminal.Printer{W: &out, Screen: on}, Now: now}.Write(a.Report)
 	return out.String()
 }
 

@@ -10,12 +10,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/table"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
 func (p program) statusCommand() *cobra.Command {
-	var server serverFlags
+	var server reach.Server
 	var watch bool
 	output := console.NewChoice("table", "wide", "json", "yaml")
 	cmd := &cobra.Command{
@@ -28,7 +29,7 @@ pipe or a file, each change is printed in a line, with its time; with -o json, e
 status that differs from the one before it.`,
 		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := server.client(p.Program)
+			c, err := server.Client(p.Program)
 			if err != nil {
 				return err
 			}
@@ -36,14 +37,14 @@ status that differs from the one before it.`,
 			if watch {
 				return show.watch(cmd.Context(), c)
 			}
-			a, err := c.status(cmd.Context())
+			a, err := c.Status(cmd.Context())
 			if err != nil {
 				return err
 			}
 			return show.show(a)
 		},
 	}
-	server.bind(cmd.Flags())
+	server.Bind(cmd.Flags())
 	console.BindOutput(cmd, &output)
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "Watch for changes until interrupted.")
 	return cmd
@@ -59,7 +60,7 @@ type shower struct {
 	shown   int
 }
 
-func (s *shower) show(a answer) error {
+func (s *shower) show(a reach.Answer) error {
 	var out bytes.Buffer
 	if err := s.render(&out, a); err != nil {
 		return err
@@ -71,12 +72,12 @@ func (s *shower) show(a answer) error {
 	return nil
 }
 
-func (s *shower) render(out *bytes.Buffer, a answer) error {
+func (s *shower) render(out *bytes.Buffer, a reach.Answer) error {
 	switch s.form {
 	case "json":
 		return s.renderJSON(out, a)
 	case "yaml":
-		text, err := yaml.JSONToYAML(a.raw)
+		text, err := yaml.JSONToYAML(a.Raw)
 		if err != nil {
 			return fmt.Errorf("decode status: %w", err)
 		}
@@ -86,7 +87,7 @@ func (s *shower) render(out *bytes.Buffer, a answer) error {
 		out.Write(text)
 		return nil
 	}
-	s.table(out).Write(a.report)
+	s.table(out).Write(a.Report)
 	return nil
 }
 
@@ -97,10 +98,10 @@ func (s *shower) table(out *bytes.Buffer) table.Status {
 
 // renderJSON prints one line for each answer of --watch, so that other programs
 // can read it line by line.
-func (s *shower) renderJSON(out *bytes.Buffer, a answer) error {
-	indent := func() error { return json.Indent(out, a.raw, "", "  ") }
+func (s *shower) renderJSON(out *bytes.Buffer, a reach.Answer) error {
+	indent := func() error { return json.Indent(out, a.Raw, "", "  ") }
 	if s.follows {
-		indent = func() error { return json.Compact(out, a.raw) }
+		indent = func() error { return json.Compact(out, a.Raw) }
 	}
 	if err := indent(); err != nil {
 		return fmt.Errorf("decode status: %w", err)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
@@ -38,11 +39,11 @@ type storeReport struct {
 func (p program) storeShowCommand() *cobra.Command {
 	output := console.NewChoice("table", "json")
 	kubeconfig := ""
-	cmd := withEtcd(&cobra.Command{
+	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "show",
 		Short: "Show the ID of this store, and that of the objects in the API",
 		Args:  console.NoArgs,
-	}, func(ctx context.Context, client etcdClient, _ []string) error {
+	}, func(ctx context.Context, client reach.Etcd, _ []string) error {
 		store, err := fleet.ReadStore(ctx, client.Client)
 		if err != nil {
 			return err
@@ -69,8 +70,8 @@ func (p program) printStore(r storeReport, form string) error {
 
 // deleteStatus is the command that deletes the status. An etcd that the sidecars run needs them, so
 // they keep running.
-func deleteStatus(c etcdClient) string {
-	if strings.Contains(c.flags, " --data-dir=") {
+func deleteStatus(c reach.Etcd) string {
+	if strings.Contains(c.Flags, " --data-dir=") {
 		return "type sidecar store delete --status-only --force --yes"
 	}
 	return "stop its sidecars, type sidecar store delete --status-only --yes"
@@ -78,7 +79,7 @@ func deleteStatus(c etcdClient) string {
 
 func (p program) storeAdoptCommand() *cobra.Command {
 	kubeconfig, id := "", ""
-	cmd := withEtcd(&cobra.Command{
+	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "adopt",
 		Short: "Let this store take over the objects of another store",
 		Long: `Let this store take over the objects of another store: give it the ID that the
@@ -93,7 +94,7 @@ whether the other one was lost or --etcd-prefix has a typing error: so check
 A store that has a status keeps its ID: its leader governs objects already.`,
 		Args:    console.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error { return checkAdoption(kubeconfig, id) },
-	}, func(ctx context.Context, client etcdClient, _ []string) error {
+	}, func(ctx context.Context, client reach.Etcd, _ []string) error {
 		adopted := id
 		if id == "" {
 			var err error
@@ -107,7 +108,7 @@ A store that has a status keeps its ID: its leader governs objects already.`,
 		err := fleet.AdoptStoreID(ctx, client.Client, adopted)
 		switch {
 		case errors.Is(err, fleet.ErrGoverned):
-			return fmt.Errorf("%w; if this store is to take over the objects all the same, %s%s, and try again: the leader rebuilds the status", err, deleteStatus(client), client.flags)
+			return fmt.Errorf("%w; if this store is to take over the objects all the same, %s%s, and try again: the leader rebuilds the status", err, deleteStatus(client), client.Flags)
 		case err != nil:
 			return err
 		}

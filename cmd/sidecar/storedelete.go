@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
@@ -50,7 +51,7 @@ func newDeletionReport(prefix string, c fleet.StoreContents) deletionReport {
 func (p program) storeDeleteCommand() *cobra.Command {
 	output := console.NewChoice("table", "json")
 	deletion, confirmed := fleet.StoreDeletion{}, false
-	cmd := withEtcd(&cobra.Command{
+	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "delete",
 		Short: "Delete the keys of this store",
 		Long: `Delete the keys of this store: what sidecars have written below --etcd-prefix in this
@@ -65,7 +66,7 @@ Other keys below the prefix are kept, such as those of a store with a longer pre
 the sidecars run this etcd themselves (--etcd=embedded), the keys of its members are
 kept too. To end such a cluster, stop the sidecars and delete their data directories.`,
 		Args: console.NoArgs,
-	}, func(ctx context.Context, client etcdClient, _ []string) error {
+	}, func(ctx context.Context, client reach.Etcd, _ []string) error {
 		d := deletion
 		d.DryRun = !confirmed
 		cluster, err := quorum.ReadCluster(ctx, client.Client)
@@ -88,7 +89,7 @@ kept too. To end such a cluster, stop the sidecars and delete their data directo
 		}
 		p.printDeletion(report)
 		if err == nil && !confirmed && report.Total > 0 {
-			fmt.Fprintf(p.Stdout, "Nothing was deleted. To delete %s, type: sidecar store delete --yes%s%s\n", terminal.Count(report.Total, "key"), statusOnlyFlag(d), client.flags)
+			fmt.Fprintf(p.Stdout, "Nothing was deleted. To delete %s, type: sidecar store delete --yes%s%s\n", terminal.Count(report.Total, "key"), statusOnlyFlag(d), client.Flags)
 		}
 		return err
 	})

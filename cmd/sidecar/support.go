@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/runflags"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/durable"
@@ -30,13 +32,13 @@ const (
 type supportFlags struct {
 	file, kubeconfig, dataDir string
 	force                     bool
-	server                    serverFlags
+	server                    reach.Server
 	kubeadm                   kubeadmFlags
-	etcd                      runFlags
+	etcd                      runflags.Flags
 }
 
 func (p program) supportCommand() *cobra.Command {
-	f := supportFlags{etcd: defaultRunFlags()}
+	f := supportFlags{etcd: runflags.Default()}
 	cmd := &cobra.Command{
 		Use:   "support",
 		Short: "Collect what helps to find out what is wrong, in one file",
@@ -51,25 +53,22 @@ stopped or hangs, and ends within 30 seconds.
 The file has no keys, no tokens, and no passwords. It has names, addresses, and what people
 wrote as messages. Read it before you send it to others.`,
 		Args:    console.NoArgs,
-		PreRunE: func(cmd *cobra.Command, _ []string) error { return f.etcd.validateEtcd(cmd.Flags()) },
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return f.etcd.ValidateEtcd(cmd.Flags()) },
 	}
 	flags := cmd.Flags()
-	f.server.bind(flags)
-	flags.AddFlagSet(bindEtcd(&f.etcd, &f.dataDir).Flags)
+	f.server.Bind(flags)
+	flags.AddFlagSet(reach.BindEtcd(&f.etcd, &f.dataDir).Flags)
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "Kubeconfig `file` for this node's kube-apiserver. If empty, it is not asked.")
 	f.kubeadm.kubernetesDir = kubernetesDir
 	flags.StringVar(&f.kubeadm.kubernetesDir, "kubernetes-dir", f.kubeadm.kubernetesDir, "The `directory` of kubeadm on this node.")
 	flags.StringVarP(&f.file, "output", "o", "", "The `file` to write; - is the standard output. If empty, lockstep-HOST-TIME.tar.gz in this directory.")
 	flags.BoolVar(&f.force, "force", false, "Also overwrite a file that exists.")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if f.dataDir == "" && usesDefaults(flags) && hasMarker(f.etcd.DataDir) {
-			f.dataDir = f.etcd.DataDir
-		}
-		reach, err := etcdConfig(flags, f.etcd, f.dataDir)
+		reach, err := reach.EtcdConfig(flags, f.etcd, &f.dataDir)
 		if _, wrong := errors.AsType[console.UsageError](err); wrong {
 			return err
 		}
-		client, err := f.server.client(p.Program)
+		client, err := f.server.Client(p.Program)
 		if err != nil {
 			return err
 		}
@@ -172,5 +171,5 @@ type supportSources struct {
 	f        supportFlags
 	reach    etcd.Config
 	reachErr error // why etcd cannot be asked
-	server   *statusClient
+	server   *reach.Sidecar
 }

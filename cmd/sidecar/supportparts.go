@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
@@ -74,22 +75,22 @@ func system(context.Context) ([]byte, error) {
 // shown returns the sidecar's answer to a path.
 func (s supportSources) shown(path, accept string) func(context.Context) ([]byte, error) {
 	return func(ctx context.Context) ([]byte, error) {
-		resp, err := s.server.get(ctx, path, accept)
+		resp, err := s.server.Get(ctx, path, accept)
 		if err != nil {
 			return nil, err
 		}
-		defer closeBody(resp)
+		defer reach.CloseBody(resp)
 		return io.ReadAll(resp.Body)
 	}
 }
 
 // checks are of interest in particular if they fail.
 func (s supportSources) checks(ctx context.Context) ([]byte, error) {
-	resp, err := s.server.request(ctx, "/readyz?verbose", "text/plain")
+	resp, err := s.server.Request(ctx, "/readyz?verbose", "text/plain")
 	if err != nil {
 		return nil, err
 	}
-	defer closeBody(resp)
+	defer reach.CloseBody(resp)
 	body, err := io.ReadAll(resp.Body)
 	return slices.Concat([]byte(resp.Status+"\n"), body), err
 }
@@ -177,7 +178,7 @@ func (s supportSources) etcdServers(ctx context.Context) ([]byte, error) {
 // certificates collects the certificates that this command uses, and the ones in the data directory and in the
 // sidecar's flags.
 func (s supportSources) certificates(ctx context.Context) ([]byte, error) {
-	files := []string{s.reach.CAFile, s.reach.CertFile, s.f.server.caFile, s.f.server.certFile}
+	files := []string{s.reach.CAFile, s.reach.CertFile, s.f.server.CAFile, s.f.server.CertFile}
 	if s.f.dataDir != "" {
 		more, err := filepath.Glob(filepath.Join(datadir.Layout(s.f.dataDir).PKI(), "*.crt"))
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
@@ -17,7 +18,7 @@ type topic struct {
 
 func topics() []topic {
 	return []topic{
-		{etcdTopic, "How commands reach etcd", `Commands like sidecar node list read and write the keys in etcd. No sidecar has to
+		{reach.EtcdTopic, "How commands reach etcd", `Commands like sidecar node list read and write the keys in etcd. No sidecar has to
 run for them, unless the sidecars run etcd themselves.
 
 An etcd that the sidecars run (--etcd=embedded): type the command on a node that is a
@@ -31,7 +32,7 @@ Examples:
   sidecar node list --data-dir=/var/lib/lockstep
   sidecar node list --etcd-servers=https://10.0.0.1:2379 --etcd-cafile=ca.crt \
     --etcd-certfile=client.crt --etcd-keyfile=client.key
-  export LOCKSTEP_ETCD_SERVERS=http://10.0.0.1:2379; sidecar node list`, commandEtcdFlags},
+  export LOCKSTEP_ETCD_SERVERS=http://10.0.0.1:2379; sidecar node list`, reach.EtcdSection},
 		{"environment", "The environment variables", `Each flag has a variable, except those that are about one call, like --yes or
 --output: LOCKSTEP_DATA_DIR sets --data-dir, for each command that has that flag. The
 flag takes precedence, and an empty variable counts as none. So one file of variables

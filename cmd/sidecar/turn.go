@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/runflags"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/table"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/fleet"
@@ -22,19 +24,19 @@ import (
 type turnFlags struct {
 	duration, wait, drain time.Duration
 	message               string
-	server                serverFlags
+	server                reach.Server
 }
 
 const defaultTurnWait = 30 * time.Minute
 
 func (f *turnFlags) bind(flags *pflag.FlagSet) {
-	f.server.bind(flags)
+	f.server.Bind(flags)
 	flags.DurationVar(&f.duration, "for", protocol.TurnTime, "The limit of the turn. When it is over, every node warns of it.")
 	flags.DurationVar(&f.wait, "wait", defaultTurnWait, "Maximum time to wait for the turn. 0: no limit.")
 	flags.DurationVar(&f.drain, "drain", nodeservices.TurnDrain, "How long the node is out of service before the work, so that load balancers notice.")
 	flags.StringVar(&f.message, "message", "", "Why, for the people who read the status.")
-	allowZero(flags, "wait")
-	allowZero(flags, "drain")
+	runflags.AllowZero(flags, "wait")
+	runflags.AllowZero(flags, "drain")
 }
 
 // validate returns an error that names the flag.
@@ -49,7 +51,7 @@ func (f *turnFlags) validate() error {
 	case len(f.message) > protocol.MaxCordonMessage:
 		return console.Usagef("--message: has %d bytes; at most %d", len(f.message), protocol.MaxCordonMessage)
 	}
-	_, err := f.server.client(console.Program{})
+	_, err := f.server.Client(console.Program{})
 	return err
 }
 
@@ -65,7 +67,7 @@ func withoutEtcd(cmd *cobra.Command, work string) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		err := run(cmd, args)
 		_, ran := errors.AsType[ranError](err)
-		if _, away := errors.AsType[awayError](err); away && !ran {
+		if _, away := errors.AsType[reach.AwayError](err); away && !ran {
 			return fmt.Errorf("%w; while etcd does not answer, no node gets a turn: repair etcd first, or %s without a turn, on one node after another", err, work)
 		}
 		return err
@@ -75,7 +77,7 @@ func withoutEtcd(cmd *cobra.Command, work string) *cobra.Command {
 
 func (p program) turnCommand() *cobra.Command {
 	var f turnFlags
-	cmd := withoutEtcd(withEtcd(&cobra.Command{
+	cmd := withoutEtcd(reach.WithEtcd(&cobra.Command{
 		Use:   "turn [flags] -- COMMAND [ARG...]",
 		Short: "Run a command while this node is out of service and all others serve",
 		Long: `Run a command on this node in its turn: one node after another. The command waits until
@@ -107,7 +109,7 @@ usage.`,
 			}
 			return f.validate()
 		},
-	}, func(ctx context.Context, client etcdClient, args []string) error {
+	}, func(ctx context.Context, client reach.Etcd, args []string) error {
 		w, err := p.newTurnWork(client, f, args)
 		if err != nil {
 			return err
@@ -121,7 +123,7 @@ usage.`,
 
 func (p program) turnBeginCommand() *cobra.Command {
 	var f turnFlags
-	cmd := withoutEtcd(withEtcd(&cobra.Command{
+	cmd := withoutEtcd(reach.WithEtcd(&cobra.Command{
 		Use:   "begin",
 		Short: "Wait for a turn of this node, and keep it until sidecar turn end",
 		Long: `Wait for a turn of this node, take it out of service, and return when --drain has passed.
@@ -132,7 +134,7 @@ turn was not taken, 2 wrong usage.`,
 		Example: `  sidecar turn begin --message "new disk"`,
 		Args:    console.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error { return f.validate() },
-	}, func(ctx context.Context, client etcdClient, _ []string) error {
+	}, func(ctx context.Context, client reach.Etcd, _ []string) error {
 		w, err := p.newTurnWork(client, f, nil)
 		if err != nil {
 			return err
@@ -143,7 +145,7 @@ turn was not taken, 2 wrong usage.`,
 			return err
 		}
 		fmt.Fprintf(p.Stdout, "node %s has the turn, and is out of service; when the work is done: %s\n",
-			w.want.Node, httpapi.Pasteable("sidecar turn end "+string(w.want.Node), client.flags))
+			w.want.Node, httpapi.Pasteable("sidecar turn end "+string(w.want.Node), client.Flags))
 		return nil
 	}), "do the work")
 	f.bind(cmd.Flags())
@@ -152,14 +154,14 @@ turn was not taken, 2 wrong usage.`,
 
 // turnEnd are the flags of turn end.
 type turnEnd struct {
-	server serverFlags
+	server reach.Server
 	wait   time.Duration
 	force  bool
 }
 
 func (p program) turnEndCommand() *cobra.Command {
 	var f turnEnd
-	cmd := withEtcd(&cobra.Command{
+	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "end [ID]",
 		Short: "Return the node to service, and end its turn",
 		Long: `Say that the work of a turn is done. The node returns to service, and its turn ends when it
@@ -178,7 +180,7 @@ the turn, 1 nothing was changed, 2 wrong usage.`,
 			return nil
 		},
 		PreRunE: func(_ *cobra.Command, args []string) error {
-			_, err := f.server.client(console.Program{})
+			_, err := f.server.Client(console.Program{})
 			switch {
 			case f.wait < 0:
 				return console.Usagef("--wait: %s: must be 0 or more", f.wait)
@@ -189,22 +191,22 @@ the turn, 1 nothing was changed, 2 wrong usage.`,
 			}
 			return err
 		},
-	}, func(ctx context.Context, client etcdClient, args []string) error {
+	}, func(ctx context.Context, client reach.Etcd, args []string) error {
 		return p.endTurn(ctx, client, f, args)
 	})
-	f.server.bind(cmd.Flags())
+	f.server.Bind(cmd.Flags())
 	cmd.Flags().DurationVar(&f.wait, "wait", defaultTurnWait, "Maximum time to wait until the node serves. 0: no limit.")
-	allowZero(cmd.Flags(), "wait")
+	runflags.AllowZero(cmd.Flags(), "wait")
 	cmd.Flags().BoolVar(&f.force, "force", false, "Also if the node does not serve, or its work is not done.")
 	return cmd
 }
 
-func (p program) endTurn(ctx context.Context, client etcdClient, f turnEnd, args []string) error {
-	server, err := f.server.client(p.Program)
+func (p program) endTurn(ctx context.Context, client reach.Etcd, f turnEnd, args []string) error {
+	server, err := f.server.Client(p.Program)
 	if err != nil {
 		return err
 	}
-	w := &turnWork{program: p, client: client, server: server, causes: waitCauses{out: p.Stderr}}
+	w := &turnWork{program: p, client: client, server: server, causes: console.WaitCauses{Out: p.Stderr}}
 	if len(args) == 1 {
 		w.want.Node = protocol.NodeID(args[0])
 	} else if w.want.Node, err = w.node(ctx); err != nil {
@@ -234,14 +236,14 @@ func (p program) endTurn(ctx context.Context, client etcdClient, f turnEnd, args
 
 func (p program) turnStatusCommand() *cobra.Command {
 	output := console.NewChoice("text", "json")
-	cmd := withEtcd(&cobra.Command{
+	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "status",
 		Short: "Show which node has a turn, which nodes wait, and why",
 		Long: `Show which node has a turn, since when and for what, and which nodes wait, in their order,
 and why.`,
 		Example: `  sidecar turn status -o json`,
 		Args:    console.NoArgs,
-	}, func(ctx context.Context, client etcdClient, _ []string) error {
+	}, func(ctx context.Context, client reach.Etcd, _ []string) error {
 		f, err := fleet.ReadTurns(ctx, client.Client)
 		if err != nil {
 			return err
@@ -253,7 +255,7 @@ and why.`,
 		now := p.Now()
 		r := httpapi.NewTurns(f, voters, func(t protocol.Turn) bool { return t.Overdue(now) })
 		for i := range r.Held {
-			r.Held[i].Remedy = httpapi.Pasteable(r.Held[i].Remedy, client.flags)
+			r.Held[i].Remedy = httpapi.Pasteable(r.Held[i].Remedy, client.Flags)
 		}
 		if output.Value == "json" {
 			return p.PrintJSON(r)
@@ -273,7 +275,7 @@ and why.`,
 
 func (p program) turnSetCommand() *cobra.Command {
 	turns := 0
-	cmd := withEtcd(&cobra.Command{
+	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "set --turns N",
 		Short: "Set how many nodes of the fleet may have a turn at the same time",
 		Long: `Set how many nodes of the fleet may have a turn at the same time, by default one. It holds for
@@ -287,7 +289,7 @@ service, or the majority from etcd.`,
 			}
 			return nil
 		},
-	}, func(ctx context.Context, client etcdClient, _ []string) error {
+	}, func(ctx context.Context, client reach.Etcd, _ []string) error {
 		if err := fleet.SetTurnLimit(ctx, client.Client, turns); err != nil {
 			return err
 		}

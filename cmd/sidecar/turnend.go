@@ -27,7 +27,7 @@ func (w *turnWork) endHeld(ctx context.Context, limit time.Duration) error {
 	}
 	if _, registered := f.Record(has.Node); !registered {
 		problem := fmt.Sprintf("%s; %s", has, f.TurnRemedy(has))
-		return console.ExitError{Code: console.ExitNoService, Err: errors.New(httpapi.Pasteable(problem, w.client.flags))}
+		return console.ExitError{Code: console.ExitNoService, Err: errors.New(httpapi.Pasteable(problem, w.client.Flags))}
 	}
 	w.want = has
 	err = fleet.DeclareTurnDone(ctx, w.client.Client, has)
@@ -41,7 +41,7 @@ func (w *turnWork) endHeld(ctx context.Context, limit time.Duration) error {
 	}
 	switch {
 	case is && ctx.Err() == nil:
-		return fmt.Errorf("%w; %s", works, httpapi.Pasteable(works.Turn.WorksRemedy(), w.client.flags))
+		return fmt.Errorf("%w; %s", works, httpapi.Pasteable(works.Turn.WorksRemedy(), w.client.Flags))
 	case err != nil:
 		return err
 	}
@@ -94,9 +94,9 @@ func (w *turnWork) awaitEnd(ctx context.Context, limit time.Duration) error {
 			return ctx.Err()
 		case limited.Err() != nil:
 			return console.ExitError{Code: console.ExitNoService, Err: fmt.Errorf("the work is done, and node %s does not serve: %s; it keeps the turn until it serves, and no other node gets one; if it never will: %s", w.want.Node, why,
-				httpapi.Pasteable("sidecar turn end "+string(w.want.Node)+" --force", w.client.flags))}
+				httpapi.Pasteable("sidecar turn end "+string(w.want.Node)+" --force", w.client.Flags))}
 		case time.Since(began) >= turnCheck: // most nodes serve before that
-			w.causes.print(fmt.Sprintf("the work is done, and node %s does not serve yet: %s", w.want.Node, why))
+			w.causes.Print(fmt.Sprintf("the work is done, and node %s does not serve yet: %s", w.want.Node, why))
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
@@ -102,13 +103,13 @@ func TestTurn_etcdAway(t *testing.T) {
 
 // The advice to do without a turn is only for a command that has not run.
 func TestWithoutEtcd(t *testing.T) {
-	away := awayError{context.DeadlineExceeded}
+	away := reach.AwayError{Err: context.DeadlineExceeded}
 	for name, tc := range map[string]struct {
 		err     error
 		advises bool
 	}{
 		"it has not run": {away, true},
-		"it has run":     {awayError{ranError{context.DeadlineExceeded}}, false},
+		"it has run":     {reach.AwayError{Err: ranError{context.DeadlineExceeded}}, false},
 		"etcd answers":   {context.DeadlineExceeded, false},
 	} {
 		cmd := withoutEtcd(&cobra.Command{RunE: func(*cobra.Command, []string) error { return tc.err }}, "run the command")
@@ -159,7 +160,7 @@ func TestTurn_givenUpInDrain(t *testing.T) {
 			w.put("turns/held/cp-1", mustMarshal(t, &lockstepv1.Turn{Node: "cp-1", Kind: "command", Command: "true"}))
 		}
 		p := program{Program: console.Program{Stdout: &said{}, Stderr: &said{}, Now: time.Now}}
-		turn, err := p.newTurnWork(etcdClient{Client: client}, turnFlags{duration: time.Hour, drain: time.Hour, server: serverFlags{url: w.server.URL}}, []string{"true"})
+		turn, err := p.newTurnWork(reach.Etcd{Client: client}, turnFlags{duration: time.Hour, drain: time.Hour, server: reach.Server{URL: w.server.URL}}, []string{"true"})
 		if err != nil {
 			t.Fatal(err)
 		}

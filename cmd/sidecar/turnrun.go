@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/table"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/election"
@@ -42,7 +43,7 @@ func (w *turnWork) run(ctx context.Context, command []string) error {
 	}
 	request, worked := protocol.TurnRequest{Node: node, Since: w.want.Since, Message: w.want.What(), By: w.want.By}, false
 	err = fleet.WithTurnCommand(ctx, limited, w.client.Client, request, func(other protocol.TurnRequest) {
-		w.causes.print(fmt.Sprintf("sidecar turn -- %s runs on this node, or waits for the turn, since %s%s", other.Message, other.Since.UTC().Format(time.RFC3339), table.ByWhom(other.By)))
+		w.causes.Print(fmt.Sprintf("sidecar turn -- %s runs on this node, or waits for the turn, since %s%s", other.Message, other.Since.UTC().Format(time.RFC3339), table.ByWhom(other.By)))
 	}, func() error {
 		worked = true
 		stop() // signals are passed on from here on
@@ -72,8 +73,8 @@ func (w *turnWork) showRuns(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var following sync.WaitGroup
 	following.Go(func() {
-		f := follower{turn: true, each: func(answer) (bool, error) { return false, nil }, lost: func(error) {}}
-		_ = w.server.follow(ctx, f) // without it, the key in etcd shows the end, later
+		f := reach.Follower{Turn: true, Each: func(reach.Answer) (bool, error) { return false, nil }, Lost: func(error) {}}
+		_ = w.server.Follow(ctx, f) // without it, the key in etcd shows the end, later
 	})
 	return func() { cancel(); following.Wait() }
 }
@@ -121,7 +122,7 @@ func (w *turnWork) finish(ctx context.Context) error {
 		return console.ExitError{Code: console.ExitNoService, Err: fmt.Errorf("%s has succeeded; %w", w.want.Command, w.lost(err))}
 	case err != nil:
 		return console.ExitError{Code: console.ExitNoService, Err: fmt.Errorf("%s has succeeded, and its end is not in etcd; node %s keeps the turn, and no other node gets one; when etcd answers: %s: %w",
-			w.want.Command, w.want.Node, httpapi.Pasteable("sidecar turn end "+string(w.want.Node), w.client.flags), err)}
+			w.want.Command, w.want.Node, httpapi.Pasteable("sidecar turn end "+string(w.want.Node), w.client.Flags), err)}
 	}
 	return w.awaitEnd(ctx, w.left())
 }
@@ -178,7 +179,7 @@ func (w *turnWork) execute(ctx context.Context, command []string) error {
 		return console.ExitError{Code: code, Err: fmt.Errorf("%w; %w", failed, w.lost(kept))}
 	}
 	return console.ExitError{Code: code, Err: errors.Join(fmt.Errorf("%w; node %s keeps the turn, and no other node gets one; %s",
-		failed, w.want.Node, httpapi.Pasteable(w.want.Remedy(), w.client.flags)), kept)}
+		failed, w.want.Node, httpapi.Pasteable(w.want.Remedy(), w.client.Flags)), kept)}
 }
 
 // endOf describes how a command ended that has failed, for people.
@@ -236,6 +237,6 @@ func (w *turnWork) awaitReboot(ctx context.Context) error {
 		return nil
 	case <-time.After(rebootTime):
 		return console.ExitError{Code: console.ExitNoService, Err: fmt.Errorf("the machine has not stopped within %s; node %s keeps the turn; %s", rebootTime, w.want.Node,
-			httpapi.Pasteable(w.want.Remedy(), w.client.flags))}
+			httpapi.Pasteable(w.want.Remedy(), w.client.Flags))}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
@@ -26,24 +27,24 @@ import (
 // turnWork is the work of a turn, of the node whose sidecar is at --server.
 type turnWork struct {
 	program program
-	client  etcdClient
-	server  *statusClient
+	client  reach.Etcd
+	server  *reach.Sidecar
 	flags   turnFlags
 	want    protocol.Turn   // without a node until take knows it; afterwards the turn that the node has
 	took    []protocol.Turn // by this command, which did not resume it; each that etcd did not answer may be taken, or never be
 	ran     bool            // the command of the turn has begun
 	wasOut  time.Duration   // how long the node had not served when it asked for the turn last
 
-	causes waitCauses
+	causes console.WaitCauses
 	shown  report.Status // the sidecar's last report
 }
 
-func (p program) newTurnWork(client etcdClient, f turnFlags, command []string) (*turnWork, error) {
-	server, err := f.server.client(p.Program)
+func (p program) newTurnWork(client reach.Etcd, f turnFlags, command []string) (*turnWork, error) {
+	server, err := f.server.Client(p.Program)
 	if err != nil {
 		return nil, err
 	}
-	w := &turnWork{program: p, client: client, server: server, flags: f, causes: waitCauses{out: p.Stderr}}
+	w := &turnWork{program: p, client: client, server: server, flags: f, causes: console.WaitCauses{Out: p.Stderr}}
 	now := time.Now().UTC()
 	w.want = protocol.Turn{
 		Since: now, Until: now.Add(f.duration), Message: terminal.Clean(f.message), By: console.WhoTypes(),
@@ -78,18 +79,18 @@ const statusPause = time.Second
 
 // node returns the node of the sidecar. After a reboot, this command may be the first to run.
 func (w *turnWork) node(ctx context.Context) (protocol.NodeID, error) {
-	a, err := w.server.status(ctx)
+	a, err := w.server.Status(ctx)
 	if err != nil {
 		return "", err
 	}
-	w.shown = a.report
-	return protocol.NodeID(a.report.Node.ID), nil
+	w.shown = a.Report
+	return protocol.NodeID(a.Report.Node.ID), nil
 }
 
 // voters are the voters that the sidecar reports now.
 func (w *turnWork) voters(ctx context.Context) []protocol.Voter {
-	if a, err := w.server.status(ctx); err == nil {
-		w.shown = a.report
+	if a, err := w.server.Status(ctx); err == nil {
+		w.shown = a.Report
 	}
 	var out []protocol.Voter
 	for _, m := range w.shown.Cluster.Members {
@@ -140,7 +141,7 @@ func (w *turnWork) take(ctx context.Context) (resumed bool, err error) {
 		if !is || len(w.took) > 0 {
 			return resumed, err
 		}
-		w.causes.print(fmt.Sprintf("%s; node %s has given its turn back, and nothing has run", left.why, w.want.Node))
+		w.causes.Print(fmt.Sprintf("%s; node %s has given its turn back, and nothing has run", left.why, w.want.Node))
 	}
 }
 
@@ -175,7 +176,7 @@ func (w *turnWork) inTime(limited context.Context, err error) error {
 	if !has || time.Until(until) > 0 { // one request took too long, or the wait was given up
 		return err
 	}
-	why := cmp.Or(w.causes.last, err.Error())
+	why := cmp.Or(w.causes.Last, err.Error())
 	return console.ExitError{Code: console.ExitNoTurn, Err: fmt.Errorf("%w (--wait %s): %s", errNoTurnInTime, w.flags.wait, why)}
 }
 
@@ -186,10 +187,10 @@ func (w *turnWork) awaitNode(ctx context.Context) (protocol.NodeID, error) {
 		if err == nil || ctx.Err() != nil {
 			return id, err
 		}
-		if refused, ok := errors.AsType[*answerError](err); ok && refused.code < 500 {
+		if refused, ok := errors.AsType[*reach.AnswerError](err); ok && refused.Code < 500 {
 			return "", err
 		}
-		w.causes.print(err.Error())
+		w.causes.Print(err.Error())
 		if !backoff.Sleep(ctx, statusPause) {
 			return "", err
 		}
@@ -202,7 +203,7 @@ func (w *turnWork) await(ctx context.Context) (resumed bool, err error) {
 		verdict, err := fleet.AwaitTurn(ctx, w.client.Client, fleet.TurnWait{
 			Want: w.want, Voters: func() []protocol.Voter { return w.voters(ctx) },
 			Out:  func() time.Duration { w.wasOut = w.out(); return w.wasOut },
-			Told: func(a nodeturns.Answer, f protocol.Fleet) { w.causes.print(w.cause(a, f)) },
+			Told: func(a nodeturns.Answer, f protocol.Fleet) { w.causes.Print(w.cause(a, f)) },
 			Took: func(t protocol.Turn) { w.want, w.took = t, append(w.took, t) },
 		})
 		switch {
@@ -231,14 +232,14 @@ func (w *turnWork) await(ctx context.Context) (resumed bool, err error) {
 		case has.Kind != protocol.TurnOfServices:
 			return false, fmt.Errorf("%s; %s", has, f.TurnRemedy(has))
 		}
-		w.causes.print(has.String())
+		w.causes.Print(has.String())
 		if !backoff.Sleep(ctx, statusPause) {
 			return false, ctx.Err()
 		}
 	}
 }
 
-// continues reports whether a turn that the node has is that of the same command line.
+// continues reports whether the turn of the node belongs to the same command line.
 func (w *turnWork) continues(has protocol.Turn) bool {
 	return has.Kind == w.want.Kind && has.Command == w.want.Command
 }
@@ -260,7 +261,7 @@ func (w *turnWork) notAfterFailure(ctx context.Context) error {
 // cause explains why the node waits, and names the obstacle.
 func (w *turnWork) cause(a nodeturns.Answer, f protocol.Fleet) string {
 	if held, found := f.Turns.Of(a.For); found {
-		return httpapi.Pasteable(f.TurnText(held), w.client.flags)
+		return httpapi.Pasteable(f.TurnText(held), w.client.Flags)
 	}
 	return a.Message
 }
@@ -279,7 +280,7 @@ func (w *turnWork) giveBack(ctx context.Context) error {
 	if len(w.took) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reach.RequestTimeout)
 	defer cancel()
 	for _, t := range w.took {
 		if err := fleet.GiveTurnBack(ctx, w.client.Client, t); err != nil && !errors.Is(err, fleet.ErrNoTurn) {
@@ -330,14 +331,14 @@ func (w *turnWork) stillHas(ctx context.Context) error {
 			case nodeturns.CordonEnded:
 				again := "type this command again"
 				if len(w.took) == 0 { // its node keeps the turn, and what was done in it before
-					again = httpapi.Pasteable("give the turn up: sidecar turn end "+string(w.want.Node), w.client.flags) + "; then " + again
+					again = httpapi.Pasteable("give the turn up: sidecar turn end "+string(w.want.Node), w.client.Flags) + "; then " + again
 				}
 				return fmt.Errorf("the cordon of node %s was ended meanwhile, as sidecar uncordon does, so that it serves; nothing has run; %s", w.want.Node, again)
 			default:
 				return w.lost(fleet.ErrNoTurn)
 			}
 		}
-		w.causes.print(err.Error())
+		w.causes.Print(err.Error())
 		if !backoff.Sleep(ctx, statusPause) {
 			return err
 		}
@@ -349,14 +350,14 @@ func (w *turnWork) stillHas(ctx context.Context) error {
 func (w *turnWork) leaveEndpoints(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, nodeservices.MaxAwaitAddress)
 	defer cancel()
-	_ = w.server.follow(limited, follower{ // if it cannot see the address, the drain suffices
-		each: func(a answer) (bool, error) {
-			k := a.report.Endpoints
+	_ = w.server.Follow(limited, reach.Follower{ // if it cannot see the address, the drain suffices
+		Each: func(a reach.Answer) (bool, error) {
+			k := a.Report.Endpoints
 			return !k.Enabled || !slices.ContainsFunc(k.Nodes, func(n report.EndpointsNode) bool {
 				return n.ID == string(w.want.Node) &&
 					slices.ContainsFunc(n.Addresses, func(own string) bool { return slices.Contains(k.Addresses, own) })
 			}), nil
 		},
-		lost: func(error) { cancel() },
+		Lost: func(error) { cancel() },
 	})
 }

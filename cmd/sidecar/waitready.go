@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
@@ -21,7 +22,7 @@ import (
 const onceTimeout = time.Second
 
 func (p program) waitReadyCommand() *cobra.Command {
-	var server serverFlags
+	var server reach.Server
 	var timeout time.Duration
 	once := false
 	cmd := &cobra.Command{
@@ -43,7 +44,7 @@ did not answer.`,
 			if timeout < 0 {
 				return console.Usagef("--timeout: %s: must be 0 or more", timeout)
 			}
-			c, err := server.client(p.Program)
+			c, err := server.Client(p.Program)
 			switch {
 			case err != nil:
 				return err
@@ -53,7 +54,7 @@ did not answer.`,
 			return p.waitReady(cmd.Context(), c, timeout)
 		},
 	}
-	server.bind(cmd.Flags())
+	server.Bind(cmd.Flags())
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "Maximum time to wait. 0: no limit; with --once: "+onceTimeout.String()+".")
 	cmd.Flags().BoolVar(&once, "once", false, "Do not wait: request /readyz once, as load balancers do.")
 	return cmd
@@ -63,19 +64,19 @@ did not answer.`,
 const maxReadyz = 64 << 10
 
 // askReady requests /readyz once.
-func (p program) askReady(ctx context.Context, c *statusClient, timeout time.Duration) error {
+func (p program) askReady(ctx context.Context, c *reach.Sidecar, timeout time.Duration) error {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	resp, err := c.request(limited, "/readyz?verbose", "text/plain")
+	resp, err := c.Request(limited, "/readyz?verbose", "text/plain")
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(limited.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("%w: no answer from %s within %s", console.ErrClosed, c.base, timeout)
+		return fmt.Errorf("%w: no answer from %s within %s", console.ErrClosed, c.Base, timeout)
 	case err != nil:
 		return fmt.Errorf("%w: %w", console.ErrClosed, err)
 	}
-	defer closeBody(resp)
+	defer reach.CloseBody(resp)
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxReadyz))
 	switch {
 	case err != nil:
@@ -86,7 +87,7 @@ func (p program) askReady(ctx context.Context, c *statusClient, timeout time.Dur
 	case resp.StatusCode == http.StatusServiceUnavailable:
 		return fmt.Errorf("%w: %s", console.ErrClosed, cmp.Or(failedChecks(string(body)), resp.Status))
 	}
-	return &answerError{url: c.base + "/readyz", code: resp.StatusCode, status: resp.Status}
+	return &reach.AnswerError{URL: c.Base + "/readyz", Code: resp.StatusCode, Status: resp.Status}
 }
 
 // failedChecks returns why the checks of a verbose /readyz failed. A gate that is closed
@@ -113,7 +114,7 @@ const unsettled = 10 * time.Second
 // settled, or when others than the printed one have been there for too long together.
 type settledCauses struct {
 	mu     sync.Mutex // mu guards the fields below
-	causes waitCauses
+	causes console.WaitCauses
 	cause  string        // the newest one
 	since  time.Time     // when that began
 	other  time.Duration // how long causes before it were not the printed one
@@ -123,7 +124,7 @@ type settledCauses struct {
 func (w *settledCauses) print(cause string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	same := lasting(cause) == lasting(w.cause)
+	same := console.Lasting(cause) == console.Lasting(w.cause)
 	if !same && w.timer != nil {
 		w.other += time.Since(w.since)
 	}
@@ -133,12 +134,12 @@ func (w *settledCauses) print(cause string) {
 	}
 	w.cancel()
 	reason, _, _ := strings.Cut(cause, ": ")
-	printed, _, _ := strings.Cut(w.causes.last, ": ")
+	printed, _, _ := strings.Cut(w.causes.Last, ": ")
 	if reason != printed {
 		w.printNewest()
 		return
 	}
-	if lasting(cause) == lasting(w.causes.last) {
+	if console.Lasting(cause) == console.Lasting(w.causes.Last) {
 		return
 	}
 	w.since = time.Now()
@@ -153,7 +154,7 @@ func (w *settledCauses) print(cause string) {
 
 // printNewest needs mu.
 func (w *settledCauses) printNewest() {
-	w.causes.print(w.cause)
+	w.causes.Print(w.cause)
 	w.other, w.timer = 0, nil
 }
 
@@ -175,24 +176,24 @@ func (w *settledCauses) cancel() {
 
 // waitReady waits for the verdict, not for /readyz: with --apiserver-readyz, that
 // waits for a kube-apiserver which may be waiting for this command.
-func (p program) waitReady(ctx context.Context, c *statusClient, timeout time.Duration) error {
+func (p program) waitReady(ctx context.Context, c *reach.Sidecar, timeout time.Duration) error {
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	causes := settledCauses{causes: waitCauses{out: p.Stderr}, cause: "no answer from " + c.base}
+	causes := settledCauses{causes: console.WaitCauses{Out: p.Stderr}, cause: "no answer from " + c.Base}
 	ready := false
-	err := c.follow(ctx, follower{
-		each: func(a answer) (bool, error) {
-			v := a.report.Ready
+	err := c.Follow(ctx, reach.Follower{
+		Each: func(a reach.Answer) (bool, error) {
+			v := a.Report.Ready
 			ready = v.Ready
 			if !ready {
 				causes.print(terminal.Clean(v.Reason + ": " + v.Message))
 			}
 			return ready, nil
 		},
-		lost: func(err error) { causes.print(err.Error()) },
+		Lost: func(err error) { causes.print(err.Error()) },
 	})
 	last := causes.end()
 	switch {

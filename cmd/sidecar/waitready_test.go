@@ -5,37 +5,39 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 )
 
 // Another cause for the same reason is printed. One that only lasts longer is not.
 func TestWaitCauses(t *testing.T) {
 	var out strings.Builder
-	w := waitCauses{out: &out, last: "no answer"}
+	w := console.WaitCauses{Out: &out, Last: "no answer"}
 	for _, cause := range []string{
 		"StatusMissing: configmaps is forbidden, for 3s", "StatusMissing: configmaps is forbidden, for 1m4s", "StatusMissing: secrets is forbidden, for 2.5s",
 		"StatusMissing: secrets is forbidden, for 300ms", "ReconcilerTooOld: needs 1.1.0", "ReconcilerTooOld: needs 1.2.0",
 		"it ended at 2026-11-27T00:10:11Z: x (/l/1.log)", "it ended at 2026-11-27T00:10:12Z: x (/l/2.log)",
 	} {
-		w.print(cause)
+		w.Print(cause)
 	}
 	const want = "waiting: StatusMissing: configmaps is forbidden, for 3s\nwaiting: StatusMissing: secrets is forbidden, for 2.5s\n" +
 		"waiting: ReconcilerTooOld: needs 1.1.0\nwaiting: ReconcilerTooOld: needs 1.2.0\nwaiting: it ended at 2026-11-27T00:10:11Z: x (/l/1.log)\n"
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
-	if w.last != "it ended at 2026-11-27T00:10:12Z: x (/l/2.log)" {
-		t.Errorf("got the last cause %q", w.last)
+	if w.Last != "it ended at 2026-11-27T00:10:12Z: x (/l/2.log)" {
+		t.Errorf("got the last cause %q", w.Last)
 	}
 }
 
 // A kube-apiserver that starts passes its checks one after another: that is one cause. A check that fails later is another one.
 func TestWaitCauses_starting(t *testing.T) {
 	var out strings.Builder
-	w := waitCauses{out: &out}
+	w := console.WaitCauses{Out: &out}
 	const why = `ServicesNotReady: service "kube-apiserver" is not ready (Running): HTTP status 500: `
 	const first = why + "[-]poststarthook/rbac/bootstrap-roles failed: reason withheld; [-]informer-sync failed: 2 informers"
 	for _, cause := range []string{first, why + "[-]informer-sync failed: 1 informer", why + "[-]poststarthook/priority failed: reason withheld", why + "[-]etcd failed: timeout"} {
-		w.print(cause)
+		w.Print(cause)
 	}
 	if want := "waiting: " + first + "\nwaiting: " + why + "[-]etcd failed: timeout\n"; out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
@@ -46,7 +48,7 @@ func TestWaitCauses_starting(t *testing.T) {
 func TestWaitReasons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
-		w := settledCauses{causes: waitCauses{out: &out}, cause: "no answer"}
+		w := settledCauses{causes: console.WaitCauses{Out: &out}, cause: "no answer"}
 		for _, step := range []struct {
 			cause string
 			lasts time.Duration
@@ -75,7 +77,7 @@ func TestWaitReasons(t *testing.T) {
 func TestWaitReasons_neverSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
-		w := settledCauses{causes: waitCauses{out: &out}}
+		w := settledCauses{causes: console.WaitCauses{Out: &out}}
 		causes := func(n int, name func(int) string) {
 			for i := range n {
 				w.print("ServicesNotReady: " + name(i))

@@ -10,13 +10,14 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
 // watch shows the status until ctx ends: on a terminal, a table that is drawn again each second; elsewhere, the
 // changes.
-func (s *shower) watch(ctx context.Context, c *statusClient) error {
+func (s *shower) watch(ctx context.Context, c *reach.Sidecar) error {
 	s.follows = true
 	forPeople := s.form == "table" || s.form == "wide"
 	if forPeople && s.screen.Terminal {
@@ -27,12 +28,12 @@ func (s *shower) watch(ctx context.Context, c *statusClient) error {
 		each = s.showChanges()
 	}
 	last := ""
-	return c.follow(ctx, follower{
-		each: func(a answer) (bool, error) {
+	return c.Follow(ctx, reach.Follower{
+		Each: func(a reach.Answer) (bool, error) {
 			last = ""
 			return false, each(a)
 		},
-		lost: func(err error) {
+		Lost: func(err error) {
 			if err.Error() != last {
 				fmt.Fprintf(s.p.Stderr, "sidecar: %v; retrying\n", err)
 			}
@@ -43,7 +44,7 @@ func (s *shower) watch(ctx context.Context, c *statusClient) error {
 
 // drawing is the input of one picture on a terminal: the last status, and why there is no newer one.
 type drawing struct {
-	last *answer
+	last *reach.Answer
 	lost error
 }
 
@@ -52,7 +53,7 @@ const redrawInterval = time.Second
 
 // redraw shows the table as it is now. The terminal is not cleared between two drawings,
 // so it does not flicker.
-func (s *shower) redraw(ctx context.Context, c *statusClient) error {
+func (s *shower) redraw(ctx context.Context, c *reach.Sidecar) error {
 	ctx, cancel := context.WithCancel(ctx)
 	changes, ended := make(chan drawing), make(chan error, 1)
 	send := func(d drawing) {
@@ -64,13 +65,13 @@ func (s *shower) redraw(ctx context.Context, c *statusClient) error {
 	var following sync.WaitGroup
 	following.Go(func() {
 		var d drawing
-		ended <- c.follow(ctx, follower{
-			each: func(a answer) (bool, error) {
+		ended <- c.Follow(ctx, reach.Follower{
+			Each: func(a reach.Answer) (bool, error) {
 				d = drawing{last: &a}
 				send(d)
 				return false, nil
 			},
-			lost: func(err error) {
+			Lost: func(err error) {
 				d.lost = err
 				send(d)
 			},
@@ -105,7 +106,7 @@ func (s *shower) draw(d drawing) []byte {
 		}
 	}
 	if d.last != nil {
-		s.table(&text).Write(d.last.report)
+		s.table(&text).Write(d.last.Report)
 	}
 	shown := cut(strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n"), s.screen)
 	return []byte("\x1b[H" + strings.Join(shown, "\x1b[K\n") + "\x1b[K\x1b[J")
@@ -133,12 +134,12 @@ func screenLines(line string, width int) int {
 }
 
 // showChanges returns a function that prints a line for each fact that is new or changed since the answer before.
-func (s *shower) showChanges() func(answer) error {
+func (s *shower) showChanges() func(reach.Answer) error {
 	var last *report.Status
-	return func(a answer) error {
+	return func(a reach.Answer) error {
 		var out bytes.Buffer
-		s.table(&out).WriteChanges(last, a.report)
-		last = &a.report
+		s.table(&out).WriteChanges(last, a.Report)
+		last = &a.Report
 		if _, err := s.w.Write(out.Bytes()); err != nil {
 			return fmt.Errorf("print status: %w", err)
 		}

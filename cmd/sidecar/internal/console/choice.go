@@ -47,6 +47,6 @@ func BindOutput(cmd *cobra.Command, output *Choice) {
 // Complete lets shells complete the values of a flag.
 func Complete(cmd *cobra.Command, flag string, c *Choice) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, c.complete); err != nil {
-		panic(err) // the flag does not exist: a mistake in this package
+		panic(err) // the flag does not exist: a mistake in the program
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package reach
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/runflags"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
@@ -28,40 +29,37 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 )
 
-// etcdClient is a client of etcd, with the flags that lead to it, which begin with a space.
-type etcdClient struct {
+// Etcd is a client of etcd, with the flags that lead to it, which begin with a space.
+type Etcd struct {
 	*etcd.Client
-	flags string
-	cfg   etcd.Config
-	// dataDir is the directory of a member on this machine; empty: etcd is reached by flags.
-	dataDir string
+	Flags  string
+	Config etcd.Config
+	// DataDir is the directory of a member on this machine; empty: etcd is reached by flags.
+	DataDir string
 }
 
-// dial returns a client of one member. The caller closes it.
-func (c etcdClient) dial(clientURL string) (*etcd.Client, error) {
-	cfg := c.cfg
+// Dial returns a client of one member. The caller closes it.
+func (c Etcd) Dial(clientURL string) (*etcd.Client, error) {
+	cfg := c.Config
 	cfg.Endpoints = []string{clientURL}
 	return etcd.NewClient(cfg)
 }
 
-// withEtcd adds the flags of etcd to cmd, and makes it run do with a client. The flags are checked first, cmd's
+// WithEtcd adds the flags of etcd to cmd, and makes it run do with a client. The flags are checked first, cmd's
 // own by its PreRunE: so the command names a wrong flag even if etcd does not answer.
-func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string) error) *cobra.Command {
-	opts := defaultRunFlags()
+func WithEtcd(cmd *cobra.Command, do func(context.Context, Etcd, []string) error) *cobra.Command {
+	opts := runflags.Default()
 	dataDir := ""
-	cmd.Flags().AddFlagSet(bindEtcd(&opts, &dataDir).Flags)
+	cmd.Flags().AddFlagSet(BindEtcd(&opts, &dataDir).Flags)
 	check := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
-		if err := opts.validateEtcd(cmd.Flags()); err != nil || check == nil {
+		if err := opts.ValidateEtcd(cmd.Flags()); err != nil || check == nil {
 			return err
 		}
 		return check(cmd, args)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if dataDir == "" && usesDefaults(cmd.Flags()) && hasMarker(opts.DataDir) {
-			dataDir = opts.DataDir
-		}
-		reach, err := etcdConfig(cmd.Flags(), opts, dataDir)
+		reach, err := EtcdConfig(cmd.Flags(), opts, &dataDir)
 		if err != nil {
 			return err
 		}
@@ -77,42 +75,43 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string)
 				return errors.Join(fmt.Errorf("%w%s", err, elsewhere(opts)), client.Close())
 			}
 		}
-		to := etcdClient{client, etcd.CommandFlags(reach, dataDir), reach, dataDir}
+		to := Etcd{client, etcd.CommandFlags(reach, dataDir), reach, dataDir}
 		ctx := cmd.Context()
 		err = whenFull(to.whenNoNode(ctx, do(ctx, to, args)), dataDir)
-		err = to.whenAway(ctx, pasteable(err, to.flags), opts)
+		err = to.whenAway(ctx, pasteable(err, to.Flags), opts)
 		return errors.Join(err, client.Close())
 	}
 	return cmd
 }
 
 // whenAway adds to an error of a command that etcd did not answer where to look.
-func (c etcdClient) whenAway(ctx context.Context, err error, opts runFlags) error {
+func (c Etcd) whenAway(ctx context.Context, err error, opts runflags.Flags) error {
 	contact := c.Contact().Get()
 	switch {
 	case err == nil || contact.Connected || contact.Problem == "": // it was not asked
 		return err
-	case errors.Is(err, etcd.ErrNoLeader) && c.dataDir != "":
-		return awayError{fmt.Errorf("%w; sidecar cluster members%s shows which members answer; %s", err, c.flags, noMajority)}
-	case c.dataDir != "":
-		return awayError{fmt.Errorf("%w; is the sidecar of data directory %q running?", err, c.dataDir)}
+	case errors.Is(err, etcd.ErrNoLeader) && c.DataDir != "":
+		return AwayError{fmt.Errorf("%w; sidecar cluster members%s shows which members answer; %s", err, c.Flags, NoMajority)}
+	case c.DataDir != "":
+		return AwayError{fmt.Errorf("%w; is the sidecar of data directory %q running?", err, c.DataDir)}
 	}
 	if failed := cannotBeUsed(ctx, c.Client); failed != nil { // a slow server may have said nothing before the command
 		err = failed
 	}
-	return awayError{fmt.Errorf("%w%s", err, elsewhere(opts))}
+	return AwayError{fmt.Errorf("%w%s", err, elsewhere(opts))}
 }
 
-// awayError is the error of a command that etcd did not answer.
-type awayError struct{ error }
+// AwayError is the error of a command that etcd did not answer.
+type AwayError struct{ Err error }
 
-func (e awayError) Unwrap() error { return e.error }
+func (e AwayError) Error() string { return e.Err.Error() }
+func (e AwayError) Unwrap() error { return e.Err }
 
 // maxKnown bounds how many IDs an error lists.
 const maxKnown = 20
 
 // whenNoNode adds to an error of a command for a node without a record which nodes have one.
-func (c etcdClient) whenNoNode(ctx context.Context, err error) error {
+func (c Etcd) whenNoNode(ctx context.Context, err error) error {
 	if !errors.Is(err, fleet.ErrNoNode) {
 		return err
 	}
@@ -127,11 +126,11 @@ func (c etcdClient) whenNoNode(ctx context.Context, err error) error {
 	case len(ids) == 0:
 		return fmt.Errorf("%w; no node has one", err)
 	}
-	return fmt.Errorf("%w; these have one: %s", err, firstKnown(ids))
+	return fmt.Errorf("%w; these have one: %s", err, FirstKnown(ids))
 }
 
-// firstKnown lists the first maxKnown of the IDs, and how many more there are.
-func firstKnown(ids []string) string {
+// FirstKnown lists the first maxKnown of the IDs, and how many more there are.
+func FirstKnown(ids []string) string {
 	if more := len(ids) - maxKnown; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(ids[:maxKnown], ", "), more)
 	}
@@ -150,8 +149,8 @@ func whenFull(err error, dataDir string) error {
 var kubeadmEnv = filepath.Join(kubeadm.DefaultDir, kubeadm.EnvFile)
 
 // elsewhere explains how to name another etcd, if none was named.
-func elsewhere(opts runFlags) string {
-	if !slices.Equal(opts.external.Servers, lockstep.External{}.WithDefaults().Servers) {
+func elsewhere(opts runflags.Flags) string {
+	if !slices.Equal(opts.External.Servers, lockstep.External{}.WithDefaults().Servers) {
 		return ""
 	}
 	if _, err := os.Stat(kubeadmEnv); err == nil {
@@ -164,7 +163,7 @@ func elsewhere(opts runFlags) string {
 // may be usable. Otherwise the command would say at its end only that its time was over.
 func unusable(ctx context.Context, client *etcd.Client) error {
 	if servers := client.Endpoints(); nothingListens(ctx, servers) {
-		return awayError{fmt.Errorf("no answer from etcd at %s: connection refused", strings.Join(servers, ", "))}
+		return AwayError{fmt.Errorf("no answer from etcd at %s: connection refused", strings.Join(servers, ", "))}
 	}
 	limited, cancel := context.WithTimeout(ctx, refusedFor)
 	defer cancel()
@@ -227,11 +226,11 @@ func pasteable(err error, flags string) error {
 	return pasteableError{err, flags}
 }
 
-// bindEtcd returns the flags that lead a command to etcd.
-func bindEtcd(opts *runFlags, dataDir *string) console.Section {
-	section := etcdFlags(&opts.external, &opts.EtcdPrefix)
+// BindEtcd returns the flags that lead a command to etcd.
+func BindEtcd(opts *runflags.Flags, dataDir *string) console.Section {
+	section := runflags.EtcdSection(&opts.External, &opts.EtcdPrefix)
 	section.Flags.StringVar(dataDir, "data-dir", *dataDir, "The data `directory` of an etcd member on this machine, in place of --etcd-servers and certificates. If neither is set, "+lockstep.Defaults().DataDir+" is used if it contains a member.")
-	section.Flags.VisitAll(func(f *pflag.Flag) { console.Annotate(f, console.SectionOf, etcdTopic) })
+	section.Flags.VisitAll(func(f *pflag.Flag) { console.Annotate(f, console.SectionOf, EtcdTopic) })
 	return section
 }
 
@@ -239,8 +238,8 @@ func bindEtcd(opts *runFlags, dataDir *string) console.Section {
 // is asked: a command may make a single request, and the first server may be off.
 const attemptTimeout = time.Second
 
-// noMajority is the remedy for a cluster without a majority.
-const noMajority = "start the sidecars of the others again; if they are off for good: docs/clusters.md#restore"
+// NoMajority is the remedy for a cluster without a majority.
+const NoMajority = "start the sidecars of the others again; if they are off for good: docs/clusters.md#restore"
 
 // etcdPlaces are the flags that locate etcd.
 func etcdPlaces() []string {
@@ -258,24 +257,28 @@ func hasMarker(dir string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// etcdConfig returns the configuration of the etcd client: by its flags, or from the data directory of a member.
-func etcdConfig(flags *pflag.FlagSet, opts runFlags, dataDir string) (etcd.Config, error) {
-	if dataDir == "" {
-		return opts.external.Config(opts.EtcdPrefix), nil
+// EtcdConfig returns the configuration of the etcd client: by its flags, or from the data directory of a member. If
+// neither is set, it sets dataDir to the default directory, if that has a member.
+func EtcdConfig(flags *pflag.FlagSet, opts runflags.Flags, dataDir *string) (etcd.Config, error) {
+	if *dataDir == "" && usesDefaults(flags) && hasMarker(opts.DataDir) {
+		*dataDir = opts.DataDir
+	}
+	if *dataDir == "" {
+		return opts.External.Config(opts.EtcdPrefix), nil
 	}
 	for _, name := range etcdPlaces() {
 		if f := flags.Lookup(name); f.Value.String() != f.DefValue {
 			return etcd.Config{}, console.UsageError{Err: console.WithVariable(f, fmt.Errorf("--%s: set either this or --data-dir, which has the servers and the certificates", name))}
 		}
 	}
-	return cluster.Reach(dataDir, opts.EtcdPrefix)
+	return cluster.Reach(*dataDir, opts.EtcdPrefix)
 }
 
-// etcdTopic is the topic of the flags that locate etcd.
-const etcdTopic = "etcd"
+// EtcdTopic is the topic of the flags that locate etcd.
+const EtcdTopic = "etcd"
 
-// commandEtcdFlags are the flags of commands that reach etcd.
-func commandEtcdFlags() console.Section {
-	opts, dataDir := defaultRunFlags(), ""
-	return bindEtcd(&opts, &dataDir)
+// EtcdSection are the flags of commands that reach etcd.
+func EtcdSection() console.Section {
+	opts, dataDir := runflags.Default(), ""
+	return BindEtcd(&opts, &dataDir)
 }

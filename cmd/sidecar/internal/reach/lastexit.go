@@ -1,4 +1,4 @@
-package main
+package reach
 
 import (
 	"cmp"
@@ -24,14 +24,14 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 )
 
-// lastRun is how a sidecar ended.
-type lastRun struct {
+// LastRun is how a sidecar ended.
+type LastRun struct {
 	Time   time.Time `json:"time"`
 	Listen string    `json:"listen"`
 	Error  string    `json:"error"` // empty: it was stopped
 }
 
-func (e lastRun) String() string {
+func (e LastRun) String() string {
 	at := e.Time.UTC().Format(time.RFC3339)
 	if e.Error == "" {
 		return "it was stopped at " + at
@@ -52,15 +52,15 @@ func lastExit(p console.Program, base string) string {
 	return terminal.Clean(cmp.Or(leftReason(p, u.Port()), silentEnd(p, u.Port()), loggedReason(p, u.Port())))
 }
 
-// dataDir is the data directory of this machine's sidecar, as far as the environment says.
-func dataDir(p console.Program) datadir.Layout {
+// dirOf is the data directory of this machine's sidecar, as far as the environment says.
+func dirOf(p console.Program) datadir.Layout {
 	dir, _ := p.LookupEnv(console.EnvName("data-dir"))
 	return datadir.Layout(cmp.Or(dir, lockstep.Defaults().DataDir))
 }
 
 // silentEnd reports that the sidecar at a port ended and left no reason, or that it runs.
 func silentEnd(p console.Program, port string) string {
-	run, pid, found := dataDir(p).LastRun()
+	run, pid, found := dirOf(p).LastRun()
 	if _, own, err := net.SplitHostPort(run.Listen); !found || err != nil || own != port {
 		return ""
 	}
@@ -81,8 +81,8 @@ const kernelLog = `journalctl -k --since "%s" | grep -i "killed process"`
 
 // leftReason returns what the sidecar at a port left in its data directory.
 func leftReason(p console.Program, port string) string {
-	text, err := os.ReadFile(dataDir(p).Ended())
-	var e lastRun
+	text, err := os.ReadFile(dirOf(p).Ended())
+	var e LastRun
 	if err != nil || json.Unmarshal(text, &e) != nil {
 		return ""
 	}

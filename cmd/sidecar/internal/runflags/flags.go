@@ -1,4 +1,4 @@
-package main
+package runflags
 
 import (
 	"errors"
@@ -13,49 +13,51 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 )
 
-// runFlags are what the flags of `sidecar run` set. The kind of etcd selects one of the two others.
-type runFlags struct {
+// Flags are what the flags of `sidecar run` set. The kind of etcd selects one of the two others.
+type Flags struct {
 	lockstep.Options
-	etcd     console.Choice
-	external lockstep.External
-	embedded lockstep.Embedded
+	EtcdKind console.Choice
+	External lockstep.External
+	Embedded lockstep.Embedded
 }
 
-func defaultRunFlags() runFlags {
-	return runFlags{
-		Options: lockstep.Defaults(), etcd: console.NewChoice(externalEtcd, embeddedEtcd),
-		external: lockstep.External{}.WithDefaults(), embedded: lockstep.Embedded{}.WithDefaults(),
+// Default returns the defaults of the flags.
+func Default() Flags {
+	return Flags{
+		Options: lockstep.Defaults(), EtcdKind: console.NewChoice(externalEtcd, EmbeddedEtcd),
+		External: lockstep.External{}.WithDefaults(), Embedded: lockstep.Embedded{}.WithDefaults(),
 	}
 }
 
 // The values of --etcd.
 const (
 	externalEtcd = "external"
-	embeddedEtcd = "embedded"
+	// EmbeddedEtcd is for an etcd that the sidecars run themselves.
+	EmbeddedEtcd = "embedded"
 )
 
-// validateEtcd returns the problems of the flags that lead a command to etcd.
-func (r runFlags) validateEtcd(flags *pflag.FlagSet) error {
-	return checkOptions(flags, lockstep.ValidateExternal(r.external, r.EtcdPrefix))
+// ValidateEtcd returns the problems of the flags that lead a command to etcd.
+func (r Flags) ValidateEtcd(flags *pflag.FlagSet) error {
+	return checkOptions(flags, lockstep.ValidateExternal(r.External, r.EtcdPrefix))
 }
 
-// combined returns the options that the flags mean.
-func (r runFlags) combined() lockstep.Options {
-	if r.Etcd = r.external; r.etcd.Value == embeddedEtcd {
-		r.Etcd = r.embedded
+// Combined returns the options that the flags mean.
+func (r Flags) Combined() lockstep.Options {
+	if r.Etcd = r.External; r.EtcdKind.Value == EmbeddedEtcd {
+		r.Etcd = r.Embedded
 	}
 	return r.Options
 }
 
-// check returns all problems of the flags, once they are parsed: of the options, and of flags that are for
+// Check returns all problems of the flags, once they are parsed: of the options, and of flags that are for
 // the other kind of etcd.
-func (r runFlags) check(flags *pflag.FlagSet) error {
+func (r Flags) Check(flags *pflag.FlagSet) error {
 	other, remedy := embeddedFlags(&lockstep.Embedded{}), "has no effect with an etcd that runs elsewhere: set --etcd=embedded too, or leave it out"
-	if r.etcd.Value == embeddedEtcd {
+	if r.EtcdKind.Value == EmbeddedEtcd {
 		other = externalFlags(&lockstep.External{})
 		remedy = "the sidecars run etcd themselves with --etcd=embedded, with its own certificates: leave it out, or set --etcd=external"
 	}
-	problems := split(r.combined().Validate())
+	problems := Split(r.Combined().Validate())
 	other.VisitAll(func(f *pflag.Flag) {
 		if f = flags.Lookup(f.Name); f.Value.String() != f.DefValue {
 			problems = append(problems, &lockstep.OptionError{Field: "Etcd", Flag: f.Name, Problem: remedy})
@@ -64,11 +66,11 @@ func (r runFlags) check(flags *pflag.FlagSet) error {
 	return checkOptions(flags, errors.Join(problems...))
 }
 
-// runSections binds every flag of `sidecar run` to opts and logging. Their values
+// Sections binds every flag of `sidecar run` to opts and logging. Their values
 // are the defaults.
-func runSections(opts *runFlags, logging *logOptions) []console.Section {
+func Sections(opts *Flags, logging *Log) []console.Section {
 	return []console.Section{
-		nodeFlags(&opts.Options), etcdFlags(&opts.external, &opts.EtcdPrefix), clusterFlags(opts), kubernetesFlags(&opts.Options),
+		nodeFlags(&opts.Options), EtcdSection(&opts.External, &opts.EtcdPrefix), clusterFlags(opts), kubernetesFlags(&opts.Options),
 		reconciliationFlags(&opts.Options), electionFlags(&opts.Options), servingFlags(&opts.Options), reviewFlags(&opts.Options),
 		loggingFlags(logging),
 	}
@@ -82,7 +84,8 @@ func nodeFlags(o *lockstep.Options) console.Section {
 	return s
 }
 
-func etcdFlags(e *lockstep.External, prefix *string) console.Section {
+// EtcdSection are the flags that locate an etcd which runs elsewhere.
+func EtcdSection(e *lockstep.External, prefix *string) console.Section {
 	s := console.NewSection("Etcd")
 	s.Flags.AddFlagSet(externalFlags(e))
 	s.Flags.StringVar(prefix, "etcd-prefix", *prefix, "The `prefix` of all keys in etcd, the same for all sidecars of a control plane. No other program may write below it.")
@@ -99,12 +102,12 @@ func externalFlags(e *lockstep.External) *pflag.FlagSet {
 	return flags
 }
 
-func clusterFlags(o *runFlags) console.Section {
+func clusterFlags(o *Flags) console.Section {
 	s := console.NewSection("Embedded etcd")
-	s.Flags.Var(&o.etcd, "etcd", "The `kind` of etcd. external: at --etcd-servers. embedded: the sidecars run its members themselves.")
+	s.Flags.Var(&o.EtcdKind, "etcd", "The `kind` of etcd. external: at --etcd-servers. embedded: the sidecars run its members themselves.")
 	s.Flags.StringVar(&o.DataDir, "data-dir", o.DataDir, "The `directory` of this node's etcd member, its certificates and, with --services, the node's last roles. It is made if it is missing.")
 	s.Flags.StringVar(&o.NodeAddress, "node-address", o.NodeAddress, "`IP` address at which other nodes reach this one, for --etcd=embedded and --services. If empty, the one that --data-dir was made with; at first, the default route's.")
-	s.Flags.AddFlagSet(embeddedFlags(&o.embedded))
+	s.Flags.AddFlagSet(embeddedFlags(&o.Embedded))
 	return s
 }
 
@@ -180,15 +183,15 @@ func reviewFlags(o *lockstep.Options) console.Section {
 	return s
 }
 
-func loggingFlags(l *logOptions) console.Section {
+func loggingFlags(l *Log) console.Section {
 	s := console.NewSection("Logging")
-	s.Flags.Var(&l.level, "log-level", "Minimum severity of log messages: "+l.level.Options()+".")
-	s.Flags.Var(&l.format, "log-format", "Format of the log on stderr: "+l.format.Options()+".")
+	s.Flags.Var(&l.Level, "log-level", "Minimum severity of log messages: "+l.Level.Options()+".")
+	s.Flags.Var(&l.Format, "log-format", "Format of the log on stderr: "+l.Format.Options()+".")
 	return s
 }
 
-// inForce returns all flags with their values, for /flagz, without passwords.
-func inForce(sections []console.Section) []httpapi.Flag {
+// InForce returns all flags with their values, for /flagz, without passwords.
+func InForce(sections []console.Section) []httpapi.Flag {
 	var out []httpapi.Flag
 	for _, s := range sections {
 		s.Flags.VisitAll(func(f *pflag.Flag) {

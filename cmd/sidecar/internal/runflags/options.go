@@ -1,4 +1,4 @@
-package main
+package runflags
 
 import (
 	"errors"
@@ -15,13 +15,13 @@ import (
 // lockstep.Options returned, and values that were emptied. Each names its flag, and the variable that set it.
 func checkOptions(flags *pflag.FlagSet, invalid error) error {
 	all := emptied(flags)
-	for _, err := range split(invalid) {
+	for _, err := range Split(invalid) {
 		option, ok := errors.AsType[*lockstep.OptionError](err)
 		if !ok {
 			all = append(all, err)
 			continue
 		}
-		all = append(all, console.WithVariable(flags.Lookup(option.Flag), byFlag(err)))
+		all = append(all, console.WithVariable(flags.Lookup(option.Flag), ByFlag(err)))
 	}
 	if len(all) == 0 {
 		return nil
@@ -35,8 +35,8 @@ type joined interface {
 	Unwrap() []error
 }
 
-// split returns the errors that were joined.
-func split(err error) []error {
+// Split returns the errors that were joined.
+func Split(err error) []error {
 	if several, ok := errors.AsType[joined](err); ok {
 		return several.Unwrap()
 	}
@@ -46,8 +46,8 @@ func split(err error) []error {
 	return []error{err}
 }
 
-// byFlag names an option by its flag alone: a command line contains no fields.
-func byFlag(err error) error {
+// ByFlag names an option by its flag alone: a command line contains no fields.
+func ByFlag(err error) error {
 	if option, ok := errors.AsType[*lockstep.OptionError](err); ok {
 		return fmt.Errorf("--%s: %s", option.Flag, option.Problem)
 	}
@@ -57,8 +57,8 @@ func byFlag(err error) error {
 // zeroAllowed is the annotation of a flag with a default that may be 0.
 const zeroAllowed = "lockstep.dev/zero-allowed"
 
-// allowZero allows 0 for a flag.
-func allowZero(flags *pflag.FlagSet, name string) {
+// AllowZero allows 0 for a flag.
+func AllowZero(flags *pflag.FlagSet, name string) {
 	if err := flags.SetAnnotation(name, zeroAllowed, []string{"true"}); err != nil {
 		panic(err) // the flag does not exist: a mistake in this package
 	}
