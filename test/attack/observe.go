@@ -23,7 +23,7 @@ type Cost struct {
 	CPU    float64       // part of one processor that the sidecar and its member used, in all
 	Probes int           // health probes of others
 	P99    time.Duration // of those
-	Failed []error       // probes that were not answered with 200
+	Failed []error       // probes that were not answered as they should be
 }
 
 // probeTimeout is long: on a busy machine, time that passes says nothing.
@@ -32,8 +32,17 @@ const probeTimeout = 10 * time.Second
 // Observation is how a sidecar is observed while it is attacked.
 type Observation struct {
 	PID    int
-	URL    string   // of a health check
+	URL    string   // of the HTTP API
+	Gate   int      // the status code of /readyz
 	Probes []net.IP // addresses of load balancers: each probes once a second, with a new connection
+}
+
+// ask returns the probe of a load balancer: half of them ask /readyz, the others /livez.
+func (o Observation) ask(ctx context.Context, client *http.Client, balancer int) error {
+	if balancer%2 == 0 {
+		return probe(ctx, client, o.URL+"/readyz", o.Gate)
+	}
+	return probe(ctx, client, o.URL+"/livez", http.StatusOK)
 }
 
 // During runs f, and returns its cost.
@@ -55,7 +64,7 @@ func (o Observation) During(ctx context.Context, f func() int) (Cost, error) {
 			defer pause.Stop()
 			for await(probing, pause) {
 				begin := time.Now()
-				err := probe(ctx, client, o.URL)
+				err := o.ask(ctx, client, i)
 				mu.Lock()
 				times = append(times, time.Since(begin))
 				if err != nil {
@@ -78,8 +87,19 @@ func (o Observation) During(ctx context.Context, f func() int) (Cost, error) {
 	return out, err
 }
 
-// Ask probes once.
-func (o Observation) Ask(ctx context.Context) error { return probe(ctx, newClient(nil), o.URL) }
+// Ask probes once: both.
+func (o Observation) Ask(ctx context.Context) error {
+	client := newClient(nil)
+	return errors.Join(o.ask(ctx, client, 0), o.ask(ctx, client, 1))
+}
+
+// Greet lets each load balancer probe once: those that came before an attack have a share that strangers cannot use up.
+func (o Observation) Greet(ctx context.Context) (err error) {
+	for i, from := range o.Probes {
+		err = errors.Join(err, o.ask(ctx, newClient(from), i))
+	}
+	return err
+}
 
 // newClient returns one that makes a connection for each request.
 func newClient(from net.IP) *http.Client {
@@ -99,7 +119,7 @@ func await(ctx context.Context, pause *time.Timer) bool {
 	}
 }
 
-func probe(ctx context.Context, client *http.Client, url string) error {
+func probe(ctx context.Context, client *http.Client, url string, want int) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
@@ -109,8 +129,8 @@ func probe(ctx context.Context, client *http.Client, url string) error {
 		return err
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", url, response.Status)
+	if response.StatusCode != want {
+		return fmt.Errorf("%s: %s, want %d", url, response.Status, want)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,15 +68,19 @@ func (b *bench) attacked(ctx context.Context, name string, target attack.Target,
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
-	o := attack.Observation{PID: s.PID(), URL: "http://" + target.HTTP + "/livez"}
+	// Its kube-apiserver does not run, so that its gate is closed.
+	o := attack.Observation{PID: s.PID(), URL: "http://" + target.HTTP, Gate: http.StatusServiceUnavailable}
 	if target.TLS {
-		o.URL = "https://" + target.HTTP + "/livez"
+		o.URL = "https://" + target.HTTP
 	}
 	for i := strangersFirst; i <= maxNetworkAddresses; i++ {
 		o.Probes = append(o.Probes, net.ParseIP(networkAddress(i)))
 	}
 	starts := func(ctx context.Context) error { return errors.Join(o.Ask(ctx), listens(ctx, target.Join)) }
 	if err := s.AwaitStart(patience, starts); err != nil {
+		return err
+	}
+	if err := o.Greet(ctx); err != nil {
 		return err
 	}
 	quiet, err := o.During(ctx, func() int { pause(ctx, strangersTime); return 0 })

@@ -1,0 +1,107 @@
+package httpapi
+
+import (
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/allowance"
+	"github.com/lockstep-dev/lockstep/internal/cputime"
+)
+
+// clientAt is a client at another address that makes a connection for each request.
+func clientAt(script scriptedListener, remote string) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			near, far := net.Pipe()
+			script.conns <- pipeFrom{near, &scriptedConn{remote: remote}}
+			return far, nil
+		},
+	}}
+}
+
+// spendCommon uses up what all strangers share, and more.
+func spendCommon(t *testing.T, port *allowance.Port) {
+	t.Helper()
+	script := scriptedListener{make(chan net.Conn, 1)}
+	script.conns <- &scriptedConn{remote: "10.6.6.6"}
+	conn, err := port.Listener(script, script).Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the first time, its address pays
+		allowance.Of(conn).Charge(time.Hour)
+	}
+}
+
+// keyFiles writes a key and a certificate.
+func keyFiles(t *testing.T, key crypto.Signer) TLS {
+	t.Helper()
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	files := TLS{CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key")}
+	mustWrite(t, files.CertFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	mustWrite(t, files.KeyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
+	return files
+}
+
+// While strangers use up what all share, a load balancer checks twice a second, also on a busy machine: as many checks as its
+// address saves up come at once, and each takes a processor for long.
+func TestRun_checksDuringAttack(t *testing.T) {
+	const saved, burdened = 8, 5 * time.Millisecond
+	for _, path := range []string{"/readyz", "/livez"} {
+		f := newFixture(t, passingSnapshot(t), func(c *Config) {
+			c.TLS = keyFiles(t, newKey(t))
+			c.Stuck = func() []string {
+				for cost := time.Duration(0); cost < burdened; {
+					spent, err := cputime.Of(func() { newKey(t) })
+					if err != nil {
+						t.Error(err)
+						break
+					}
+					cost += spent
+				}
+				return nil
+			}
+		})
+		script := scriptedListener{make(chan net.Conn, 1)}
+		ended := make(chan error, 1)
+		go func() { ended <- f.Run(t.Context(), script) }()
+		spendCommon(t, f.port)
+		client := clientAt(script, "10.1.0.1")
+		for i := range saved {
+			resp, err := client.Get("https://10.0.0.1" + path)
+			if err != nil {
+				t.Errorf("%s, check %d: %v", path, i, err)
+				continue
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode != http.StatusOK {
+				t.Errorf("%s, check %d: got %s", path, i, resp.Status)
+			}
+		}
+		close(script.conns)
+		if err := <-ended; !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+	}
+}
