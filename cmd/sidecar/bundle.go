@@ -10,7 +10,6 @@ import (
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/semver"
-	"github.com/lockstep-dev/lockstep/internal/strict"
 	"github.com/lockstep-dev/lockstep/internal/trusted"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
@@ -55,7 +54,7 @@ Exit code 1: the bundle is invalid, or it cannot be rolled out.`,
 			case output.Value == "json":
 				return p.validatedJSON(b, origins, err)
 			case err != nil:
-				return p.problemsIn("bundle", args[0], err)
+				return p.ProblemsIn("bundle", args[0], err)
 			}
 			return p.validated(b, origins)
 		},
@@ -122,19 +121,6 @@ func rolloutText(from, to protocol.Release) string {
 		return "the same release, so there is no rollout to check"
 	}
 	return fmt.Sprintf("it is newer than this bundle, so there is no rollout to check; what it costs to go back, the check of the bundle of %s says, with --from %s", from, to)
-}
-
-// problemsIn prints one line for each problem of what is in a directory, as compilers do, so that editors
-// and pipelines find the place.
-func (p program) problemsIn(what, dir string, err error) error {
-	load, ok := errors.AsType[*strict.LoadError](err)
-	if !ok {
-		return err
-	}
-	for _, problem := range load.Problems {
-		fmt.Fprintln(p.Stdout, terminal.Clean(problem.Error()))
-	}
-	return fmt.Errorf("%s %q: %s", what, dir, terminal.Count(len(load.Problems), "problem"))
 }
 
 func (p program) bundleDigestCommand() *cobra.Command {

@@ -64,7 +64,7 @@ func (p program) printRights(ctx context.Context, dir string, f rightsFlags) err
 	}
 	b, err := bundle.Open(dir)
 	if err != nil {
-		return p.problemsIn("bundle", dir, err)
+		return p.ProblemsIn("bundle", dir, err)
 	}
 	var resolve rights.Resolve
 	if f.kubeconfig != "" {
@@ -72,7 +72,7 @@ func (p program) printRights(ctx context.Context, dir string, f rightsFlags) err
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, rightsTimeout)
+		ctx, cancel := context.WithTimeout(ctx, kubeaccess.RightsTimeout)
 		defer cancel()
 		if resolve, err = access.Resolver(ctx); err != nil {
 			return err
@@ -83,14 +83,9 @@ func (p program) printRights(ctx context.Context, dir string, f rightsFlags) err
 		return err
 	}
 	for _, guess := range r.Guessed {
-		fmt.Fprintf(p.Stderr, "warning: %s\n", guessWarning(guess, "Ask a cluster that serves it, with --kubeconfig"))
+		fmt.Fprintf(p.Stderr, "warning: %s\n", terminal.Clean(guess.Warning("Ask a cluster that serves it, with --kubeconfig")))
 	}
 	return p.writeRights(r, f)
-}
-
-// guessWarning warns of a kind whose rights may have the wrong name.
-func guessWarning(g rights.Guess, remedy string) string {
-	return terminal.Clean(fmt.Sprintf("the resource of %s %s is a guess, %s: its CRD is not in the bundle. %s", g.APIVersion, g.Kind, g.Resource, remedy))
 }
 
 func (p program) writeRights(r rights.Rights, f rightsFlags) error {

@@ -80,7 +80,7 @@ func (p program) leaveReason(cmd *cobra.Command, err error) {
 		e.Error = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	text, failed := json.Marshal(e)
-	if failed = errors.Join(failed, durable.WriteFile(datadir.Layout(dir).Ended(), text, modeSecret)); failed != nil {
+	if failed = errors.Join(failed, durable.WriteFile(datadir.Layout(dir).Ended(), text, 0o600)); failed != nil {
 		fmt.Fprintf(p.Stderr, "warning: the reason of this exit is not kept: %v\n", failed)
 	}
 }

@@ -37,7 +37,12 @@ type kubeadmFlags struct {
 
 const kubernetesDir = "/etc/kubernetes"
 
-func (p program) kubeadmCommand() *cobra.Command {
+// kubeadmProgram is the outside world, with the methods of this command.
+type kubeadmProgram struct{ console.Program }
+
+// kubeadmCommand is sidecar kubeadm.
+func kubeadmCommand(caller console.Program) *cobra.Command {
+	p := kubeadmProgram{caller}
 	f := kubeadmFlags{dir: kubeadm.DefaultDir, kubernetesDir: kubernetesDir, output: console.NewChoice("table", "json")}
 	cmd := &cobra.Command{
 		Use:   "kubeadm [flags] [-- RUN-FLAG...]",

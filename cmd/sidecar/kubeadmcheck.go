@@ -24,17 +24,14 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
-// rightsTimeout bounds all requests of one check.
-const rightsTimeout = 15 * time.Second
-
 // kubeadmReport is the output of kubeadm --check. Every field is always present.
 type kubeadmReport struct {
 	Node     string            `json:"node"`
 	Findings []kubeadm.Finding `json:"findings"`
 }
 
-// kubeadmReport returns the problems on this node.
-func (p program) kubeadmReport(ctx context.Context, f kubeadmFlags) kubeadmReport {
+// reported returns the problems on this node.
+func (p kubeadmProgram) reported(ctx context.Context, f kubeadmFlags) kubeadmReport {
 	report := kubeadmReport{Node: f.nodeID, Findings: p.kubeadmFacts(ctx, f).Check()}
 	if report.Findings == nil {
 		report.Findings = []kubeadm.Finding{}
@@ -45,8 +42,20 @@ func (p program) kubeadmReport(ctx context.Context, f kubeadmFlags) kubeadmRepor
 	return report
 }
 
-func (p program) checkKubeadm(ctx context.Context, f kubeadmFlags) error {
-	report := p.kubeadmReport(ctx, f)
+// kubeadmFindings returns the problems on a node of kubeadm, with the default directory of Lockstep.
+func kubeadmFindings(ctx context.Context, caller console.Program, kubernetes string) (kubeadmReport, error) {
+	f := kubeadmFlags{check: true, dir: kubeadm.DefaultDir, kubernetesDir: kubernetes}
+	if err := f.complete(); err != nil {
+		return kubeadmReport{}, err
+	}
+	if _, err := os.Stat(f.manifest()); err != nil {
+		return kubeadmReport{}, fmt.Errorf("this is no node of kubeadm: %w", err)
+	}
+	return kubeadmProgram{caller}.reported(ctx, f), nil
+}
+
+func (p kubeadmProgram) checkKubeadm(ctx context.Context, f kubeadmFlags) error {
+	report := p.reported(ctx, f)
 	if err := p.printKubeadm(report, f.output.Value); err != nil {
 		return err
 	}
@@ -56,7 +65,7 @@ func (p program) checkKubeadm(ctx context.Context, f kubeadmFlags) error {
 	return nil
 }
 
-func (p program) printKubeadm(r kubeadmReport, form string) error {
+func (p kubeadmProgram) printKubeadm(r kubeadmReport, form string) error {
 	if form == "json" {
 		return p.PrintJSON(r)
 	}
@@ -76,7 +85,7 @@ func (p program) printKubeadm(r kubeadmReport, form string) error {
 }
 
 // kubeadmFacts reads all inputs of the check.
-func (p program) kubeadmFacts(ctx context.Context, f kubeadmFlags) kubeadm.Facts {
+func (p kubeadmProgram) kubeadmFacts(ctx context.Context, f kubeadmFlags) kubeadm.Facts {
 	out := kubeadm.Facts{
 		Node: f.nodeID, Now: p.Now(), Dir: f.dir, Admin: f.admin(), Write: f.again(),
 		Manifest: contentOf(f.manifest()), PodPatch: contentOf(f.podPatch()),
@@ -145,7 +154,7 @@ type kubeadmContainer struct {
 func (c kubeadmContainer) host(inside string) string { return c.pod.HostPath(c.ContainerSpec, inside) }
 
 // sidecarFacts parses the arguments of the sidecar.
-func (p program) sidecarFacts(out *kubeadm.Facts, f kubeadmFlags, c kubeadmContainer) lockstep.Options {
+func (p kubeadmProgram) sidecarFacts(out *kubeadm.Facts, f kubeadmFlags, c kubeadmContainer) lockstep.Options {
 	opts, err := runOptions(c.Args, c.Variable, f.nodeID)
 	out.Sidecar = kubeadm.Sidecar{
 		Err: oneLine(err), ShutdownDelay: opts.ShutdownDelay, Listen: opts.Listen, TLS: opts.TLSCertFile != "",
@@ -177,7 +186,7 @@ func oneLine(err error) error {
 }
 
 // kubeconfigFacts reads the kubeconfig, and asks the API for rights.
-func (p program) kubeconfigFacts(ctx context.Context, out *kubeadm.Facts, bundles []*bundle.Bundle) {
+func (p kubeadmProgram) kubeconfigFacts(ctx context.Context, out *kubeadm.Facts, bundles []*bundle.Bundle) {
 	k := &out.Kubeconfig
 	if k.Err != nil {
 		return
@@ -187,7 +196,7 @@ func (p program) kubeconfigFacts(ctx context.Context, out *kubeadm.Facts, bundle
 		k.Err = err
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, rightsTimeout)
+	ctx, cancel := context.WithTimeout(ctx, kubeaccess.RightsTimeout)
 	defer cancel()
 	k.Server = access.Server
 	k.User, k.Groups = access.User()

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
@@ -16,7 +17,7 @@ import (
 
 // kubeadmContent returns the files for kubeadm and kubectl, by their paths below the
 // directory of Lockstep. release is nil if this call sets none.
-func (p program) kubeadmContent(
+func (p kubeadmProgram) kubeadmContent(
 	ctx context.Context, f kubeadmFlags, settings kubeadm.Settings, release *bundle.Bundle,
 ) (out map[string][]byte, r rights.Rights, err error) {
 	out = settings.Files()
@@ -27,13 +28,13 @@ func (p program) kubeadmContent(
 			return out, r, nil
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, rightsTimeout)
+	ctx, cancel := context.WithTimeout(ctx, kubeaccess.RightsTimeout)
 	defer cancel()
 	if r, err = rights.Of(release, f.resolver(ctx)); err != nil { // of the API: it may not exist yet
 		r, err = rights.Of(release, nil)
 	}
 	for _, guess := range r.Guessed {
-		fmt.Fprintf(p.Stderr, "warning: %s\n", guessWarning(guess, "Type this command again when kube-apiserver serves the kind"))
+		fmt.Fprintf(p.Stderr, "warning: %s\n", terminal.Clean(guess.Warning("Type this command again when kube-apiserver serves the kind")))
 	}
 	out[name] = r.YAML(kubeadm.Group)
 	return out, r, err
@@ -41,7 +42,7 @@ func (p program) kubeadmContent(
 
 // reportWritten names the directories that were written whole, and the rights that the bundle needs and that are missing
 // in a file that was left alone. kept are the files that were left alone, which are named already.
-func (p program) reportWritten(f kubeadmFlags, w kubeadmContents, kept []string) error {
+func (p kubeadmProgram) reportWritten(f kubeadmFlags, w kubeadmContents, kept []string) error {
 	name := path.Join(kubeadm.ClusterDir, kubeadm.BundleRights)
 	whole := func(dir string) bool {
 		return !slices.ContainsFunc(kept, func(name string) bool { return path.Dir(name) == dir })

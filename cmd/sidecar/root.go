@@ -45,7 +45,7 @@ with the release of this node.`,
 		p.runCommand(), p.statusCommand(), p.historyCommand(), p.explainCommand(), p.replayCommand(), p.supportCommand(),
 		p.waitReadyCommand(), p.nodeCommand(), p.cordonCommand(), p.uncordonCommand(),
 		p.overrideCommand(), p.rollbackCommand(), p.turnCommand(),
-		p.storeCommand(), p.clusterCommand(), p.bundleCommand(), p.serviceCommand(), p.kubeadmCommand(),
+		p.storeCommand(), p.clusterCommand(), p.bundleCommand(), p.serviceCommand(), kubeadmCommand(p.Program),
 		p.planCommand(), p.versionCommand(), p.completionCommand(), p.etcdMemberCommand(),
 	)
 	p.setHelp(root)

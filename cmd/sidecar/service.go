@@ -48,7 +48,7 @@ Exit code 1: a service is invalid.`,
 				return err
 			}
 			if err != nil {
-				return p.problemsIn("services", args[0], err)
+				return p.ProblemsIn("services", args[0], err)
 			}
 			for _, s := range services {
 				more := ""

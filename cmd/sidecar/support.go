@@ -33,7 +33,7 @@ type supportFlags struct {
 	file, kubeconfig, dataDir string
 	force                     bool
 	server                    reach.Server
-	kubeadm                   kubeadmFlags
+	kubernetesDir             string
 	etcd                      runflags.Flags
 }
 
@@ -59,8 +59,7 @@ wrote as messages. Read it before you send it to others.`,
 	f.server.Bind(flags)
 	flags.AddFlagSet(reach.BindEtcd(&f.etcd, &f.dataDir).Flags)
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "Kubeconfig `file` for this node's kube-apiserver. If empty, it is not asked.")
-	f.kubeadm.kubernetesDir = kubernetesDir
-	flags.StringVar(&f.kubeadm.kubernetesDir, "kubernetes-dir", f.kubeadm.kubernetesDir, "The `directory` of kubeadm on this node.")
+	flags.StringVar(&f.kubernetesDir, "kubernetes-dir", kubernetesDir, "The `directory` of kubeadm on this node.")
 	flags.StringVarP(&f.file, "output", "o", "", "The `file` to write; - is the standard output. If empty, lockstep-HOST-TIME.tar.gz in this directory.")
 	flags.BoolVar(&f.force, "force", false, "Also overwrite a file that exists.")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -137,7 +136,7 @@ func (f supportFlags) mayWrite(file string) error {
 
 func (p program) writeSupport(file string, content []byte) error {
 	if file != "-" {
-		return durable.WriteFile(file, content, modeSecret)
+		return durable.WriteFile(file, content, 0o600)
 	}
 	_, err := p.Stdout.Write(content)
 	return err

@@ -23,7 +23,6 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
-	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 	"github.com/lockstep-dev/lockstep/internal/support"
 )
 
@@ -238,13 +237,9 @@ func (s supportSources) kubernetes(path string, query url.Values) func(context.C
 }
 
 func (s supportSources) kubeadmCheck(ctx context.Context) ([]byte, error) {
-	f := s.f.kubeadm
-	f.dir, f.check = kubeadm.DefaultDir, true
-	if err := f.complete(); err != nil {
+	findings, err := kubeadmFindings(ctx, s.p.Program, s.f.kubernetesDir)
+	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(f.manifest()); err != nil {
-		return nil, fmt.Errorf("this is no node of kubeadm: %w", err)
-	}
-	return asJSON(s.p.kubeadmReport(ctx, f))
+	return asJSON(findings)
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
@@ -26,6 +27,9 @@ type Access struct {
 	CA         []byte
 	cfg        *rest.Config
 }
+
+// RightsTimeout bounds all requests of one check of rights.
+const RightsTimeout = 15 * time.Second
 
 // New reads a kubeconfig and the files that it names. It sends no request.
 func New(file string) (*Access, error) {

@@ -6,6 +6,7 @@ package rights
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -51,6 +52,11 @@ type Rights struct {
 
 // Guess is a kind with the resource that is its plural by rule.
 type Guess struct{ APIVersion, Kind, Resource string }
+
+// Warning warns of a kind whose rights may have the wrong name.
+func (g Guess) Warning(remedy string) string {
+	return fmt.Sprintf("the resource of %s %s is a guess, %s: its CRD is not in the bundle. %s", g.APIVersion, g.Kind, g.Resource, remedy)
+}
 
 // Resolve asks an API server for the resource of a kind, like "widgets". found: it serves
 // the kind.
