@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/kubeadmnode"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 )
 
@@ -525,7 +526,7 @@ func TestKubeadm_checkRights(t *testing.T) {
 	n.runKubeadm(server.URL)
 	n.trust(server)
 	code, out, _ := n.call("--check", "-o", "json")
-	var got kubeadmReport
+	var got kubeadmnode.Report
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != console.ExitFailed || len(got.Findings) != 1 {
 		t.Fatalf("got %d, %v: %s", code, err, out)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/kubeadmnode"
 )
 
 func (p program) root() *cobra.Command {
@@ -45,7 +46,7 @@ with the release of this node.`,
 		p.runCommand(), p.statusCommand(), p.historyCommand(), p.explainCommand(), p.replayCommand(), p.supportCommand(),
 		p.waitReadyCommand(), p.nodeCommand(), p.cordonCommand(), p.uncordonCommand(),
 		p.overrideCommand(), p.rollbackCommand(), p.turnCommand(),
-		p.storeCommand(), p.clusterCommand(), p.bundleCommand(), p.serviceCommand(), kubeadmCommand(p.Program),
+		p.storeCommand(), p.clusterCommand(), p.bundleCommand(), p.serviceCommand(), kubeadmnode.Command(p.Program),
 		p.planCommand(), p.versionCommand(), p.completionCommand(), p.etcdMemberCommand(),
 	)
 	p.setHelp(root)

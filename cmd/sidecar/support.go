@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/kubeadmnode"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/runflags"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
@@ -59,7 +60,7 @@ wrote as messages. Read it before you send it to others.`,
 	f.server.Bind(flags)
 	flags.AddFlagSet(reach.BindEtcd(&f.etcd, &f.dataDir).Flags)
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "Kubeconfig `file` for this node's kube-apiserver. If empty, it is not asked.")
-	flags.StringVar(&f.kubernetesDir, "kubernetes-dir", kubernetesDir, "The `directory` of kubeadm on this node.")
+	flags.StringVar(&f.kubernetesDir, "kubernetes-dir", kubeadmnode.KubernetesDir, "The `directory` of kubeadm on this node.")
 	flags.StringVarP(&f.file, "output", "o", "", "The `file` to write; - is the standard output. If empty, lockstep-HOST-TIME.tar.gz in this directory.")
 	flags.BoolVar(&f.force, "force", false, "Also overwrite a file that exists.")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/kubeadmnode"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
@@ -237,7 +238,7 @@ func (s supportSources) kubernetes(path string, query url.Values) func(context.C
 }
 
 func (s supportSources) kubeadmCheck(ctx context.Context) ([]byte, error) {
-	findings, err := kubeadmFindings(ctx, s.p.Program, s.f.kubernetesDir)
+	findings, err := kubeadmnode.Findings(ctx, s.p.Program, s.f.kubernetesDir)
 	if err != nil {
 		return nil, err
 	}

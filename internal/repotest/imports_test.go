@@ -12,15 +12,16 @@ import (
 // a lower level, so siblings do not know each other. A new package needs a line
 // here: its level is a decision.
 var levels = map[string]int{
-	"cmd/sidecar":                   17,
-	"cmd/sidecar/internal/terminal": 0,  // lays out text for people
-	"cmd/sidecar/internal/console":  4,  // what every command shares
-	"cmd/sidecar/internal/runflags": 13, // the flags of sidecar run, for Options
-	"cmd/sidecar/internal/reach":    14, // leads commands to a sidecar and to etcd
-	"cmd/sidecar/internal/table":    2,  // prints a report
-	"cmd/etcd-member":               5,  // what the sidecar has inside, compressed
-	"build/pack":                    0,  // compresses it
-	"build/image":                   0,  // a module of its own
+	"cmd/sidecar":                      17,
+	"cmd/sidecar/internal/terminal":    0,  // lays out text for people
+	"cmd/sidecar/internal/console":     4,  // what every command shares
+	"cmd/sidecar/internal/runflags":    13, // the flags of sidecar run, for Options
+	"cmd/sidecar/internal/reach":       14, // leads commands to a sidecar and to etcd
+	"cmd/sidecar/internal/kubeadmnode": 15, // prepares and checks a node of kubeadm
+	"cmd/sidecar/internal/table":       2,  // prints a report
+	"cmd/etcd-member":                  5,  // what the sidecar has inside, compressed
+	"build/pack":                       0,  // compresses it
+	"build/image":                      0,  // a module of its own
 
 	".": 12, // what a program embeds: options in, a running sidecar out
 

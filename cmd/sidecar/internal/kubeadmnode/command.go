@@ -1,4 +1,4 @@
-package main
+package kubeadmnode
 
 import (
 	"cmp"
@@ -35,15 +35,16 @@ type kubeadmFlags struct {
 	args          []string // of sidecar run
 }
 
-const kubernetesDir = "/etc/kubernetes"
+// KubernetesDir is the directory of kubeadm on a node.
+const KubernetesDir = "/etc/kubernetes"
 
-// kubeadmProgram is the outside world, with the methods of this command.
-type kubeadmProgram struct{ console.Program }
+// program is the outside world, with the methods of this command.
+type program struct{ console.Program }
 
-// kubeadmCommand is sidecar kubeadm.
-func kubeadmCommand(caller console.Program) *cobra.Command {
-	p := kubeadmProgram{caller}
-	f := kubeadmFlags{dir: kubeadm.DefaultDir, kubernetesDir: kubernetesDir, output: console.NewChoice("table", "json")}
+// Command is sidecar kubeadm.
+func Command(caller console.Program) *cobra.Command {
+	p := program{caller}
+	f := kubeadmFlags{dir: kubeadm.DefaultDir, kubernetesDir: KubernetesDir, output: console.NewChoice("table", "json")}
 	cmd := &cobra.Command{
 		Use:   "kubeadm [flags] [-- RUN-FLAG...]",
 		Short: "Write what this kubeadm node needs for a sidecar, or check a node that has it",
@@ -145,7 +146,7 @@ func (f *kubeadmFlags) completePaths() error {
 func (f kubeadmFlags) again() string {
 	words := []string{"sidecar kubeadm"}
 	for _, set := range []struct{ name, value, standard string }{
-		{"dir", f.dir, kubeadm.DefaultDir}, {"kubernetes-dir", f.kubernetesDir, kubernetesDir},
+		{"dir", f.dir, kubeadm.DefaultDir}, {"kubernetes-dir", f.kubernetesDir, KubernetesDir},
 		{"node-id", f.nodeID, f.host}, {"apiserver-url", f.apiserverURL, ""},
 	} {
 		if set.value != set.standard {

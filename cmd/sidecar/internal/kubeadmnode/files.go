@@ -1,4 +1,4 @@
-package main
+package kubeadmnode
 
 import (
 	"bytes"
@@ -112,7 +112,7 @@ type kubeadmContents struct {
 }
 
 // writeFiles writes the files, and names each one that it leaves alone.
-func (p kubeadmProgram) writeFiles(f kubeadmFlags, k kubeadmFiles, w kubeadmContents) error {
+func (p program) writeFiles(f kubeadmFlags, k kubeadmFiles, w kubeadmContents) error {
 	var kept []string
 	for _, name := range slices.Sorted(maps.Keys(w.files)) {
 		why, err := k.changed(name, w.files[name])
@@ -133,7 +133,7 @@ func (p kubeadmProgram) writeFiles(f kubeadmFlags, k kubeadmFiles, w kubeadmCont
 
 // saveKubeconfig copies a kubeconfig that sidecar kubeadm did not write, or that was changed since, to a file
 // with the suffix .old beside it.
-func (p kubeadmProgram) saveKubeconfig(k kubeadmFiles, content []byte) error {
+func (p program) saveKubeconfig(k kubeadmFiles, content []byte) error {
 	name := kubeadm.KubeconfigFile
 	why, err := k.changed(name, content)
 	if err != nil || why == "" {

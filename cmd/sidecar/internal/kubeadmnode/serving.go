@@ -1,4 +1,4 @@
-package main
+package kubeadmnode
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 
 // writeServing writes the certificate with which the sidecar serves HTTPS, and the one with which the
 // commands on this node read it. A file that people replaced by their own is left alone.
-func (p kubeadmProgram) writeServing(f kubeadmFlags, own kubeadmFiles, authority kubeadm.Authority, ca []byte) error {
+func (p program) writeServing(f kubeadmFlags, own kubeadmFiles, authority kubeadm.Authority, ca []byte) error {
 	addresses := localAddresses()
 	if u, err := url.Parse(f.apiserverURL); err == nil && u.Hostname() != "" {
 		addresses = append(addresses, u.Hostname())
@@ -46,7 +46,7 @@ type pair struct {
 }
 
 // writePair reports whether it wrote the two files: both or none.
-func (p kubeadmProgram) writePair(own kubeadmFiles, w pair) (bool, error) {
+func (p program) writePair(own kubeadmFiles, w pair) (bool, error) {
 	for _, name := range []string{w.certFile, w.keyFile} {
 		why, err := own.changed(name, nil)
 		if err != nil {

@@ -1,4 +1,4 @@
-package main
+package kubeadmnode
 
 import (
 	"context"
@@ -24,15 +24,15 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
-// kubeadmReport is the output of kubeadm --check. Every field is always present.
-type kubeadmReport struct {
+// Report is the output of kubeadm --check. Every field is always present.
+type Report struct {
 	Node     string            `json:"node"`
 	Findings []kubeadm.Finding `json:"findings"`
 }
 
 // reported returns the problems on this node.
-func (p kubeadmProgram) reported(ctx context.Context, f kubeadmFlags) kubeadmReport {
-	report := kubeadmReport{Node: f.nodeID, Findings: p.kubeadmFacts(ctx, f).Check()}
+func (p program) reported(ctx context.Context, f kubeadmFlags) Report {
+	report := Report{Node: f.nodeID, Findings: p.kubeadmFacts(ctx, f).Check()}
 	if report.Findings == nil {
 		report.Findings = []kubeadm.Finding{}
 	}
@@ -42,19 +42,19 @@ func (p kubeadmProgram) reported(ctx context.Context, f kubeadmFlags) kubeadmRep
 	return report
 }
 
-// kubeadmFindings returns the problems on a node of kubeadm, with the default directory of Lockstep.
-func kubeadmFindings(ctx context.Context, caller console.Program, kubernetes string) (kubeadmReport, error) {
+// Findings returns the problems on a node of kubeadm, with the default directory of Lockstep.
+func Findings(ctx context.Context, caller console.Program, kubernetes string) (Report, error) {
 	f := kubeadmFlags{check: true, dir: kubeadm.DefaultDir, kubernetesDir: kubernetes}
 	if err := f.complete(); err != nil {
-		return kubeadmReport{}, err
+		return Report{}, err
 	}
 	if _, err := os.Stat(f.manifest()); err != nil {
-		return kubeadmReport{}, fmt.Errorf("this is no node of kubeadm: %w", err)
+		return Report{}, fmt.Errorf("this is no node of kubeadm: %w", err)
 	}
-	return kubeadmProgram{caller}.reported(ctx, f), nil
+	return program{caller}.reported(ctx, f), nil
 }
 
-func (p kubeadmProgram) checkKubeadm(ctx context.Context, f kubeadmFlags) error {
+func (p program) checkKubeadm(ctx context.Context, f kubeadmFlags) error {
 	report := p.reported(ctx, f)
 	if err := p.printKubeadm(report, f.output.Value); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (p kubeadmProgram) checkKubeadm(ctx context.Context, f kubeadmFlags) error 
 	return nil
 }
 
-func (p kubeadmProgram) printKubeadm(r kubeadmReport, form string) error {
+func (p program) printKubeadm(r Report, form string) error {
 	if form == "json" {
 		return p.PrintJSON(r)
 	}
@@ -85,7 +85,7 @@ func (p kubeadmProgram) printKubeadm(r kubeadmReport, form string) error {
 }
 
 // kubeadmFacts reads all inputs of the check.
-func (p kubeadmProgram) kubeadmFacts(ctx context.Context, f kubeadmFlags) kubeadm.Facts {
+func (p program) kubeadmFacts(ctx context.Context, f kubeadmFlags) kubeadm.Facts {
 	out := kubeadm.Facts{
 		Node: f.nodeID, Now: p.Now(), Dir: f.dir, Admin: f.admin(), Write: f.again(),
 		Manifest: contentOf(f.manifest()), PodPatch: contentOf(f.podPatch()),
@@ -154,7 +154,7 @@ type kubeadmContainer struct {
 func (c kubeadmContainer) host(inside string) string { return c.pod.HostPath(c.ContainerSpec, inside) }
 
 // sidecarFacts parses the arguments of the sidecar.
-func (p kubeadmProgram) sidecarFacts(out *kubeadm.Facts, f kubeadmFlags, c kubeadmContainer) lockstep.Options {
+func (p program) sidecarFacts(out *kubeadm.Facts, f kubeadmFlags, c kubeadmContainer) lockstep.Options {
 	opts, err := runOptions(c.Args, c.Variable, f.nodeID)
 	out.Sidecar = kubeadm.Sidecar{
 		Err: oneLine(err), ShutdownDelay: opts.ShutdownDelay, Listen: opts.Listen, TLS: opts.TLSCertFile != "",
@@ -186,7 +186,7 @@ func oneLine(err error) error {
 }
 
 // kubeconfigFacts reads the kubeconfig, and asks the API for rights.
-func (p kubeadmProgram) kubeconfigFacts(ctx context.Context, out *kubeadm.Facts, bundles []*bundle.Bundle) {
+func (p program) kubeconfigFacts(ctx context.Context, out *kubeadm.Facts, bundles []*bundle.Bundle) {
 	k := &out.Kubeconfig
 	if k.Err != nil {
 		return

@@ -1,4 +1,4 @@
-package main
+package kubeadmnode
 
 import (
 	"cmp"
@@ -23,7 +23,7 @@ import (
 )
 
 // writeKubeadm checks everything before it writes anything.
-func (p kubeadmProgram) writeKubeadm(ctx context.Context, f kubeadmFlags) error {
+func (p program) writeKubeadm(ctx context.Context, f kubeadmFlags) error {
 	settings, err := f.settings()
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ const (
 
 // copyBundle copies a bundle to the directory of its release. The directory of the release that the node runs
 // stays: a restart of its sidecar needs it.
-func (p kubeadmProgram) copyBundle(f kubeadmFlags, b *bundle.Bundle) error {
+func (p program) copyBundle(f kubeadmFlags, b *bundle.Bundle) error {
 	parent := filepath.Join(f.dir, kubeadm.BundlesDir)
 	target := filepath.Join(parent, b.Version.String())
 	if err := os.MkdirAll(f.dir, modeDir); err != nil {
@@ -209,7 +209,7 @@ func (f kubeadmFlags) bundleDir(settings kubeadm.Settings) string {
 
 // writeIdentity writes the kubeconfig if the CA is on this node. It reports whether a kubeconfig exists
 // afterwards.
-func (p kubeadmProgram) writeIdentity(f kubeadmFlags, own kubeadmFiles, server string, settings kubeadm.Settings) (bool, error) {
+func (p program) writeIdentity(f kubeadmFlags, own kubeadmFiles, server string, settings kubeadm.Settings) (bool, error) {
 	cert, err := os.ReadFile(f.pki("ca.crt"))
 	if errors.Is(err, fs.ErrNotExist) {
 		fmt.Fprintf(p.Stdout, "not yet %s: kubeadm has made no CA on this node\n", f.kubeconfig())
@@ -247,7 +247,7 @@ func (p kubeadmProgram) writeIdentity(f kubeadmFlags, own kubeadmFiles, server s
 }
 
 // identityElsewhere is for a node without the key of the CA.
-func (p kubeadmProgram) identityElsewhere(f kubeadmFlags, server string, settings kubeadm.Settings) (bool, error) {
+func (p program) identityElsewhere(f kubeadmFlags, server string, settings kubeadm.Settings) (bool, error) {
 	if _, err := os.Stat(f.kubeconfig()); err == nil {
 		fmt.Fprintf(p.Stdout, "kept %s: the key of the CA is not on this node, so it cannot be renewed here\n", f.kubeconfig())
 		if settings.ServesHTTPS() {
@@ -267,7 +267,7 @@ type nextSteps struct {
 }
 
 // printNext prints the next commands to type. All of it can be pasted.
-func (p kubeadmProgram) printNext(f kubeadmFlags, pod kubeadm.Pod, n nextSteps) {
+func (p program) printNext(f kubeadmFlags, pod kubeadm.Pod, n nextSteps) {
 	patches := "--patches " + filepath.Join(f.dir, kubeadm.PatchesDir)
 	apply := fmt.Sprintf("kubectl --kubeconfig %s --server %s apply -k %s", f.admin(), n.server, filepath.Join(f.dir, kubeadm.ClusterDir))
 	var own []string // before the rights are given
@@ -330,7 +330,7 @@ func (f kubeadmFlags) lastCommands(s kubeadm.Settings) []string {
 	return out
 }
 
-func (p kubeadmProgram) printBlock(title string, lines ...[]string) {
+func (p program) printBlock(title string, lines ...[]string) {
 	fmt.Fprintln(p.Stdout, "\n"+title)
 	for _, line := range slices.Concat(lines...) {
 		fmt.Fprintln(p.Stdout, "  "+line)
