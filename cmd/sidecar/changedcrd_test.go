@@ -29,7 +29,7 @@ func TestChangedCRD(t *testing.T) {
 	const why = "its CRD changes with the bundle, so that the server could not check it yet"
 	kubeconfig := "--kubeconfig=" + api.Kubeconfig()
 	code, out, errs := r.run("bundle", "diff", newer, kubeconfig)
-	if code != exitDiffers || errs != "" || !strings.Contains(out, "# "+why+"\ndiff -u live/Kettle/default/big") || !strings.Contains(out, "\n+  lid: true\n") {
+	if code != console.ExitDiffers || errs != "" || !strings.Contains(out, "# "+why+"\ndiff -u live/Kettle/default/big") || !strings.Contains(out, "\n+  lid: true\n") {
 		t.Errorf("got exit %d and\n%s%s", code, out, errs)
 	}
 	code, out, errs = r.run("plan", "--bundle", newer, kubeconfig, "-o", "json")
@@ -44,5 +44,5 @@ func TestChangedCRD(t *testing.T) {
 		t.Errorf("got exit %d, clean %t, %s (-want +got):\n%s", code, got.Clean, errs, diff)
 	}
 	wrong := writeBundle(t, constraints("1.1.0", "1.0.0", "1.0.0"), fmt.Sprintf(definition, ""), fmt.Sprintf(kettle, ", lid: true"))
-	r.want(exitTrouble, "field not declared in schema", "bundle", "diff", wrong, kubeconfig)
+	r.want(console.ExitTrouble, "field not declared in schema", "bundle", "diff", wrong, kubeconfig)
 }

@@ -19,19 +19,13 @@ import (
 	"github.com/lockstep-dev/lockstep/report"
 )
 
-// The exit codes of `bundle diff`, the same as in diff and kubectl diff.
-const (
-	exitDiffers = 1
-	exitTrouble = 2
-)
-
 // bindInspector adds the flags that name the cluster to compare with.
 func bindInspector(flags *pflag.FlagSet, opts *kubeaccess.InspectorConfig, kubeconfig string) {
 	flags.StringVar(&opts.Kubeconfig, "kubeconfig", opts.Kubeconfig, kubeconfig)
 	flags.BoolVar(&opts.AllowMassPrune, "allow-mass-prune", opts.AllowMassPrune, "Set this if the sidecars run with it: large removals are not held.")
 }
 
-func (p program) bundleDiffCommand() *cobra.Command {
+func (p bundleProgram) bundleDiffCommand() *cobra.Command {
 	var opts kubeaccess.InspectorConfig
 	output := console.NewChoice("text", "json")
 	cmd := &cobra.Command{
@@ -52,10 +46,10 @@ server is unreachable, or the bundle is invalid.`,
 				return console.Usagef("--kubeconfig: required: a kubeconfig file for any kube-apiserver of the cluster (on a node of kubeadm: . /etc/lockstep/env)")
 			}
 			err := p.diffBundle(cmd, opts, args[0], output.Value)
-			if code, own := errors.AsType[console.ExitError](err); err == nil || own && code.Code == exitDiffers {
+			if code, own := errors.AsType[console.ExitError](err); err == nil || own && code.Code == console.ExitDiffers {
 				return err
 			}
-			return console.ExitError{Code: exitTrouble, Err: err}
+			return console.ExitError{Code: console.ExitTrouble, Err: err}
 		},
 	}
 	bindInspector(cmd.Flags(), &opts, "Kubeconfig `file` for any kube-apiserver of the cluster. Required.")
@@ -63,7 +57,7 @@ server is unreachable, or the bundle is invalid.`,
 	return cmd
 }
 
-func (p program) diffBundle(cmd *cobra.Command, opts kubeaccess.InspectorConfig, dir, form string) (err error) {
+func (p bundleProgram) diffBundle(cmd *cobra.Command, opts kubeaccess.InspectorConfig, dir, form string) (err error) {
 	if opts.Bundle, err = bundle.Open(dir); err != nil {
 		return err
 	}
@@ -121,7 +115,7 @@ func printDiff(w io.Writer, preview report.Preview) error {
 	case len(failures) > 0:
 		return errors.Join(failures...)
 	case differs:
-		return console.ExitError{Code: exitDiffers}
+		return console.ExitError{Code: console.ExitDiffers}
 	}
 	return nil
 }

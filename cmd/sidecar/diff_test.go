@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +14,6 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
-	"github.com/lockstep-dev/lockstep/report"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -115,21 +112,21 @@ diff -u live/ConfigMap/default/old bundle/ConfigMap/default/old
 -  name: old
 -  namespace: default
 `
-	if diff := cmp.Diff(partOf(want), partOf(out)); code != exitDiffers || errs != "" || diff != "" {
+	if diff := cmp.Diff(partOf(want), partOf(out)); code != console.ExitDiffers || errs != "" || diff != "" {
 		t.Errorf("got exit %d, %s and (-want +got):\n%s", code, errs, diff)
 	}
 
-	c.want(exitDiffers, "# to be removed as soon as all other objects are in place\ndiff -u live/ConfigMap/default/old", "bundle", "diff",
+	c.want(console.ExitDiffers, "# to be removed as soon as all other objects are in place\ndiff -u live/ConfigMap/default/old", "bundle", "diff",
 		writeBundle(t, "release: 1.1.0\nprunePolicy: Immediately", settingsBefore, secret("aGVsbG8=")), kubeconfig)
-	c.want(exitTrouble, `sidecar: ConfigMap "default/wrong": `, "bundle", "diff", writeBundle(t, "release: 1.1.0", settingsBefore, wrongMap), kubeconfig)
-	c.want(exitDiffers, "diff -u live/StorageClass/", "bundle", "diff", "builtin", kubeconfig)
-	c.want(exitTrouble, "no such file", "bundle", "diff", "nowhere", kubeconfig)
-	c.want(exitTrouble, `kubeconfig "nowhere"`, "bundle", "diff", before, "--kubeconfig=nowhere")
+	c.want(console.ExitTrouble, `sidecar: ConfigMap "default/wrong": `, "bundle", "diff", writeBundle(t, "release: 1.1.0", settingsBefore, wrongMap), kubeconfig)
+	c.want(console.ExitDiffers, "diff -u live/StorageClass/", "bundle", "diff", "builtin", kubeconfig)
+	c.want(console.ExitTrouble, "no such file", "bundle", "diff", "nowhere", kubeconfig)
+	c.want(console.ExitTrouble, `kubeconfig "nowhere"`, "bundle", "diff", before, "--kubeconfig=nowhere")
 	c.want(console.ExitUsage, "--kubeconfig: required: a kubeconfig file", "bundle", "diff", before)
 	if err := server.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	c.want(exitTrouble, "kube-apiserver is unreachable", "bundle", "diff", before, kubeconfig)
+	c.want(console.ExitTrouble, "kube-apiserver is unreachable", "bundle", "diff", before, kubeconfig)
 }
 
 // partOf leaves out the name of the set.
@@ -141,38 +138,4 @@ func partOf(text string) string {
 		}
 	}
 	return strings.Join(lines, "\n")
-}
-
-func TestPrintDiff(t *testing.T) {
-	form := func(v string) map[string]any { return map[string]any{"kind": "X", "value": v} }
-	var out bytes.Buffer
-	err := printDiff(&out, report.Preview{PruneHeld: "the brake\x1b[2J is on", Objects: []report.Previewed{
-		{Kind: "X", Name: "same", Action: report.ActionNone},
-		{Kind: "X", Name: "new", Action: report.ActionCreate, Message: "not checked", Wanted: form("1")},
-		{Kind: "X", Name: "again", Action: report.ActionRecreate, Live: form("1"), Wanted: form("2")},
-		{Kind: "X", Name: "held", Action: report.ActionHold, Live: form("1")},
-	}})
-	const want = `# not checked
-diff -u live/X/new bundle/X/new
---- live/X/new
-+++ bundle/X/new
-@@ -0,0 +1,2 @@
-+kind: X
-+value: "1"
-# to be deleted and created again: an immutable field changes
-diff -u live/X/again bundle/X/again
---- live/X/again
-+++ bundle/X/again
-@@ -1,2 +1,2 @@
- kind: X
--value: "1"
-+value: "2"
-# 1 object not removed, though missing from the bundle: the brake [2J is on
-`
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if code, own := errors.AsType[console.ExitError](err); !own || code.Code != exitDiffers {
-		t.Errorf("got %v", err)
-	}
 }

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -29,7 +27,9 @@ type planOptions struct {
 	back    bool
 }
 
-func (p program) planCommand() *cobra.Command {
+// planCommand is sidecar plan.
+func planCommand(caller console.Program) *cobra.Command {
+	p := bundleProgram{caller}
 	opts := planOptions{output: console.NewChoice("table", "json")}
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "plan",
@@ -61,7 +61,7 @@ invalid.`,
 }
 
 // warnOfFaults prints what an API server would reject, for a plan that asks none.
-func (p program) warnOfFaults(dir string) {
+func (p bundleProgram) warnOfFaults(dir string) {
 	_, err := bundle.Validate(dir)
 	if found, ok := errors.AsType[*bundle.LoadError](err); ok {
 		for _, problem := range found.Problems {
@@ -70,7 +70,7 @@ func (p program) warnOfFaults(dir string) {
 	}
 }
 
-func (p program) plan(ctx context.Context, client reach.Etcd, opts planOptions) (err error) {
+func (p bundleProgram) plan(ctx context.Context, client reach.Etcd, opts planOptions) (err error) {
 	b, err := bundle.Open(opts.dir)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (p program) plan(ctx context.Context, client reach.Etcd, opts planOptions) 
 		return err
 	}
 	in.Store = store.Key.ID
-	if in.Voters, err = readVoters(ctx, client); err != nil {
+	if in.Voters, err = client.Voters(ctx); err != nil {
 		return err
 	}
 	if in.Removed, err = quorum.ReadRemovals(ctx, client.Client); err != nil {
@@ -115,30 +115,6 @@ func (p program) plan(ctx context.Context, client reach.Etcd, opts planOptions) 
 	return nil
 }
 
-// readVoters returns the voters of the etcd that the sidecars run; none: etcd runs elsewhere.
-func readVoters(ctx context.Context, client reach.Etcd) ([]protocol.Voter, error) {
-	_, err := quorum.ReadCluster(ctx, client.Client)
-	if errors.Is(err, quorum.ErrNoCluster) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	views, err := quorum.List(ctx, client.Client)
-	if err != nil {
-		return nil, err
-	}
-	var out []protocol.Voter
-	for _, m := range views {
-		if !m.Learner {
-			out = append(out, protocol.Voter{
-				Name: cmp.Or(string(m.Node), strconv.FormatUint(m.ID, 16)), Address: m.Address, Healthy: m.Healthy,
-			})
-		}
-	}
-	return out, nil
-}
-
 // inspectObjects asks the API for the bundle's effect on the objects, and for the mark, which records every
 // content that may be present.
 func inspectObjects(ctx context.Context, opts kubeaccess.InspectorConfig) (*objectsReport, protocol.Mark, error) {
@@ -157,7 +133,7 @@ func inspectObjects(ctx context.Context, opts kubeaccess.InspectorConfig) (*obje
 	return newObjectsReport(preview), mark, nil
 }
 
-func (p program) printPlan(r planReport, form string) error {
+func (p bundleProgram) printPlan(r planReport, form string) error {
 	if form == "json" {
 		return p.PrintJSON(r)
 	}

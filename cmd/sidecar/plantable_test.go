@@ -7,10 +7,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 
-	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
-	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
+	"github.com/lockstep-dev/lockstep/internal/rollout"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -61,7 +64,7 @@ func TestPlanTable(t *testing.T) {
 		Obstacles: []obstacleReport{{Kind: obstacleObjects, Message: "the API server rejects 1 object now"}},
 	}
 	var out bytes.Buffer
-	planTable{terminal.Printer{W: &out, Screen: terminal.Screen{Width: 80, Commands: program{}.root()}}}.write(r)
+	planTable{terminal.Printer{W: &out, Screen: terminal.Screen{Width: 80, Commands: rootWithTurn()}}}.write(r)
 	for line := range strings.Lines(out.String()) {
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
 			t.Errorf("%d columns: %s", n, line)
@@ -121,19 +124,33 @@ func TestPlanTable_blankLines(t *testing.T) {
 	}
 }
 
-// The command for the turns of a rollback reaches the sidecar as the environment of this machine does.
-func TestServerOptions(t *testing.T) {
-	variables := map[string]string{}
-	p := program{Program: console.Program{LookupEnv: func(name string) (string, bool) { v, found := variables[name]; return v, found }}}
-	if got := reach.ServerOptions(p.Program); got != "" {
-		t.Errorf("got %q without variables", got)
+// rootWithTurn has the command that a plan prints.
+func rootWithTurn() *cobra.Command {
+	root := &cobra.Command{Use: "sidecar"}
+	root.AddCommand(&cobra.Command{Use: "turn [flags] -- COMMAND [ARG...]"})
+	return root
+}
+
+// diff and plan say so (validate: testdata/script/bundle.txtar) before a node is started with the bundle.
+func TestReplacesBundle(t *testing.T) {
+	var out strings.Builder
+	if err := printDiff(&out, report.Preview{Bundle: "acme", Replaces: "base"}); err != nil ||
+		!strings.HasPrefix(out.String(), "# replaces the bundle base, which no leader does before you type: sidecar bundle replace --from base --to acme\n") {
+		t.Errorf("diff: got %v, %q", err, out.String())
 	}
-	variables["LOCKSTEP_SERVER"], variables["LOCKSTEP_CERTIFICATE_AUTHORITY"] = "https://10.0.0.1:8086", "/etc/a b.crt"
-	if got, want := reach.ServerOptions(p.Program), " --certificate-authority='/etc/a b.crt' --server=https://10.0.0.1:8086"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	variables["LOCKSTEP_SERVER"] = "http://127.0.0.1:8086"
-	if got, want := reach.ServerOptions(p.Program), " --certificate-authority='/etc/a b.crt'"; got != want {
-		t.Errorf("got %q for the default, want %q", got, want)
+	in := rollout.Input{Status: protocol.StatusView{Kind: protocol.StatusPresent, Status: protocol.Status{State: protocol.Done, Bundle: "base"}},
+		Fleet: protocol.Fleet{Records: []*protocol.Record{{ID: "a", Problem: "corrupt"}}}}
+	for name, want := range map[string]bool{"acme": true, "base": false} {
+		b := &bundle.Bundle{Name: name, Version: protocol.Version{Release: protocol.Release{Major: 1}}}
+		in.Bundle = b.Local()
+		got := newPlanReport(b, in, nil, "")
+		// It comes before all other obstacles: the others may follow from a wrong --bundle.
+		if len(got.Obstacles) == 0 {
+			t.Fatalf("plan: %s: no obstacle, though a record is corrupt", name)
+		}
+		o := got.Obstacles[0]
+		if found := strings.HasSuffix(o.Message, "sidecar bundle replace --from base --to "+name); found != want || found != (o.Kind == string(warn.OtherBundle)) {
+			t.Errorf("plan: %s: got %+v", name, got.Obstacles)
+		}
 	}
 }

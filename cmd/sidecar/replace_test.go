@@ -1,18 +1,13 @@
 package main
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
-	"github.com/lockstep-dev/lockstep/internal/rollout"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/protocol/warn"
-	"github.com/lockstep-dev/lockstep/reconcile/bundle"
-	"github.com/lockstep-dev/lockstep/report"
 	"github.com/lockstep-dev/lockstep/status"
 )
 
@@ -69,28 +64,4 @@ func TestBundleReplace(t *testing.T) {
 		t.Fatal(err)
 	}
 	replace(console.ExitOK, "there is no status", "base", "acme")
-}
-
-// diff and plan say so (validate: testdata/script/bundle.txtar) before a node is started with the bundle.
-func TestReplacesBundle(t *testing.T) {
-	var out strings.Builder
-	if err := printDiff(&out, report.Preview{Bundle: "acme", Replaces: "base"}); err != nil ||
-		!strings.HasPrefix(out.String(), "# replaces the bundle base, which no leader does before you type: sidecar bundle replace --from base --to acme\n") {
-		t.Errorf("diff: got %v, %q", err, out.String())
-	}
-	in := rollout.Input{Status: protocol.StatusView{Kind: protocol.StatusPresent, Status: protocol.Status{State: protocol.Done, Bundle: "base"}},
-		Fleet: protocol.Fleet{Records: []*protocol.Record{{ID: "a", Problem: "corrupt"}}}}
-	for name, want := range map[string]bool{"acme": true, "base": false} {
-		b := &bundle.Bundle{Name: name, Version: release(1, 0, 0)}
-		in.Bundle = b.Local()
-		got := newPlanReport(b, in, nil, "")
-		// It comes before all other obstacles: the others may follow from a wrong --bundle.
-		if len(got.Obstacles) == 0 {
-			t.Fatalf("plan: %s: no obstacle, though a record is corrupt", name)
-		}
-		o := got.Obstacles[0]
-		if found := strings.HasSuffix(o.Message, "sidecar bundle replace --from base --to "+name); found != want || found != (o.Kind == string(warn.OtherBundle)) {
-			t.Errorf("plan: %s: got %+v", name, got.Obstacles)
-		}
-	}
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/report"
 )
 
 // wantGolden compares the output of a command with a file, which programs of others rely on.
@@ -86,19 +85,6 @@ func TestJSON_reports(t *testing.T) {
 		}
 		return out.String()
 	}
-	differing, err := newDiffReport(report.Preview{PruneHeld: "too many", Objects: []report.Previewed{
-		{Kind: "ConfigMap", Namespace: "acme", Name: "same", Action: report.ActionNone},
-		{
-			Kind: "ConfigMap", Namespace: "acme", Name: "a", Action: report.ActionChange,
-			Live: map[string]any{"data": map[string]any{"a": "1"}}, Wanted: map[string]any{"data": map[string]any{"a": "2"}},
-		},
-		{Group: "example.com", Kind: "Widget", Name: "w", Action: report.ActionFail, Message: "no such\nkind"},
-		{Kind: "ConfigMap", Namespace: "acme", Name: "old", Action: report.ActionHold, Message: "too many"},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantGolden(t, "bundle-diff", inJSON(differing))
 	node := protocol.Record{ID: "cp-2", Alive: true, Presence: protocol.Presence{Reason: protocol.Cordoned, Election: protocol.Ineligible}}
 	until := protocol.Cordon{Since: noon.UTC(), Until: noon.UTC().Add(time.Hour)}
 	wantGolden(t, "cordon", inJSON(newCordonReport(node, until, "node cp-2 is out of service")))

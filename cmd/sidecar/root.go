@@ -46,8 +46,8 @@ with the release of this node.`,
 		p.runCommand(), p.statusCommand(), p.historyCommand(), p.explainCommand(), p.replayCommand(), p.supportCommand(),
 		p.waitReadyCommand(), p.nodeCommand(), p.cordonCommand(), p.uncordonCommand(),
 		p.overrideCommand(), p.rollbackCommand(), p.turnCommand(),
-		p.storeCommand(), p.clusterCommand(), p.bundleCommand(), p.serviceCommand(), kubeadmnode.Command(p.Program),
-		p.planCommand(), p.versionCommand(), p.completionCommand(), p.etcdMemberCommand(),
+		p.storeCommand(), p.clusterCommand(), bundleCommand(p.Program), serviceCommand(p.Program), kubeadmnode.Command(p.Program),
+		planCommand(p.Program), p.versionCommand(), p.completionCommand(), p.etcdMemberCommand(),
 	)
 	p.setHelp(root)
 	p.setCompletion(root)

@@ -10,7 +10,9 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/role/service"
 )
 
-func (p program) serviceCommand() *cobra.Command {
+// serviceCommand is sidecar service.
+func serviceCommand(caller console.Program) *cobra.Command {
+	p := bundleProgram{caller}
 	return console.ParentOf(&cobra.Command{
 		Use:   "service",
 		Short: "Validate a directory of services",
@@ -19,7 +21,7 @@ service. These commands start nothing.`,
 	}, p.serviceValidateCommand())
 }
 
-func (p program) serviceValidateCommand() *cobra.Command {
+func (p bundleProgram) serviceValidateCommand() *cobra.Command {
 	read := service.Load
 	var skipFiles bool
 	output := console.NewChoice("text", "json")

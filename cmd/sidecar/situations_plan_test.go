@@ -22,7 +22,7 @@ import (
 // TestPlanAgreesWithStatus asks `sidecar plan` and /status about the fleet of every captured
 // situation: both give one answer to whether the next upgrade may start.
 func TestPlanAgreesWithStatus(t *testing.T) {
-	captures, err := filepath.Glob("testdata/situations/*/*.json")
+	captures, err := filepath.Glob("../../testdata/situations/*/*.json")
 	if err != nil || len(captures) == 0 {
 		t.Fatalf("got %d captures, %v", len(captures), err)
 	}
@@ -39,7 +39,7 @@ func TestPlanAgreesWithStatus(t *testing.T) {
 		if !a.Report.Etcd.Connected {
 			continue // plan could not read the fleet
 		}
-		name := strings.TrimSuffix(strings.TrimPrefix(path, "testdata/situations/"), ".json")
+		name := strings.TrimSuffix(strings.TrimPrefix(path, "../../testdata/situations/"), ".json")
 		t.Run(name, func(t *testing.T) {
 			status, plan := bothAnswers(t, a.Report)
 			if diff := cmp.Diff(status.UpgradeObstacles, plan.Now.UpgradeObstacles); diff != "" {

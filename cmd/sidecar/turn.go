@@ -248,7 +248,7 @@ and why.`,
 		if err != nil {
 			return err
 		}
-		voters, err := readVoters(ctx, client)
+		voters, err := client.Voters(ctx)
 		if err != nil {
 			return err
 		}

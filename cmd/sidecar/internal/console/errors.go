@@ -14,6 +14,10 @@ const (
 	ExitUsage    = 2
 	ExitNotReady = 3
 
+	// The exit codes of bundle diff are the same as in diff and kubectl diff.
+	ExitDiffers = 1
+	ExitTrouble = 2
+
 	ExitNoTurn    = 7
 	ExitNoService = 8
 )
