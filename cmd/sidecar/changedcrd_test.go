@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/bundles"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
@@ -33,11 +34,11 @@ func TestChangedCRD(t *testing.T) {
 		t.Errorf("got exit %d and\n%s%s", code, out, errs)
 	}
 	code, out, errs = r.run("plan", "--bundle", newer, kubeconfig, "-o", "json")
-	var got planReport
+	var got bundles.PlanReport
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("%v in\n%s%s", err, out, errs)
 	}
-	want := []objectReport{
+	want := []bundles.ObjectReport{
 		{Action: "changed", Object: `CustomResourceDefinition "kettles.example.com"`}, {Action: "changed", Object: `Kettle "default/big"`, Message: why},
 	}
 	if diff := cmp.Diff(want, got.Objects.Differing); code != console.ExitOK || !got.Clean || diff != "" {

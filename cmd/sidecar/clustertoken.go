@@ -225,7 +225,7 @@ func (p program) printTokens(all []token.Stored, form string) error {
 	return p.PrintRows(form, reports, rows)
 }
 
-// usersOf names the nodes that have used a token.
+// usersOf names the nodes that used a token.
 func usersOf(s token.Stored) []string {
 	out := make([]string, 0, len(s.UsedBy))
 	for _, u := range s.UsedBy {

@@ -21,7 +21,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/machine"
 )
 
-// A sidecar that has ended answers no request. So it leaves the reason in its data directory, if that exists, for the
+// A sidecar that ended answers no request. So it leaves the reason in its data directory, if that exists, for the
 // commands that ask it on the same machine. While it runs, it keeps a mark there: one that is killed leaves it. In a static
 // pod, the kubelet keeps its log.
 
@@ -67,7 +67,7 @@ func (p program) endRun(cmd *cobra.Command, err error) {
 // leaveReason writes how sidecar run ended. A data directory that is missing stays so, one with files of
 // others stays as it is, and one that another sidecar uses has that one's reason.
 func (p program) leaveReason(cmd *cobra.Command, err error) {
-	_ = p.ApplyEnv(cmd.Flags()) // err has this error already, if there is one
+	_ = p.ApplyEnv(cmd.Flags()) // err contains this error already, if there is one
 	flag := func(name string) string { return cmd.Flags().Lookup(name).Value.String() }
 	dir := flag("data-dir")
 	_, locked := errors.AsType[*datadir.LockedError](err)

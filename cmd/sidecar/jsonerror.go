@@ -11,7 +11,7 @@ type errorReport struct {
 	Error string `json:"error"`
 }
 
-// printErrorReport prints why a command with -o json failed, unless stdout has a document already, which says more.
+// printErrorReport prints why a command with -o json failed, unless stdout contains a document already, which says more.
 func (p program) printErrorReport(cmd *cobra.Command, err error) {
 	form := cmd.Flags().Lookup("output")
 	if err == nil || err.Error() == "" || form == nil || form.Value.String() != "json" {

@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/bundles"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
@@ -188,11 +189,11 @@ func TestPlanWithObjects(t *testing.T) {
 	r.done(older)
 
 	code, out, errs := r.run("plan", "--bundle", newer, kubeconfig, "-o", "json")
-	var got planReport
+	var got bundles.PlanReport
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("%v in\n%s%s", err, out, errs)
 	}
-	wantDiffering := []objectReport{
+	wantDiffering := []bundles.ObjectReport{
 		{Action: "created", Object: `Secret "default/token"`}, {Action: "changed", Object: `ConfigMap "default/settings"`},
 		{Action: "pruned", Object: `ConfigMap "default/old"`},
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/bundles"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/kubeadmnode"
 )
@@ -46,8 +47,8 @@ with the release of this node.`,
 		p.runCommand(), p.statusCommand(), p.historyCommand(), p.explainCommand(), p.replayCommand(), p.supportCommand(),
 		p.waitReadyCommand(), p.nodeCommand(), p.cordonCommand(), p.uncordonCommand(),
 		p.overrideCommand(), p.rollbackCommand(), p.turnCommand(),
-		p.storeCommand(), p.clusterCommand(), bundleCommand(p.Program), serviceCommand(p.Program), kubeadmnode.Command(p.Program),
-		planCommand(p.Program), p.versionCommand(), p.completionCommand(), p.etcdMemberCommand(),
+		p.storeCommand(), p.clusterCommand(), bundles.Command(p.Program), bundles.ServiceCommand(p.Program), kubeadmnode.Command(p.Program),
+		bundles.PlanCommand(p.Program), p.versionCommand(), p.completionCommand(), p.etcdMemberCommand(),
 	)
 	p.setHelp(root)
 	p.setCompletion(root)

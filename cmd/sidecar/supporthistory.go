@@ -110,7 +110,7 @@ func drawnAndListed(entries []report.Entry) (drawn []history.Entry, list [][]str
 		drawn = append(drawn, e)
 		cells := historyRows([]history.Entry{e}, "")[1]
 		if len(e.Spans) > 0 && len(e.Spans) < e.Count && !e.Open() {
-			cells[1] = "> " + cells[1] // it has the newest times only; the sentence has the sum
+			cells[1] = "> " + cells[1] // it lists the newest times only; the sentence contains the sum
 		}
 		list = append(list, slices.Concat(cells[:len(cells)-1], []string{r.Message}))
 	}

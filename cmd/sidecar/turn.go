@@ -55,7 +55,7 @@ func (f *turnFlags) validate() error {
 	return err
 }
 
-// ranError is the error of a turn whose command has run.
+// ranError is the error of a turn whose command ran.
 type ranError struct{ error }
 
 func (e ranError) Unwrap() error { return e.error }

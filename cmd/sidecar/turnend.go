@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol/nodeturns"
 )
 
-// endHeld says that the work of the turn that the node has now is done, and returns when that turn has ended.
+// endHeld says that the work in the turn of the node is done, and returns when that turn is over.
 func (w *turnWork) endHeld(ctx context.Context, limit time.Duration) error {
 	f, err := fleet.ReadTurns(ctx, w.client.Client)
 	if err != nil {
@@ -48,7 +48,7 @@ func (w *turnWork) endHeld(ctx context.Context, limit time.Duration) error {
 	return w.awaitEnd(ctx, limit)
 }
 
-// withoutTurn is nil if a node that has no turn is registered, and otherwise an error that names the registered ones.
+// withoutTurn is nil if a node without a turn is registered, and otherwise an error that names the registered ones.
 func (w *turnWork) withoutTurn(ctx context.Context) error {
 	f, err := fleet.ReadTurns(ctx, w.client.Client)
 	if err != nil {
@@ -65,7 +65,7 @@ func (w *turnWork) withoutTurn(ctx context.Context) error {
 	return fmt.Errorf("node %q is not registered, and has no turn%s%s", w.want.Node, terminal.Prefixed("; did you mean ", near), terminal.Prefixed("? registered: ", protocol.RecordNames(f.Records)))
 }
 
-// awaitEnd returns when the node serves and its turn, whose work is done, has ended. A limit of 0 is none. Meanwhile it
+// awaitEnd returns when the node serves and its turn, whose work is done, is over. A limit of 0 is none. Meanwhile it
 // says why the node does not serve.
 func (w *turnWork) awaitEnd(ctx context.Context, limit time.Duration) error {
 	limited, cancel := context.WithCancel(ctx)

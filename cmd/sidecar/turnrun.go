@@ -105,7 +105,7 @@ func (w *turnWork) runAlone(ctx context.Context, command []string) error {
 	return err
 }
 
-// finish records that the work is done, and returns when the node serves and its turn has ended.
+// finish records that the work is done, and returns when the node serves and its turn is over.
 func (w *turnWork) finish(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, w.left())
 	defer cancel()
@@ -117,7 +117,7 @@ func (w *turnWork) finish(ctx context.Context) error {
 	})
 	switch {
 	case errors.Is(err, fleet.ErrNoTurn) && written:
-		return nil // this node's sidecar has ended the turn
+		return nil // this node's sidecar ended the turn
 	case errors.Is(err, fleet.ErrNoTurn):
 		return console.ExitError{Code: console.ExitNoService, Err: fmt.Errorf("%s has succeeded; %w", w.want.Command, w.lost(err))}
 	case err != nil:
@@ -127,10 +127,10 @@ func (w *turnWork) finish(ctx context.Context) error {
 	return w.awaitEnd(ctx, w.left())
 }
 
-// left is how long the node has to serve again.
+// left is how long the node may take to serve again.
 func (w *turnWork) left() time.Duration { return max(time.Until(w.want.Until), minServeWait) }
 
-// record writes how the command has ended, and tries again while etcd does not answer: the command may have stopped it.
+// record writes how the command ended, and tries again while etcd does not answer: the command may have stopped it.
 func (w *turnWork) record(ctx context.Context, ended string, write func() error) error {
 	for said := false; ; said = true {
 		err := write()
@@ -146,7 +146,7 @@ func (w *turnWork) record(ctx context.Context, ended string, write func() error)
 	}
 }
 
-// lost is the error of a command whose turn has ended while it ran.
+// lost is the error of a command whose turn ended while it ran.
 func (w *turnWork) lost(err error) error {
 	return fmt.Errorf("the turn of this command was ended meanwhile, as sidecar turn end %s --force does: %w", w.want.Node, err)
 }
@@ -182,7 +182,7 @@ func (w *turnWork) execute(ctx context.Context, command []string) error {
 		failed, w.want.Node, httpapi.Pasteable(w.want.Remedy(), w.client.Flags)), kept)}
 }
 
-// endOf describes how a command ended that has failed, for people.
+// endOf describes how a failed command ended, for people.
 func endOf(err error) string {
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
 		if how, ok := failed.Sys().(syscall.WaitStatus); ok && how.Signaled() {

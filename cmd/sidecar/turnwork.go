@@ -30,10 +30,10 @@ type turnWork struct {
 	client  reach.Etcd
 	server  *reach.Sidecar
 	flags   turnFlags
-	want    protocol.Turn   // without a node until take knows it; afterwards the turn that the node has
+	want    protocol.Turn   // without a node until take knows it; afterwards the turn of the node
 	took    []protocol.Turn // by this command, which did not resume it; each that etcd did not answer may be taken, or never be
-	ran     bool            // the command of the turn has begun
-	wasOut  time.Duration   // how long the node had not served when it asked for the turn last
+	ran     bool            // the command of the turn began
+	wasOut  time.Duration   // how long the node did not serve when it asked for the turn last
 
 	causes console.WaitCauses
 	shown  report.Status // the sidecar's last report
@@ -101,7 +101,7 @@ func (w *turnWork) voters(ctx context.Context) []protocol.Voter {
 	return out
 }
 
-// out returns how long the node has not served, as its sidecar has seen; 0: it serves, or that is not known.
+// out returns how long the node does not serve, as its sidecar sees it; 0: it serves, or that is not known.
 func (w *turnWork) out() time.Duration {
 	for _, n := range w.shown.Fleet.Nodes {
 		if since := n.ServesSince.Time; n.ID == string(w.want.Node) && n.Alive && !n.Serves && !since.IsZero() {
@@ -119,7 +119,7 @@ func (w *turnWork) votes(ctx context.Context) bool {
 // errNoTurnInTime is the end of a wait for a turn.
 var errNoTurnInTime = errors.New("no turn in time")
 
-// othersOutError is why no work begins in a turn that was taken: another node has stopped serving since.
+// othersOutError is why no work begins in a turn that was taken: another node stopped serving since.
 type othersOutError struct{ why string }
 
 func (e othersOutError) Error() string { return e.why }
@@ -244,7 +244,7 @@ func (w *turnWork) continues(has protocol.Turn) bool {
 	return has.Kind == w.want.Kind && has.Command == w.want.Command
 }
 
-// notAfterFailure returns an error if the node keeps a turn whose work has failed, and this command is not its
+// notAfterFailure returns an error if the node keeps a turn whose work failed, and this command is not its
 // repair: it would count as the command of that turn while it waits.
 func (w *turnWork) notAfterFailure(ctx context.Context) error {
 	f, err := fleet.ReadTurns(ctx, w.client.Client)
@@ -274,7 +274,7 @@ func (w *turnWork) awaitOut(ctx context.Context) error {
 	return err
 }
 
-// giveBack ends the turn that this command has taken, if it has: nothing was done in it. It does so also after a
+// giveBack ends the turn that this command took, if it did: nothing was done in it. It does so also after a
 // signal.
 func (w *turnWork) giveBack(ctx context.Context) error {
 	if len(w.took) == 0 {

@@ -1,4 +1,4 @@
-package main
+package bundles
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ type rightsFlags struct {
 	output            console.Choice
 }
 
-func (p bundleProgram) bundleRightsCommand() *cobra.Command {
+func (p program) bundleRightsCommand() *cobra.Command {
 	f := rightsFlags{output: console.NewChoice("yaml", "json")}
 	cmd := &cobra.Command{
 		Use:   "rights DIR",
@@ -58,7 +58,7 @@ which is said on stderr.`,
 	return cmd
 }
 
-func (p bundleProgram) printRights(ctx context.Context, dir string, f rightsFlags) error {
+func (p program) printRights(ctx context.Context, dir string, f rightsFlags) error {
 	if f.group == "" || strings.ContainsAny(f.group, "\n\r") {
 		return console.Usagef("--group: %q: must be the name of a group", f.group)
 	}
@@ -88,7 +88,7 @@ func (p bundleProgram) printRights(ctx context.Context, dir string, f rightsFlag
 	return p.writeRights(r, f)
 }
 
-func (p bundleProgram) writeRights(r rights.Rights, f rightsFlags) error {
+func (p program) writeRights(r rights.Rights, f rightsFlags) error {
 	own := kubeadm.OwnRights(f.group)
 	if f.output.Value == "yaml" {
 		var out bytes.Buffer

@@ -1,4 +1,4 @@
-package main
+package bundles
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 	"github.com/lockstep-dev/lockstep/report"
 )
 
-// planReport is a plan as `plan -o json` prints it. Lists are never null.
-type planReport struct {
+// PlanReport is a plan as `plan -o json` prints it. Lists are never null.
+type PlanReport struct {
 	Bundle    bundleReport     `json:"bundle"`
 	Clean     bool             `json:"clean"`
 	Now       momentReport     `json:"now"`
@@ -96,11 +96,12 @@ type obstacleReport struct {
 type objectsReport struct {
 	Counts    map[string]int `json:"counts"` // by action
 	PruneHeld string         `json:"pruneHeld"`
-	Differing []objectReport `json:"differing"` // all but the unchanged
+	Differing []ObjectReport `json:"differing"` // all but the unchanged
 	failing   int            // how many of the required ones fail
 }
 
-type objectReport struct {
+// ObjectReport is an object that differs, fails, or is held.
+type ObjectReport struct {
 	Action  string `json:"action"`
 	Object  string `json:"object"`
 	Message string `json:"message"`
@@ -113,10 +114,10 @@ const (
 )
 
 // newPlanReport simulates a rollout. The flags of etcd are added to the commands in the messages.
-func newPlanReport(b *bundle.Bundle, in rollout.Input, objects *objectsReport, flags string) planReport {
+func newPlanReport(b *bundle.Bundle, in rollout.Input, objects *objectsReport, flags string) PlanReport {
 	f := rollout.Simulate(in)
 	upgradeReady := f.Upgrade.Ready()
-	out := planReport{
+	out := PlanReport{
 		Bundle: newBundleReport(b),
 		Now:    newMomentReport(f.Now, flags), Steps: []stepReport{}, Obstacles: []obstacleReport{}, Objects: objects,
 	}
@@ -184,14 +185,14 @@ func newMomentReport(m rollout.Moment, flags string) momentReport {
 }
 
 func newObjectsReport(p report.Preview) *objectsReport {
-	out := &objectsReport{Counts: map[string]int{}, PruneHeld: p.PruneHeld, Differing: []objectReport{}}
+	out := &objectsReport{Counts: map[string]int{}, PruneHeld: p.PruneHeld, Differing: []ObjectReport{}}
 	for _, a := range report.Actions() {
 		out.Counts[string(a)] = p.Count(a)
 		for _, o := range p.Objects {
 			if o.Action != a || a == report.ActionNone {
 				continue
 			}
-			out.Differing = append(out.Differing, objectReport{Action: string(a), Object: o.String(), Message: o.Message})
+			out.Differing = append(out.Differing, ObjectReport{Action: string(a), Object: o.String(), Message: o.Message})
 			if a == report.ActionFail && o.Required {
 				out.failing++
 			}

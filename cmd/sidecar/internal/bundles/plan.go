@@ -1,4 +1,4 @@
-package main
+package bundles
 
 import (
 	"context"
@@ -27,9 +27,9 @@ type planOptions struct {
 	back    bool
 }
 
-// planCommand is sidecar plan.
-func planCommand(caller console.Program) *cobra.Command {
-	p := bundleProgram{caller}
+// PlanCommand is sidecar plan.
+func PlanCommand(caller console.Program) *cobra.Command {
+	p := program{caller}
 	opts := planOptions{output: console.NewChoice("table", "json")}
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "plan",
@@ -61,7 +61,7 @@ invalid.`,
 }
 
 // warnOfFaults prints what an API server would reject, for a plan that asks none.
-func (p bundleProgram) warnOfFaults(dir string) {
+func (p program) warnOfFaults(dir string) {
 	_, err := bundle.Validate(dir)
 	if found, ok := errors.AsType[*bundle.LoadError](err); ok {
 		for _, problem := range found.Problems {
@@ -70,7 +70,7 @@ func (p bundleProgram) warnOfFaults(dir string) {
 	}
 }
 
-func (p bundleProgram) plan(ctx context.Context, client reach.Etcd, opts planOptions) (err error) {
+func (p program) plan(ctx context.Context, client reach.Etcd, opts planOptions) (err error) {
 	b, err := bundle.Open(opts.dir)
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func inspectObjects(ctx context.Context, opts kubeaccess.InspectorConfig) (*obje
 	return newObjectsReport(preview), mark, nil
 }
 
-func (p bundleProgram) printPlan(r planReport, form string) error {
+func (p program) printPlan(r PlanReport, form string) error {
 	if form == "json" {
 		return p.PrintJSON(r)
 	}

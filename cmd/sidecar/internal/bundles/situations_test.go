@@ -1,4 +1,4 @@
-package main
+package bundles
 
 import (
 	"os"
@@ -67,7 +67,7 @@ func TestPlanAgreesWithStatus(t *testing.T) {
 
 // bothAnswers returns the answers of /status and of plan about the fleet of a report, if a newer
 // bundle is to be rolled out.
-func bothAnswers(t *testing.T, r report.Status) (report.Status, planReport) {
+func bothAnswers(t *testing.T, r report.Status) (report.Status, PlanReport) {
 	t.Helper()
 	fleet, view := fleetOf(t, r), statusOf(t, r.Reconciler)
 	full := slices.ContainsFunc(r.UpgradeObstacles, func(o report.Obstacle) bool { return o.Reason == string(warn.EtcdFull) })

@@ -1,4 +1,4 @@
-package main
+package bundles
 
 import (
 	"context"
@@ -19,7 +19,7 @@ type replaceFlags struct {
 	cancel   bool
 }
 
-func (p bundleProgram) bundleReplaceCommand() *cobra.Command {
+func (p program) bundleReplaceCommand() *cobra.Command {
 	var f replaceFlags
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "replace --from NAME --to NAME",
@@ -67,7 +67,7 @@ func (f replaceFlags) validate() error {
 	return nil
 }
 
-func (p bundleProgram) replaceBundle(ctx context.Context, client reach.Etcd, f replaceFlags) error {
+func (p program) replaceBundle(ctx context.Context, client reach.Etcd, f replaceFlags) error {
 	r := protocol.Replacement{From: f.from, To: f.to, Since: p.Now().UTC()}
 	fleet, status, err := election.ReplaceBundle(ctx, client.Client, r)
 	if err != nil {
@@ -81,7 +81,7 @@ func (p bundleProgram) replaceBundle(ctx context.Context, client reach.Etcd, f r
 	return nil
 }
 
-func (p bundleProgram) cancelReplacement(ctx context.Context, client reach.Etcd) error {
+func (p program) cancelReplacement(ctx context.Context, client reach.Etcd) error {
 	was, err := election.CancelReplacement(ctx, client.Client)
 	switch {
 	case err != nil:

@@ -1,4 +1,4 @@
-package main
+package bundles
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 // planTable prints a plan for people. The answer is last, with the steps of a rollback.
 type planTable struct{ terminal.Printer }
 
-func (t planTable) write(r planReport) {
+func (t planTable) write(r PlanReport) {
 	b := r.Bundle
 	t.Rows([][]string{
 		{"BUNDLE", fmt.Sprintf("%s %s, minReconcilerRelease %s, minApiserverRelease %s", b.Name, b.Version, b.MinReconcilerRelease, b.MinAPIServerRelease)},
@@ -70,7 +70,7 @@ func readyText(m *momentReport) string {
 	return fmt.Sprintf("%d of %d", ready, len(m.Nodes))
 }
 
-func stepRows(r planReport) [][]string {
+func stepRows(r PlanReport) [][]string {
 	rows := [][]string{{"STEP", "NODE", "RELEASE", "READY DURING", "READY AFTER", "LEADER AFTER", "STATUS AFTER", "WAITS FOR"}}
 	for i, s := range r.Steps {
 		rows = append(rows, []string{
@@ -83,7 +83,7 @@ func stepRows(r planReport) [][]string {
 
 // statusAfter is the status that a step leads to. While an object fails, the leader does not
 // write that the objects of the bundle are in place.
-func statusAfter(r planReport, s stepReport) string {
+func statusAfter(r PlanReport, s stepReport) string {
 	if r.Objects != nil && r.Objects.failing > 0 && s.After.State == protocol.Done.String() && s.After.Version == r.Bundle.Version {
 		return "not DONE: see OBSTACLES"
 	}
@@ -118,7 +118,7 @@ func waitsFor(m momentReport) string {
 }
 
 // eventRows are the events of each step.
-func eventRows(r planReport) [][]string {
+func eventRows(r PlanReport) [][]string {
 	var rows [][]string
 	for i, s := range r.Steps {
 		number := strconv.Itoa(i + 1)
@@ -139,7 +139,7 @@ func waits(m momentReport) []string {
 	return out
 }
 
-func (t planTable) objectsOf(r planReport) {
+func (t planTable) objectsOf(r PlanReport) {
 	if r.Objects == nil {
 		t.Title("OBJECTS  not compared: set --kubeconfig")
 		return
@@ -155,7 +155,7 @@ func (t planTable) objectsOf(r planReport) {
 }
 
 // objectRows are the rows of objects. If many share one reason, it is printed once.
-func objectRows(objects []objectReport) (rows [][]string) {
+func objectRows(objects []ObjectReport) (rows [][]string) {
 	for i, o := range objects {
 		message := o.Message
 		if i > 0 && message != "" && message == objects[i-1].Message {
@@ -167,7 +167,7 @@ func objectRows(objects []objectReport) (rows [][]string) {
 }
 
 // when names the steps in which objects are written and deleted.
-func when(r planReport) string {
+func when(r PlanReport) string {
 	var out []string
 	changed := slices.IndexFunc(r.Steps, func(s stepReport) bool { return s.Changed })
 	if changed >= 0 {
@@ -196,7 +196,7 @@ func obstacleRows(obstacles []obstacleReport) [][]string {
 }
 
 // noteRows are the turns that belong to the rollout, and the costs of each upgrade in a fleet of this size.
-func noteRows(r planReport) [][]string {
+func noteRows(r PlanReport) [][]string {
 	var rows [][]string
 	for _, turn := range r.Turns {
 		rows = append(rows, []string{turn})
@@ -211,12 +211,12 @@ func noteRows(r planReport) [][]string {
 }
 
 // goesBack reports whether a clean plan is a rollback.
-func goesBack(r planReport) bool {
+func goesBack(r PlanReport) bool {
 	return r.begin != "" || slices.ContainsFunc(r.Steps, stepReport.goesBack)
 }
 
 // rollbackRows are the steps of a clean rollback, for people to type and to do.
-func rollbackRows(r planReport) [][]string {
+func rollbackRows(r PlanReport) [][]string {
 	if !r.Clean || len(r.Steps) == 0 || r.Steps[0].Kind == "start" || !goesBack(r) {
 		return nil
 	}
@@ -233,7 +233,7 @@ func rollbackRows(r planReport) [][]string {
 	return append(rows, []string{"", "or on all nodes at once, where COMMAND stops and starts one:"}, []string{"", r.turn})
 }
 
-func conclusion(r planReport) string {
+func conclusion(r PlanReport) string {
 	switch {
 	case !r.Clean:
 		return "The rollout is NOT clean: see OBSTACLES."

@@ -1,4 +1,4 @@
-package main
+package bundles
 
 import (
 	"errors"
@@ -15,12 +15,12 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
-// bundleProgram is the outside world, with the methods of these commands.
-type bundleProgram struct{ console.Program }
+// program is the outside world, with the methods of these commands.
+type program struct{ console.Program }
 
-// bundleCommand is sidecar bundle.
-func bundleCommand(caller console.Program) *cobra.Command {
-	p := bundleProgram{caller}
+// Command is sidecar bundle.
+func Command(caller console.Program) *cobra.Command {
+	p := program{caller}
 	return console.ParentOf(&cobra.Command{
 		Use:   "bundle",
 		Short: "Validate a bundle, compare it with a cluster, and print its rights",
@@ -31,7 +31,7 @@ bundle. A directory of that name is ./builtin.`,
 		p.bundleReplaceCommand(), p.bundleRightsCommand())
 }
 
-func (p bundleProgram) bundleValidateCommand() *cobra.Command {
+func (p program) bundleValidateCommand() *cobra.Command {
 	var from []string
 	output := console.NewChoice("text", "json")
 	cmd := &cobra.Command{
@@ -70,7 +70,7 @@ Exit code 1: the bundle is invalid, or it cannot be rolled out.`,
 }
 
 // validatedJSON prints the same for programs. Invalid is the error of loading the bundle; nil: it is valid.
-func (p bundleProgram) validatedJSON(b *bundle.Bundle, from []origin, invalid error) error {
+func (p program) validatedJSON(b *bundle.Bundle, from []origin, invalid error) error {
 	problems, ofFiles := fileProblems(invalid)
 	if invalid != nil && !ofFiles {
 		return invalid
@@ -86,7 +86,7 @@ func (p bundleProgram) validatedJSON(b *bundle.Bundle, from []origin, invalid er
 }
 
 // validated describes a valid bundle, and checks whether its constraints allow upgrades from these releases.
-func (p bundleProgram) validated(b *bundle.Bundle, from []origin) error {
+func (p program) validated(b *bundle.Bundle, from []origin) error {
 	out := newValidateReport(b, from)
 	var deadlocks []error
 	for _, r := range out.Rollouts {
@@ -128,7 +128,7 @@ func rolloutText(from, to protocol.Release) string {
 	return fmt.Sprintf("it is newer than this bundle, so there is no rollout to check; what it costs to go back, the check of the bundle of %s says, with --from %s", from, to)
 }
 
-func (p bundleProgram) bundleDigestCommand() *cobra.Command {
+func (p program) bundleDigestCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "digest DIR",
 		Short: "Print the digest of a bundle",

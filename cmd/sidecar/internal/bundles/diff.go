@@ -1,4 +1,4 @@
-package main
+package bundles
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ func bindInspector(flags *pflag.FlagSet, opts *kubeaccess.InspectorConfig, kubec
 	flags.BoolVar(&opts.AllowMassPrune, "allow-mass-prune", opts.AllowMassPrune, "Set this if the sidecars run with it: large removals are not held.")
 }
 
-func (p bundleProgram) bundleDiffCommand() *cobra.Command {
+func (p program) bundleDiffCommand() *cobra.Command {
 	var opts kubeaccess.InspectorConfig
 	output := console.NewChoice("text", "json")
 	cmd := &cobra.Command{
@@ -57,7 +57,7 @@ server is unreachable, or the bundle is invalid.`,
 	return cmd
 }
 
-func (p bundleProgram) diffBundle(cmd *cobra.Command, opts kubeaccess.InspectorConfig, dir, form string) (err error) {
+func (p program) diffBundle(cmd *cobra.Command, opts kubeaccess.InspectorConfig, dir, form string) (err error) {
 	if opts.Bundle, err = bundle.Open(dir); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package main
+package bundles
 
 import (
 	"bytes"
@@ -32,7 +32,7 @@ func TestConclusion_heldRemovals(t *testing.T) {
 		"many are held":             {dropped(11), "All nodes run this bundle, but 11 objects are not removed: " + brake + "."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := conclusion(planReport{Clean: true, Objects: tt.objects}); got != tt.want {
+			if got := conclusion(PlanReport{Clean: true, Objects: tt.objects}); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
@@ -49,7 +49,7 @@ func TestPlanTable(t *testing.T) {
 			After: momentReport{State: state, Version: version, MinimumCompatibleRelease: "1.0.0", Leader: leader, Nodes: gates, Blockers: blockers}}
 	}
 	reason := strings.Repeat("the bundle drops 11 of 11 objects; ", 3) + "add --allow-mass-prune"
-	r := planReport{
+	r := PlanReport{
 		Bundle: bundleReport{Name: "acme", Version: "1.2.0", MinReconcilerRelease: "1.0.0", MinAPIServerRelease: "1.1.0"},
 		Now:    momentReport{State: "DONE", Version: "1.1.0", MinimumCompatibleRelease: "1.0.0", Leader: "cp-2", Nodes: gates},
 		Steps: []stepReport{
@@ -59,7 +59,7 @@ func TestPlanTable(t *testing.T) {
 		},
 		Objects: &objectsReport{
 			Counts:    map[string]int{string(report.ActionHold): 2, string(report.ActionFail): 1},
-			Differing: []objectReport{{"held", `ConfigMap "platform/a"`, reason}, {"held", `ConfigMap "platform/b"`, reason}, {"fails", `Widget "w"`, "no such kind"}}, failing: 1,
+			Differing: []ObjectReport{{"held", `ConfigMap "platform/a"`, reason}, {"held", `ConfigMap "platform/b"`, reason}, {"fails", `Widget "w"`, "no such kind"}}, failing: 1,
 		},
 		Obstacles: []obstacleReport{{Kind: obstacleObjects, Message: "the API server rejects 1 object now"}},
 	}
@@ -89,7 +89,7 @@ func TestPlanTable(t *testing.T) {
 
 // The plan of a rollback names the command that begins it, in a line of its own: without that, the same steps are an outage.
 func TestRollbackRows(t *testing.T) {
-	r := planReport{Clean: true, Steps: []stepReport{{Kind: "upgrade"}}, begin: "sidecar rollback begin --to 1.0.0 --etcd-servers=E", turn: "sidecar turn --etcd-servers=E -- COMMAND"}
+	r := PlanReport{Clean: true, Steps: []stepReport{{Kind: "upgrade"}}, begin: "sidecar rollback begin --to 1.0.0 --etcd-servers=E", turn: "sidecar turn --etcd-servers=E -- COMMAND"}
 	first := []string{"1", "type: " + r.begin}
 	each := "on one node at a time: stop it, start it with this bundle, and wait until it is ready"
 	atOnce, turns := []string{"", "or on all nodes at once, where COMMAND stops and starts one:"}, []string{"", r.turn}
@@ -117,7 +117,7 @@ func TestRollbackRows(t *testing.T) {
 func TestPlanTable_blankLines(t *testing.T) {
 	for _, events := range [][]string{nil, {"cp-1 leads"}} {
 		var out bytes.Buffer
-		planTable{terminal.Printer{W: &out}}.write(planReport{Clean: true, Steps: []stepReport{{Kind: "upgrade", Node: "cp-1", Events: events}}})
+		planTable{terminal.Printer{W: &out}}.write(PlanReport{Clean: true, Steps: []stepReport{{Kind: "upgrade", Node: "cp-1", Events: events}}})
 		if strings.Contains(out.String(), "\n\n\n") {
 			t.Errorf("got two blank lines:\n%s", &out)
 		}

@@ -1,4 +1,4 @@
-package main
+package bundles
 
 import (
 	"errors"
@@ -10,9 +10,9 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/role/service"
 )
 
-// serviceCommand is sidecar service.
-func serviceCommand(caller console.Program) *cobra.Command {
-	p := bundleProgram{caller}
+// ServiceCommand is sidecar service.
+func ServiceCommand(caller console.Program) *cobra.Command {
+	p := program{caller}
 	return console.ParentOf(&cobra.Command{
 		Use:   "service",
 		Short: "Validate a directory of services",
@@ -21,7 +21,7 @@ service. These commands start nothing.`,
 	}, p.serviceValidateCommand())
 }
 
-func (p bundleProgram) serviceValidateCommand() *cobra.Command {
+func (p program) serviceValidateCommand() *cobra.Command {
 	read := service.Load
 	var skipFiles bool
 	output := console.NewChoice("text", "json")
