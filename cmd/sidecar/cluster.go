@@ -22,7 +22,12 @@ import (
 	"github.com/lockstep-dev/lockstep/keyspace"
 )
 
-func (p program) clusterCommand() *cobra.Command {
+// clusterProgram is the outside world, with the methods of these commands.
+type clusterProgram struct{ console.Program }
+
+// clusterCommand is sidecar cluster.
+func clusterCommand(caller console.Program) *cobra.Command {
+	p := clusterProgram{caller}
 	return console.ParentOf(&cobra.Command{
 		Use:   "cluster",
 		Short: "Show and change the members of an etcd that the sidecars run themselves",
@@ -76,7 +81,7 @@ func hostOf(text string) string {
 	return text
 }
 
-func (p program) clusterMembersCommand() *cobra.Command {
+func (p clusterProgram) clusterMembersCommand() *cobra.Command {
 	output := console.NewChoice("table", "json", "nftables")
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "members",
@@ -113,7 +118,7 @@ is 1.`,
 }
 
 // printMembers lists the members. rotates is nil if no CA is being replaced.
-func (p program) printMembers(views []quorum.View, rotates *quorum.Rotation, form string) error {
+func (p clusterProgram) printMembers(views []quorum.View, rotates *quorum.Rotation, form string) error {
 	members := make([]memberReport, 0, len(views))
 	for _, v := range views {
 		m := newMemberReport(v)
@@ -149,7 +154,7 @@ func (p program) printMembers(views []quorum.View, rotates *quorum.Rotation, for
 // removeTimeout is longer than any of the waits of a removal.
 const removeTimeout = time.Minute
 
-func (p program) clusterRemoveCommand() *cobra.Command {
+func (p clusterProgram) clusterRemoveCommand() *cobra.Command {
 	force := false
 	cmd := &cobra.Command{
 		Use:   "remove ID",

@@ -19,7 +19,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-func (p program) clusterRotateCommand() *cobra.Command {
+func (p clusterProgram) clusterRotateCommand() *cobra.Command {
 	yes, detach := false, false
 	cmd := &cobra.Command{
 		Use:   "rotate-ca",
@@ -79,7 +79,7 @@ directory need a restart afterwards.`,
 }
 
 // printParticipants shows which nodes get a certificate.
-func (p program) printParticipants(r quorum.Rotation) {
+func (p clusterProgram) printParticipants(r quorum.Rotation) {
 	rows := [][]string{{"NODE", "MEMBER", "ALIVE"}}
 	for _, n := range r.Facts.Nodes {
 		member := "-"
@@ -99,7 +99,7 @@ func (p program) printParticipants(r quorum.Rotation) {
 const rotationPause = 500 * time.Millisecond
 
 // followRotation shows the obstacles of the replacement of the CA, until it ended.
-func (p program) followRotation(ctx context.Context, client *etcd.Client) error {
+func (p clusterProgram) followRotation(ctx context.Context, client *etcd.Client) error {
 	last := ""
 	for {
 		r, err := quorum.ReadParticipants(ctx, client)
@@ -120,7 +120,7 @@ func (p program) followRotation(ctx context.Context, client *etcd.Client) error 
 	}
 }
 
-func (p program) printEnd(r quorum.Rotation) error {
+func (p clusterProgram) printEnd(r quorum.Rotation) error {
 	fmt.Fprintf(p.Stdout, "The CA was replaced. Its hash is %s.\nAll tokens were deleted: create new ones for nodes that join.\n", r.Hash)
 	if len(r.Lost) > 0 {
 		return fmt.Errorf("removed meanwhile: %s, which may have the key of the new CA; type again: sidecar cluster rotate-ca --yes", strings.Join(protocol.NodeNames(r.Lost), ", "))

@@ -21,7 +21,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-func (p program) clusterTokenCommand() *cobra.Command {
+func (p clusterProgram) clusterTokenCommand() *cobra.Command {
 	return console.ParentOf(&cobra.Command{
 		Use:   "token",
 		Short: "Create, list and revoke the tokens with which other nodes join",
@@ -38,7 +38,7 @@ type tokenReport struct {
 	Expires time.Time `json:"expires"`
 }
 
-func (p program) tokenCreateCommand() *cobra.Command {
+func (p clusterProgram) tokenCreateCommand() *cobra.Command {
 	output := console.NewChoice("text", "json")
 	spec := token.Spec{TTL: time.Hour, Uses: 1}
 	cmd := &cobra.Command{
@@ -145,7 +145,7 @@ func joinURL(ctx context.Context, at reach.Etcd) (string, error) {
 	return found, nil
 }
 
-func (p program) printToken(r tokenReport, spec token.Spec, form string) error {
+func (p clusterProgram) printToken(r tokenReport, spec token.Spec, form string) error {
 	if form == "json" {
 		return p.PrintJSON(r)
 	}
@@ -189,7 +189,7 @@ type storedReport struct {
 	Address string `json:"address"`
 }
 
-func (p program) tokenListCommand() *cobra.Command {
+func (p clusterProgram) tokenListCommand() *cobra.Command {
 	output := console.NewChoice("table", "json")
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "list",
@@ -206,7 +206,7 @@ func (p program) tokenListCommand() *cobra.Command {
 	return cmd
 }
 
-func (p program) printTokens(all []token.Stored, form string) error {
+func (p clusterProgram) printTokens(all []token.Stored, form string) error {
 	reports := []storedReport{}
 	rows := [][]string{{"ID", "STATE", "USES LEFT", "FOR", "EXPIRES", "USED BY"}}
 	for _, s := range all {
@@ -254,7 +254,7 @@ func tokenID(text string) (string, error) {
 	return id, nil
 }
 
-func (p program) tokenRevokeCommand() *cobra.Command {
+func (p clusterProgram) tokenRevokeCommand() *cobra.Command {
 	id := ""
 	return reach.WithEtcd(&cobra.Command{
 		Use:   "revoke ID",

@@ -47,7 +47,7 @@ with the release of this node.`,
 		p.runCommand(), p.statusCommand(), p.historyCommand(), p.explainCommand(), p.replayCommand(), p.supportCommand(),
 		p.waitReadyCommand(), p.nodeCommand(), p.cordonCommand(), p.uncordonCommand(),
 		p.overrideCommand(), p.rollbackCommand(), p.turnCommand(),
-		p.storeCommand(), p.clusterCommand(), bundles.Command(p.Program), bundles.ServiceCommand(p.Program), kubeadmnode.Command(p.Program),
+		storeCommand(p.Program), clusterCommand(p.Program), bundles.Command(p.Program), bundles.ServiceCommand(p.Program), kubeadmnode.Command(p.Program),
 		bundles.PlanCommand(p.Program), p.versionCommand(), p.completionCommand(), p.etcdMemberCommand(),
 	)
 	p.setHelp(root)

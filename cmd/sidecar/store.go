@@ -15,7 +15,9 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
 )
 
-func (p program) storeCommand() *cobra.Command {
+// storeCommand is sidecar store.
+func storeCommand(caller console.Program) *cobra.Command {
+	p := clusterProgram{caller}
 	return console.ParentOf(&cobra.Command{
 		Use:   "store",
 		Short: "Show, adopt and delete a store: the keys in etcd",
@@ -36,7 +38,7 @@ type storeReport struct {
 	Objects string `json:"objects"` // the ID in the objects' annotations; empty: none, or not read
 }
 
-func (p program) storeShowCommand() *cobra.Command {
+func (p clusterProgram) storeShowCommand() *cobra.Command {
 	output := console.NewChoice("table", "json")
 	kubeconfig := ""
 	cmd := reach.WithEtcd(&cobra.Command{
@@ -61,7 +63,7 @@ func (p program) storeShowCommand() *cobra.Command {
 	return cmd
 }
 
-func (p program) printStore(r storeReport, form string) error {
+func (p clusterProgram) printStore(r storeReport, form string) error {
 	return p.PrintRows(form, r, [][]string{
 		{"PREFIX", "STORE", "STATUS", "OBJECTS"},
 		{r.Prefix, terminal.OrDash(r.Store), terminal.YesOrNo(r.Status), terminal.OrDash(r.Objects)},
@@ -77,7 +79,7 @@ func deleteStatus(c reach.Etcd) string {
 	return "stop its sidecars, type sidecar store delete --status-only --yes"
 }
 
-func (p program) storeAdoptCommand() *cobra.Command {
+func (p clusterProgram) storeAdoptCommand() *cobra.Command {
 	kubeconfig, id := "", ""
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "adopt",
