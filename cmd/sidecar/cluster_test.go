@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/clusters"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
@@ -48,7 +49,7 @@ func TestClusterToken(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", out, typed)
 	}
 	code, out, errs = onMember(t, c.First, "cluster", "token", "create", "--ttl=10m", "--uses=3", "-o", "json")
-	var report tokenReport
+	var report clusters.TokenReport
 	if err := json.Unmarshal([]byte(out), &report); err != nil || code != console.ExitOK || !strings.HasPrefix(report.Command, "LOCKSTEP_TOKEN="+report.Token+" ") || time.Until(report.Expires) > 10*time.Minute {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
@@ -96,7 +97,7 @@ func TestClusterToken(t *testing.T) {
 func TestClusterToken_node(t *testing.T) {
 	c := members.New(t)
 	code, out, errs := onMember(t, c.First, "cluster", "token", "create", "--node=b", "--address=10.0.0.2", "-o", "json")
-	var report tokenReport
+	var report clusters.TokenReport
 	if err := json.Unmarshal([]byte(out), &report); err != nil || code != console.ExitOK {
 		t.Fatalf("exit %d: %v: %s%s", code, err, out, errs)
 	}
@@ -134,7 +135,7 @@ func TestClusterMembers(t *testing.T) {
 		t.Errorf("got\n%s", out)
 	}
 	code, out, _ = onMember(t, c.First, "cluster", "members", "-o", "json")
-	var reports []memberReport
+	var reports []clusters.MemberReport
 	if err := json.Unmarshal([]byte(out), &reports); err != nil || code != console.ExitOK || len(reports) != 2 {
 		t.Errorf("exit %d: %s", code, out)
 	}
@@ -159,10 +160,10 @@ func TestClusterMembers(t *testing.T) {
 func TestClusterMembers_rotating(t *testing.T) {
 	c := members.New(t)
 	client, name := c.First.Client(), protocol.NodeID(c.First.Name)
-	report := func() memberReport {
+	report := func() clusters.MemberReport {
 		t.Helper()
 		code, out, errs := onMember(t, c.First, "cluster", "members", "-o", "json")
-		var all []memberReport
+		var all []clusters.MemberReport
 		if err := json.Unmarshal([]byte(out), &all); err != nil || code != console.ExitOK || len(all) != 1 {
 			t.Fatalf("exit %d: %s%s", code, out, errs)
 		}
@@ -176,7 +177,7 @@ func TestClusterMembers_rotating(t *testing.T) {
 	if err := quorum.WriteRotation(t.Context(), client, 0, put); err != nil {
 		t.Fatal(err)
 	}
-	want := memberRotation{Phase: "Trusting", Since: now, Turn: true, Waits: true, TrustsOld: true}
+	want := clusters.MemberRotation{Phase: "Trusting", Since: now, Turn: true, Waits: true, TrustsOld: true}
 	if got := report(); got.CARotation == nil || *got.CARotation != want {
 		t.Errorf("got %+v, want %+v", got.CARotation, want)
 	}

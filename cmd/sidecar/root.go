@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/bundles"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/clusters"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/kubeadmnode"
 )
@@ -47,7 +48,8 @@ with the release of this node.`,
 		p.runCommand(), p.statusCommand(), p.historyCommand(), p.explainCommand(), p.replayCommand(), p.supportCommand(),
 		p.waitReadyCommand(), p.nodeCommand(), p.cordonCommand(), p.uncordonCommand(),
 		p.overrideCommand(), p.rollbackCommand(), p.turnCommand(),
-		storeCommand(p.Program), clusterCommand(p.Program), bundles.Command(p.Program), bundles.ServiceCommand(p.Program), kubeadmnode.Command(p.Program),
+		clusters.StoreCommand(p.Program), clusters.Command(p.Program), bundles.Command(p.Program), bundles.ServiceCommand(p.Program),
+		kubeadmnode.Command(p.Program),
 		bundles.PlanCommand(p.Program), p.versionCommand(), p.completionCommand(), p.etcdMemberCommand(),
 	)
 	p.setHelp(root)

@@ -1,4 +1,4 @@
-package main
+package clusters
 
 import (
 	"context"
@@ -28,7 +28,7 @@ type defragReport struct {
 	LeftOut bool   `json:"leftOut"` // it did not answer
 }
 
-func (p clusterProgram) clusterDefragCommand() *cobra.Command {
+func (p program) clusterDefragCommand() *cobra.Command {
 	output := console.NewChoice("text", "json")
 	var d quorum.Defragmentation
 	cmd := &cobra.Command{
@@ -78,7 +78,7 @@ func freeOf(dataDir string, v quorum.View) (free int64, known bool) {
 	return free, err == nil
 }
 
-func (p clusterProgram) printDefragmented(all []quorum.Defragmented, form string) error {
+func (p program) printDefragmented(all []quorum.Defragmented, form string) error {
 	reports := make([]defragReport, 0, len(all))
 	for _, d := range all {
 		reports = append(reports, defragReport{

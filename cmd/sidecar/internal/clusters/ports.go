@@ -1,4 +1,4 @@
-package main
+package clusters
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 // (docs/clusters.md#ports). Users load them as root, and each member writes its own record: a text that is
 // no address never gets into them. The first line of the table creates it, so that the second one can delete it:
 // nft adds the rules of a file to a chain that exists.
-func nftablesRules(members []memberReport) (string, error) {
+func nftablesRules(members []MemberReport) (string, error) {
 	var ports []uint64
 	families := map[string][]netip.Addr{}
 	for _, m := range members {

@@ -1,4 +1,4 @@
-package main
+package clusters
 
 import (
 	"cmp"
@@ -29,7 +29,7 @@ const (
 	restoreTimeout  = 10 * time.Minute
 )
 
-func (p clusterProgram) clusterSnapshotCommand() *cobra.Command {
+func (p program) clusterSnapshotCommand() *cobra.Command {
 	return reach.WithEtcd(&cobra.Command{
 		Use:   "snapshot FILE",
 		Short: "Save the whole etcd into a file",
@@ -55,7 +55,7 @@ the newest writes may be missing in the file.`,
 	})
 }
 
-func (p clusterProgram) clusterRestoreCommand() *cobra.Command {
+func (p program) clusterRestoreCommand() *cobra.Command {
 	opts, confirmed, latest := runflags.Default(), false, false
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
@@ -116,7 +116,7 @@ With --latest in place of FILE, the file is the newest snapshot that this node h
 
 // latestSnapshot returns the newest snapshot that a node saved by itself. It reports the damaged ones that it
 // skips.
-func (p clusterProgram) latestSnapshot(dir string) (string, error) {
+func (p program) latestSnapshot(dir string) (string, error) {
 	newest, damaged, err := backup.Latest(dir, p.Now())
 	if err != nil {
 		return "", err
@@ -128,7 +128,7 @@ func (p clusterProgram) latestSnapshot(dir string) (string, error) {
 	return newest.File, nil
 }
 
-func (p clusterProgram) restore(ctx context.Context, opts runflags.Flags, file string) error {
+func (p program) restore(ctx context.Context, opts runflags.Flags, file string) error {
 	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
 	defer cancel()
 	self, err := os.Executable()

@@ -1,4 +1,4 @@
-package main
+package clusters
 
 import (
 	"context"
@@ -48,7 +48,7 @@ func newDeletionReport(prefix string, c fleet.StoreContents) deletionReport {
 	return r
 }
 
-func (p clusterProgram) storeDeleteCommand() *cobra.Command {
+func (p program) storeDeleteCommand() *cobra.Command {
 	output := console.NewChoice("table", "json")
 	deletion, confirmed := fleet.StoreDeletion{}, false
 	cmd := reach.WithEtcd(&cobra.Command{
@@ -111,7 +111,7 @@ func statusOnlyFlag(d fleet.StoreDeletion) (flags string) {
 	return flags
 }
 
-func (p clusterProgram) printDeletion(r deletionReport) {
+func (p program) printDeletion(r deletionReport) {
 	if r.Total == 0 {
 		fmt.Fprintf(p.Stdout, "There is nothing to delete below %s\n", r.Prefix)
 	} else {

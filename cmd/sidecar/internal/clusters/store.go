@@ -1,4 +1,4 @@
-package main
+package clusters
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
 )
 
-// storeCommand is sidecar store.
-func storeCommand(caller console.Program) *cobra.Command {
-	p := clusterProgram{caller}
+// StoreCommand is sidecar store.
+func StoreCommand(caller console.Program) *cobra.Command {
+	p := program{caller}
 	return console.ParentOf(&cobra.Command{
 		Use:   "store",
 		Short: "Show, adopt and delete a store: the keys in etcd",
@@ -38,7 +38,7 @@ type storeReport struct {
 	Objects string `json:"objects"` // the ID in the objects' annotations; empty: none, or not read
 }
 
-func (p clusterProgram) storeShowCommand() *cobra.Command {
+func (p program) storeShowCommand() *cobra.Command {
 	output := console.NewChoice("table", "json")
 	kubeconfig := ""
 	cmd := reach.WithEtcd(&cobra.Command{
@@ -63,7 +63,7 @@ func (p clusterProgram) storeShowCommand() *cobra.Command {
 	return cmd
 }
 
-func (p clusterProgram) printStore(r storeReport, form string) error {
+func (p program) printStore(r storeReport, form string) error {
 	return p.PrintRows(form, r, [][]string{
 		{"PREFIX", "STORE", "STATUS", "OBJECTS"},
 		{r.Prefix, terminal.OrDash(r.Store), terminal.YesOrNo(r.Status), terminal.OrDash(r.Objects)},
@@ -79,7 +79,7 @@ func deleteStatus(c reach.Etcd) string {
 	return "stop its sidecars, type sidecar store delete --status-only --yes"
 }
 
-func (p clusterProgram) storeAdoptCommand() *cobra.Command {
+func (p program) storeAdoptCommand() *cobra.Command {
 	kubeconfig, id := "", ""
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "adopt",

@@ -1,4 +1,4 @@
-package main
+package clusters
 
 import (
 	"cmp"
@@ -21,15 +21,15 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-func (p clusterProgram) clusterTokenCommand() *cobra.Command {
+func (p program) clusterTokenCommand() *cobra.Command {
 	return console.ParentOf(&cobra.Command{
 		Use:   "token",
 		Short: "Create, list and revoke the tokens with which other nodes join",
 	}, p.tokenCreateCommand(), p.tokenListCommand(), p.tokenRevokeCommand())
 }
 
-// tokenReport is the output of `token create`.
-type tokenReport struct {
+// TokenReport is the output of `token create`.
+type TokenReport struct {
 	Token string `json:"token"`
 	// Node and Address restrict the token to a node; empty: any.
 	Node    string    `json:"node"`
@@ -38,7 +38,7 @@ type tokenReport struct {
 	Expires time.Time `json:"expires"`
 }
 
-func (p clusterProgram) tokenCreateCommand() *cobra.Command {
+func (p program) tokenCreateCommand() *cobra.Command {
 	output := console.NewChoice("text", "json")
 	spec := token.Spec{TTL: time.Hour, Uses: 1}
 	cmd := &cobra.Command{
@@ -78,30 +78,30 @@ process to every user of the machine.`,
 	return cmd
 }
 
-func createToken(ctx context.Context, at reach.Etcd, spec token.Spec) (tokenReport, error) {
+func createToken(ctx context.Context, at reach.Etcd, spec token.Spec) (TokenReport, error) {
 	record, err := quorum.ReadCluster(ctx, at.Client)
 	if errors.Is(err, quorum.ErrNoCluster) {
 		if prefix := at.Prefix(); prefix != lockstep.Defaults().EtcdPrefix {
 			err = fmt.Errorf("%w, or not with --etcd-prefix=%s", err, prefix)
 		}
-		return tokenReport{}, fmt.Errorf("%w: run this command on a node that is a member, and set --data-dir if it is not %s", err, lockstep.Defaults().DataDir)
+		return TokenReport{}, fmt.Errorf("%w: run this command on a node that is a member, and set --data-dir if it is not %s", err, lockstep.Defaults().DataDir)
 	}
 	if err != nil {
-		return tokenReport{}, err
+		return TokenReport{}, err
 	}
 	join, err := joinURL(ctx, at)
 	if err != nil {
-		return tokenReport{}, err
+		return TokenReport{}, err
 	}
 	spec.CA = record.CA
 	if err := quorum.NotRotating(ctx, at.Client); err != nil {
-		return tokenReport{}, err
+		return TokenReport{}, err
 	}
 	created, stored, err := token.Create(ctx, at.Client, spec)
 	if err != nil {
-		return tokenReport{}, err
+		return TokenReport{}, err
 	}
-	return tokenReport{
+	return TokenReport{
 		Token: created.Text(), Node: string(stored.Node), Address: stored.Address,
 		Command: joinCommand(at, join, created, stored), Expires: stored.Expires,
 	}, nil
@@ -145,7 +145,7 @@ func joinURL(ctx context.Context, at reach.Etcd) (string, error) {
 	return found, nil
 }
 
-func (p clusterProgram) printToken(r tokenReport, spec token.Spec, form string) error {
+func (p program) printToken(r TokenReport, spec token.Spec, form string) error {
 	if form == "json" {
 		return p.PrintJSON(r)
 	}
@@ -189,7 +189,7 @@ type storedReport struct {
 	Address string `json:"address"`
 }
 
-func (p clusterProgram) tokenListCommand() *cobra.Command {
+func (p program) tokenListCommand() *cobra.Command {
 	output := console.NewChoice("table", "json")
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "list",
@@ -206,7 +206,7 @@ func (p clusterProgram) tokenListCommand() *cobra.Command {
 	return cmd
 }
 
-func (p clusterProgram) printTokens(all []token.Stored, form string) error {
+func (p program) printTokens(all []token.Stored, form string) error {
 	reports := []storedReport{}
 	rows := [][]string{{"ID", "STATE", "USES LEFT", "FOR", "EXPIRES", "USED BY"}}
 	for _, s := range all {
@@ -254,7 +254,7 @@ func tokenID(text string) (string, error) {
 	return id, nil
 }
 
-func (p clusterProgram) tokenRevokeCommand() *cobra.Command {
+func (p program) tokenRevokeCommand() *cobra.Command {
 	id := ""
 	return reach.WithEtcd(&cobra.Command{
 		Use:   "revoke ID",

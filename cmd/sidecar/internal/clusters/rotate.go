@@ -1,4 +1,4 @@
-package main
+package clusters
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-func (p clusterProgram) clusterRotateCommand() *cobra.Command {
+func (p program) clusterRotateCommand() *cobra.Command {
 	yes, detach := false, false
 	cmd := &cobra.Command{
 		Use:   "rotate-ca",
@@ -79,7 +79,7 @@ directory need a restart afterwards.`,
 }
 
 // printParticipants shows which nodes get a certificate.
-func (p clusterProgram) printParticipants(r quorum.Rotation) {
+func (p program) printParticipants(r quorum.Rotation) {
 	rows := [][]string{{"NODE", "MEMBER", "ALIVE"}}
 	for _, n := range r.Facts.Nodes {
 		member := "-"
@@ -99,7 +99,7 @@ func (p clusterProgram) printParticipants(r quorum.Rotation) {
 const rotationPause = 500 * time.Millisecond
 
 // followRotation shows the obstacles of the replacement of the CA, until it ended.
-func (p clusterProgram) followRotation(ctx context.Context, client *etcd.Client) error {
+func (p program) followRotation(ctx context.Context, client *etcd.Client) error {
 	last := ""
 	for {
 		r, err := quorum.ReadParticipants(ctx, client)
@@ -120,7 +120,7 @@ func (p clusterProgram) followRotation(ctx context.Context, client *etcd.Client)
 	}
 }
 
-func (p clusterProgram) printEnd(r quorum.Rotation) error {
+func (p program) printEnd(r quorum.Rotation) error {
 	fmt.Fprintf(p.Stdout, "The CA was replaced. Its hash is %s.\nAll tokens were deleted: create new ones for nodes that join.\n", r.Hash)
 	if len(r.Lost) > 0 {
 		return fmt.Errorf("removed meanwhile: %s, which may have the key of the new CA; type again: sidecar cluster rotate-ca --yes", strings.Join(protocol.NodeNames(r.Lost), ", "))
@@ -138,8 +138,8 @@ func activeRotation(ctx context.Context, at reach.Etcd) *quorum.Rotation {
 	return &r
 }
 
-// memberRotation is the progress of one member in a replacement of the CA.
-type memberRotation struct {
+// MemberRotation is the progress of one member in a replacement of the CA.
+type MemberRotation struct {
 	Phase     string    `json:"phase"`
 	Since     time.Time `json:"since"` // when the phase began
 	Turn      bool      `json:"turn"`  // it restarts its processes now
@@ -150,12 +150,12 @@ type memberRotation struct {
 	UsesNew   bool      `json:"usesNew"`
 }
 
-func newMemberRotation(r *quorum.Rotation, node protocol.NodeID) *memberRotation {
+func newMemberRotation(r *quorum.Rotation, node protocol.NodeID) *MemberRotation {
 	if r == nil {
 		return nil
 	}
 	s := rotation.StateOf(*r)
-	out := &memberRotation{
+	out := &MemberRotation{
 		Phase: s.Phase, Since: s.Since.UTC(), Turn: s.Turn == string(node) && node != "", Waits: slices.Contains(s.WaitsFor, string(node)),
 	}
 	for _, n := range r.Facts.Nodes {

@@ -1,4 +1,4 @@
-package main
+package clusters
 
 import (
 	"cmp"
@@ -22,12 +22,12 @@ import (
 	"github.com/lockstep-dev/lockstep/keyspace"
 )
 
-// clusterProgram is the outside world, with the methods of these commands.
-type clusterProgram struct{ console.Program }
+// program is the outside world, with the methods of these commands.
+type program struct{ console.Program }
 
-// clusterCommand is sidecar cluster.
-func clusterCommand(caller console.Program) *cobra.Command {
-	p := clusterProgram{caller}
+// Command is sidecar cluster.
+func Command(caller console.Program) *cobra.Command {
+	p := program{caller}
 	return console.ParentOf(&cobra.Command{
 		Use:   "cluster",
 		Short: "Show and change the members of an etcd that the sidecars run themselves",
@@ -38,9 +38,9 @@ directory. With --etcd-servers and the other flags of etcd they work anywhere.`,
 		p.clusterSnapshotCommand(), p.clusterRestoreCommand(), p.clusterDefragCommand(), p.clusterRotateCommand())
 }
 
-// memberReport is a member in the output of `cluster members`. Every field is always
+// MemberReport is a member in the output of `cluster members`. Every field is always
 // present.
-type memberReport struct {
+type MemberReport struct {
 	ID        string `json:"id"`
 	Node      string `json:"node"` // empty: unknown
 	Address   string `json:"address"`
@@ -57,15 +57,15 @@ type memberReport struct {
 	Full      bool   `json:"full"`         // etcd refuses writes
 	Lag       uint64 `json:"lagEntries"`
 	// CARotation is the node's progress in the replacement of the CA; missing: no CA is replaced.
-	CARotation *memberRotation `json:"caRotation,omitempty"`
+	CARotation *MemberRotation `json:"caRotation,omitempty"`
 }
 
-func newMemberReport(v quorum.View) memberReport {
+func newMemberReport(v quorum.View) MemberReport {
 	role := "voter"
 	if v.Learner {
 		role = "learner"
 	}
-	return memberReport{
+	return MemberReport{
 		ID: keyspace.MemberID(v.ID), Node: string(v.Node), Address: cmp.Or(v.Address, hostOf(v.PeerURL)),
 		PeerURL: v.PeerURL, ClientURL: v.ClientURL, JoinURL: v.JoinURL,
 		Role: role, Leader: v.Leader, Leaving: v.Leaving, Healthy: v.Healthy, Problem: v.Problem,
@@ -81,7 +81,7 @@ func hostOf(text string) string {
 	return text
 }
 
-func (p clusterProgram) clusterMembersCommand() *cobra.Command {
+func (p program) clusterMembersCommand() *cobra.Command {
 	output := console.NewChoice("table", "json", "nftables")
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "members",
@@ -118,14 +118,14 @@ is 1.`,
 }
 
 // printMembers lists the members. rotates is nil if no CA is being replaced.
-func (p clusterProgram) printMembers(views []quorum.View, rotates *quorum.Rotation, form string) error {
-	members := make([]memberReport, 0, len(views))
+func (p program) printMembers(views []quorum.View, rotates *quorum.Rotation, form string) error {
+	members := make([]MemberReport, 0, len(views))
 	for _, v := range views {
 		m := newMemberReport(v)
 		m.CARotation = newMemberRotation(rotates, v.Node)
 		members = append(members, m)
 	}
-	sorting.By(members, func(a, b memberReport) int { return cmp.Compare(a.Node, b.Node) })
+	sorting.By(members, func(a, b MemberReport) int { return cmp.Compare(a.Node, b.Node) })
 	if form == "nftables" {
 		rules, err := nftablesRules(members)
 		if err != nil {
@@ -154,7 +154,7 @@ func (p clusterProgram) printMembers(views []quorum.View, rotates *quorum.Rotati
 // removeTimeout is longer than any of the waits of a removal.
 const removeTimeout = time.Minute
 
-func (p clusterProgram) clusterRemoveCommand() *cobra.Command {
+func (p program) clusterRemoveCommand() *cobra.Command {
 	force := false
 	cmd := &cobra.Command{
 		Use:   "remove ID",
