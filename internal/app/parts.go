@@ -213,7 +213,8 @@ func (p *parts) wireShow() error {
 func (p *parts) facts() show.Facts {
 	f := show.Facts{
 		Local: p.bundle.Local(), BundleFault: p.bundle.Fault(), Roles: p.roles.Local(), Services: p.roles.Loaded(),
-		ServicesProblem: p.roles.Problem(), ServiceState: p.roles.State(), Withheld: p.roles.Withheld(), APIServer: p.apiserver,
+		ServicesProblem: p.roles.Problem(), ServiceState: p.roles.State(), Withheld: p.roles.Withheld(), Servers: p.variables.Missing(),
+		APIServer:    p.apiserver,
 		Registration: p.roles.Registrar().Registration(), Verdict: p.roles.Gate().Verdict(),
 		Override: p.overrides.InForce(), OverrideProblem: p.overrides.Problem(),
 		Election: p.election.State(), Reconcile: p.reconcile.Report(), Failures: p.app.supervisor.Failures(),

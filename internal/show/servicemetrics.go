@@ -22,4 +22,7 @@ func (s *Show) registerServices(in metric.Set) {
 	in.GaugeFunc("lockstep_services_rejected",
 		"1 while the directory of --services is rejected. The last valid services stay in use, and a restart would fail. See the warnings in /status.",
 		func() float64 { return metric.Bool(s.ServicesProblem.Get() != "") })
+	in.GaugeFunc("lockstep_services_missing_servers",
+		"Servers of etcd that services of this node use, and that left the cluster: see the warnings in /status.",
+		func() float64 { return float64(s.missingServers().Servers) })
 }

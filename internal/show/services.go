@@ -1,6 +1,13 @@
 package show
 
 import (
+	"strings"
+
+	"github.com/lockstep-dev/lockstep/internal/role/service"
+	"github.com/lockstep-dev/lockstep/internal/variables"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -24,4 +31,25 @@ func (s *Show) servicesNow() []report.Service {
 		}
 	}
 	return out
+}
+
+// missingServers returns the servers of etcd that left the cluster, if a service uses them.
+func (s *Show) missingServers() variables.Missing {
+	if !service.UseServers(s.Services.Get()) {
+		return variables.Missing{}
+	}
+	return s.Servers.Get()
+}
+
+// serviceWarnings returns the problems of this node's services.
+func (s *Show) serviceWarnings(runs []nodeservices.Run) []protocol.Warning {
+	var out []protocol.Warning
+	if problem := s.ServicesProblem.Get(); problem != "" {
+		out = append(out, protocol.Warning{Reason: warn.ServicesRejected, Message: "its services directory was rejected, and the last valid services stay in use; " +
+			"the directory is read again when it changes, and a restart would fail until it is valid: " + strings.ReplaceAll(problem, "\n", "; ")})
+	}
+	if missing := s.missingServers(); missing.Servers > 0 {
+		out = append(out, protocol.Warning{Reason: warn.ServersReplaced, Message: missing.Message})
+	}
+	return append(out, nodeservices.Failing(runs)...)
 }

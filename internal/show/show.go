@@ -23,6 +23,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/role"
 	"github.com/lockstep-dev/lockstep/internal/role/service"
 	"github.com/lockstep-dev/lockstep/internal/supervise"
+	"github.com/lockstep-dev/lockstep/internal/variables"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
 	"github.com/lockstep-dev/lockstep/status"
@@ -37,6 +38,7 @@ type Facts struct {
 	Services        *event.Value[[]service.Service] // of the directory
 	ServicesProblem *event.Value[string]
 	ServiceState    *event.Value[service.State]
+	Servers         *event.Value[variables.Missing] // of etcd, for services
 	Withheld        *event.Value[string]
 	APIServer       *apiserver.Follower
 	Endpoints       *event.Value[endpoints.State] // nil: this sidecar does not write the Service kubernetes

@@ -50,7 +50,7 @@ func (s *Show) KeepWarnings(ctx context.Context) error {
 	for {
 		changes := append(event.Changes(
 			s.Election, s.Reconcile, s.BundleFault, s.APIServer.Version(), s.Local, s.APIServer.Other(), s.Override, s.OverrideProblem,
-			s.ServicesProblem, s.ServiceState, s.Failures, s.Cluster.Health(), s.Schedule, s.Clocks, s.Kubeconfig, s.CertificateWarnings,
+			s.ServicesProblem, s.ServiceState, s.Services, s.Servers, s.Failures, s.Cluster.Health(), s.Schedule, s.Clocks, s.Kubeconfig, s.CertificateWarnings,
 			s.Fleet, s.Status, s.Rival, s.APIServer.Shown(), s.Verdict,
 			s.Cluster.Status(), s.Cluster.Member(), s.Cluster.Members(), s.Cluster.Removed(),
 		), s.endpointsChanged())
@@ -153,11 +153,7 @@ func (s *Show) ownWarnings(runs []nodeservices.Run) []protocol.Warning {
 	if err := s.BundleFault.Get(); err != nil {
 		out = append(out, bundle.FaultWarning(err))
 	}
-	if problem := s.ServicesProblem.Get(); problem != "" {
-		out = append(out, protocol.Warning{Reason: warn.ServicesRejected, Message: "its services directory was rejected, and the last valid services stay in use; " +
-			"the directory is read again when it changes, and a restart would fail until it is valid: " + strings.ReplaceAll(problem, "\n", "; ")})
-	}
-	out = append(out, nodeservices.Failing(runs)...)
+	out = append(out, s.serviceWarnings(runs)...)
 	out = append(out, s.Cluster.Health().Get().Reported...)
 	out = append(out, s.snapshotWarnings()...)
 	out = append(out, s.Clocks.Get().Warnings...)

@@ -5,8 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/role/service"
+	"github.com/lockstep-dev/lockstep/internal/variables"
+	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
+	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -71,5 +75,20 @@ func TestServiceRuns_answers(t *testing.T) {
 	st.Ready, st.Phase = false, service.Waiting
 	if runs, _ := serviceRuns(state(""), nil, at(90)); runs[0].Unready != 0 {
 		t.Errorf("it waits for another one: got %+v", runs)
+	}
+}
+
+// Only services that use the servers of etcd lack them, and the node warns of it.
+func TestServiceWarnings_missingServers(t *testing.T) {
+	for command, want := range map[string][]protocol.Warning{
+		"--etcd-servers=$(ETCD_SERVERS)": {{Reason: warn.ServersReplaced, Message: "m"}}, "--etcd-servers=http://127.0.0.1:2379": nil,
+	} {
+		s := &Show{Facts: Facts{
+			ServicesProblem: event.New(""), Servers: event.New(variables.Missing{Servers: 2, Message: "m"}),
+			Services: event.New([]service.Service{{Name: "unit"}, {Name: "kube-apiserver", Process: &service.Process{Command: []string{"kube-apiserver", command}}}}),
+		}}
+		if got := s.serviceWarnings(nil); !slices.Equal(got, want) {
+			t.Errorf("%s: got %+v", command, got)
+		}
 	}
 }

@@ -6,6 +6,7 @@ package variables
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -38,6 +39,7 @@ type Config struct {
 type Keeper struct {
 	cfg       Config
 	variables *event.Value[service.Variables]
+	missing   *event.Value[Missing]
 	lock      *datadir.Dir // locks the data directory, if no member locks it; only Hold and Close use it
 }
 
@@ -51,11 +53,20 @@ func New(cfg Config) *Keeper {
 	if !cfg.Embedded {
 		v.EtcdServers = strings.Join(cfg.Etcd.Endpoints, ",")
 	}
-	return &Keeper{cfg: cfg, variables: event.New(v)}
+	return &Keeper{cfg: cfg, variables: event.New(v), missing: event.New(Missing{})}
 }
 
 // Variables follows the variables.
 func (k *Keeper) Variables() *event.Value[service.Variables] { return k.variables }
+
+// Missing follows the servers of etcd in the variables that are no longer members.
+func (k *Keeper) Missing() *event.Value[Missing] { return k.missing }
+
+// Missing are used servers of etcd that are no longer members. The zero value: there are none.
+type Missing struct {
+	Servers int    // how many
+	Message string // for people, with what to type
+}
 
 // lockTimeout is how long the data directory may be in use at the start, by a stopping sidecar.
 const (
@@ -139,11 +150,12 @@ func (k *Keeper) RunServers(ctx context.Context) error {
 func (k *Keeper) useServers(now cluster.Membership) {
 	v := k.variables.Get()
 	v.EtcdServers, v.NodeAddress, v.EtcdTrust = serversFor(v.EtcdServers, now), now.Address, now.Trust
-	if missing := missingServers(v.EtcdServers, now); len(missing) > 0 {
-		k.cfg.Log.Warn("services use servers of etcd that are no members any more; cordon this node and restart its sidecar: they start with all members then",
-			"missing", missing, "used", v.EtcdServers, "members", now.Servers)
-	}
 	event.SetIfNew(k.variables, v)
+	missing := newMissing(k.cfg.Node, v.EtcdServers, now)
+	if missing.Message != "" && missing != k.missing.Get() {
+		k.cfg.Log.Warn("services lack servers of etcd", "problem", missing.Message)
+	}
+	event.SetIfNew(k.missing, missing)
 }
 
 // serversFor returns the etcd servers for services: this node's own member while it exists, and
@@ -167,6 +179,18 @@ func missingServers(used string, now cluster.Membership) []string {
 		return nil
 	}
 	return slices.DeleteFunc(strings.Split(used, ","), func(server string) bool { return slices.Contains(now.Servers, server) })
+}
+
+// newMissing describes the used servers that are no longer members.
+func newMissing(own protocol.NodeID, used string, now cluster.Membership) Missing {
+	missing := missingServers(used, now)
+	if len(missing) == 0 {
+		return Missing{}
+	}
+	return Missing{len(missing), fmt.Sprintf(
+		"its services use the etcd servers %s, of which %s left the cluster: they cannot reach etcd while the others are off; "+
+			"to give them all servers (%s), type sidecar cordon %s, restart its sidecar, and type sidecar uncordon %s",
+		used, strings.Join(missing, " and "), strings.Join(now.Servers, ","), own, own)}
 }
 
 // Close unlocks the data directory if Hold locked it.

@@ -74,6 +74,9 @@ const (
 	RemovalInterrupted protocol.Reason = "RemovalInterrupted"
 	// ServicesRejected: a file in a sidecar's services directory is invalid. Correct it.
 	ServicesRejected protocol.Reason = "ServicesRejected"
+	// ServersReplaced: services use servers of etcd that left the cluster. Restart the sidecar of
+	// that node while it is cordoned.
+	ServersReplaced protocol.Reason = "ServersReplaced"
 	// ClocksDiffer: the clocks of two nodes differ. Correct the wrong one
 	// (docs/protocol-nodes.md#clocks).
 	ClocksDiffer protocol.Reason = "ClocksDiffer"

@@ -56,8 +56,15 @@ func Expand(all []Service, v Variables) ([]Service, error) {
 const trustValue = "EtcdTrust"
 
 // usesCA reports whether a process uses the file of etcd's CA.
-func usesCA(p Process) bool {
-	return slices.ContainsFunc(slices.Concat(p.Command, p.Env), func(text string) bool { return strings.Contains(text, "$(ETCD_CAFILE)") })
+func usesCA(p Process) bool { return contains(p, "$(ETCD_CAFILE)") }
+
+func contains(p Process, text string) bool {
+	return slices.ContainsFunc(slices.Concat(p.Command, p.Env), func(each string) bool { return strings.Contains(each, text) })
+}
+
+// UseServers reports whether one of these services, with its variables, uses the servers of etcd.
+func UseServers(all []Service) bool {
+	return slices.ContainsFunc(all, func(s Service) bool { return s.Process != nil && contains(*s.Process, "$(ETCD_SERVERS)") })
 }
 
 // expand replaces all variables of a service, in copies of its slices and pointers. It returns the
