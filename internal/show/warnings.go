@@ -50,7 +50,8 @@ func (s *Show) KeepWarnings(ctx context.Context) error {
 	for {
 		changes := append(event.Changes(
 			s.Election, s.Reconcile, s.BundleFault, s.APIServer.Version(), s.Local, s.APIServer.Other(), s.Override, s.OverrideProblem,
-			s.ServicesProblem, s.ServiceState, s.Services, s.Servers, s.Failures, s.Cluster.Health(), s.Schedule, s.Clocks, s.Kubeconfig, s.CertificateWarnings,
+			s.ServicesProblem, s.ServiceState, s.Services, s.Servers, s.Failures, s.Cluster.Health(), s.Schedule, s.Clocks, s.Kubeconfig,
+			s.CertificateWarnings,
 			s.Fleet, s.Status, s.Rival, s.APIServer.Shown(), s.Verdict,
 			s.Cluster.Status(), s.Cluster.Member(), s.Cluster.Members(), s.Cluster.Removed(),
 		), s.endpointsChanged())
