@@ -206,3 +206,48 @@ func mustJSON(t *testing.T, v any) string {
 	}
 	return string(out)
 }
+
+// The slice kubernetes was deleted, and is made again with the family of the second slice. That one is emptied once the new
+// one has addresses, and never by another writer's will.
+func TestPlan_formerSlice(t *testing.T) {
+	a := &protocol.Record{
+		ID: "a", Alive: true, Node: protocol.Node{Roles: protocol.Roles{Controller: true}, Serves: true},
+		Presence: protocol.Presence{Ready: true, Reason: protocol.Ready, Endpoint: protocol.Endpoint{Address: "fd00::1", Secondary: "10.0.0.1", Port: 6443}},
+	}
+	p := New(Config{})
+	slice := func(family publish.Family, addresses ...string) object {
+		return object{version: "1", family: family, Object: publish.Object{Addresses: addresses, Port: 6443, Own: true, Store: "s", Revision: 3, Complete: true}}
+	}
+	foreign := slice(publish.IPv6, "fd00::1", "fd00::9")
+	foreign.Own = false
+	for name, tc := range map[string]struct {
+		kubernetes, second object
+		want               publish.Kind // of the step for the second slice
+		planned            bool
+	}{
+		"deleted":             {object{}, slice(publish.IPv6, "fd00::1", "fd00::9"), publish.Keep, false},
+		"made again":          {slice(publish.IPv6, "fd00::1"), slice(publish.IPv6, "fd00::1", "fd00::9"), publish.Write, true},
+		"emptied":             {slice(publish.IPv6, "fd00::1"), slice(publish.IPv6), publish.Keep, false},
+		"of another writer":   {slice(publish.IPv6, "fd00::1"), foreign, publish.Keep, true},
+		"with the old family": {slice(publish.IPv4, "10.0.0.1"), slice(publish.IPv6, "fd00::1", "fd00::9"), publish.Write, true},
+	} {
+		seen := observed{slicesKnown: true, endpointsKnown: true, slices: map[string]object{serviceName + "-ipv6": tc.second}}
+		if tc.kubernetes.version != "" {
+			seen.slices[serviceName] = tc.kubernetes
+		}
+		planned := false
+		for _, step := range p.plan(protocol.Fleet{Revision: 5, Records: []*protocol.Record{a}}, "s", seen) {
+			if step.name != serviceName+"-ipv6" {
+				continue
+			}
+			planned = true
+			addresses := strings.Join(step.step.Addresses, " ")
+			if step.step.Kind != tc.want || step.family != publish.IPv6 || addresses != "" && tc.kubernetes.family == publish.IPv6 {
+				t.Errorf("%s: got %+v", name, step)
+			}
+		}
+		if planned != tc.planned {
+			t.Errorf("%s: planned %t", name, planned)
+		}
+	}
+}

@@ -22,6 +22,7 @@ type target struct {
 	name   string
 	family publish.Family
 	second bool // family is not the Service's
+	former bool // another slice lists the addresses of this family now
 	now    object
 	step   publish.Step
 }
@@ -42,12 +43,17 @@ func (p *Publisher) plan(f protocol.Fleet, store string, seen observed) plan {
 		now.Known = seen.slicesKnown
 		out = append(out, target{kind: sliceResource, name: name, family: family, second: family != main, now: now})
 	}
+	out = append(out, seen.former(out)...)
 	now := seen.endpoints
 	now.Known = seen.endpointsKnown
 	out = append(out, target{kind: endpointsResource, name: serviceName, family: families[0], now: now})
 	for i := range out {
+		belongs := out[i].family
+		if out[i].former {
+			belongs = publish.FamilyUnset // of which no address is
+		}
 		out[i].step = publish.Next(publish.Facts{
-			Fleet: f, Store: store, Parent: p.parent.id, Family: out[i].family, Second: out[i].second,
+			Fleet: f, Store: store, Parent: p.parent.id, Family: belongs, Second: out[i].second,
 			Current: out[i].now.Object, Lost: out[i].now.lost.facts(time.Now()),
 		})
 	}
@@ -59,12 +65,17 @@ func nameOf(family, main publish.Family) string {
 	if family == main {
 		return serviceName
 	}
+	return secondName(family)
+}
+
+// secondName returns the name of the slice of a family that is not the Service's.
+func secondName(family publish.Family) string {
 	return serviceName + map[publish.Family]string{publish.IPv4: "-ipv4", publish.IPv6: "-ipv6"}[family]
 }
 
 // writes reports whether Lockstep writes the object of this name.
 func writes(name string) bool {
-	return name == serviceName || name == nameOf(publish.IPv4, publish.IPv6) || name == nameOf(publish.IPv6, publish.IPv4)
+	return name == serviceName || name == secondName(publish.IPv4) || name == secondName(publish.IPv6)
 }
 
 // left returns the families that no node in service uses, but whose slices still contain
@@ -74,6 +85,23 @@ func (o observed) left(main publish.Family, inService []publish.Family) []publis
 	for _, family := range []publish.Family{publish.IPv4, publish.IPv6} {
 		if !slices.Contains(inService, family) && len(o.slices[nameOf(family, main)].Addresses) > 0 {
 			out = append(out, family)
+		}
+	}
+	return out
+}
+
+// former returns the slices that still contain addresses, and that no plan changes: the slice kubernetes was deleted, and
+// created again with the other family. They are emptied once that slice contains addresses.
+func (o observed) former(planned plan) (out plan) {
+	if len(o.slices[serviceName].Addresses) == 0 {
+		return nil
+	}
+	for _, family := range []publish.Family{publish.IPv4, publish.IPv6} {
+		name := secondName(family)
+		now, exists := o.slices[name]
+		if exists && len(now.Addresses) > 0 && !slices.ContainsFunc(planned, func(t target) bool { return t.name == name }) {
+			now.Known = o.slicesKnown
+			out = append(out, target{kind: sliceResource, name: name, family: now.family, second: true, former: true, now: now})
 		}
 	}
 	return out
