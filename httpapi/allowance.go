@@ -58,13 +58,15 @@ func (s *Server) newPort() *allowance.Port {
 func (s *Server) bounded(l net.Listener) net.Listener {
 	return newLimitedListener(s.port.Listener(l, l), s.log, func(c net.Conn) {
 		s.metrics.refusedFor(refusedConnections)
-		s.port.Refuse(c)
+		if !allowance.Local(c) {
+			s.port.Refuse(c)
+		}
 	})
 }
 
 // connContext is the ConnContext of the server.
 func (s *Server) connContext(ctx context.Context, c net.Conn) context.Context {
-	return withClientVerdict(withLimitedConn(allowance.ConnContext(ctx, c), c), c)
+	return withClientVerdict(withLocalConn(withLimitedConn(allowance.ConnContext(ctx, c), c), c), c)
 }
 
 // identified ends the bounds of a request's connection: its client showed a valid identity.

@@ -35,17 +35,19 @@ const (
 )
 
 // limitedListener closes connections above the bounds. If all are taken, a new one takes the place of another:
-// strangers who open connections and keep them must not keep health checks out. Clients on this machine are not
-// counted, and always let in.
+// strangers who open connections and keep them must not keep health checks out. Clients on this machine have
+// places of their own, and are always let in.
 type limitedListener struct {
 	net.Listener
-	log      *slog.Logger
-	refused  func(net.Conn) // before it is closed
-	reminder rate.Sometimes
+	log     *slog.Logger
+	refused func(net.Conn) // before it is closed
+	// reminder and reminderLocal bound the lines in the log.
+	reminder, reminderLocal rate.Sometimes
 
-	most int // connections, besides reservedConnections
+	most   int // connections, besides reservedConnections
+	locals locals
 
-	mu      sync.Mutex // mu guards the fields below, and those of clients and connections
+	mu      sync.Mutex // mu guards the fields below, and the fields of clients and connections
 	open    int
 	clients map[netip.Addr]*occupant // those with a connection
 	// byCount has the clients by the number of their strangers, the one that has had it for longest first.
@@ -72,27 +74,34 @@ type limitedConn struct {
 }
 
 func newLimitedListener(inner net.Listener, log *slog.Logger, refused func(net.Conn)) *limitedListener {
+	remote, local := connectionsFor(allowance.FileLimit())
 	return &limitedListener{
-		Listener: inner, log: log, refused: refused, most: connectionsFor(allowance.FileLimit()),
-		reminder: rate.Sometimes{Interval: refusalReminder}, clients: map[netip.Addr]*occupant{},
+		Listener: inner, log: log, refused: refused, most: remote, locals: locals{most: local},
+		reminder: rate.Sometimes{Interval: refusalReminder}, reminderLocal: rate.Sometimes{Interval: refusalReminder},
+		clients: map[netip.Addr]*occupant{},
 	}
 }
 
-// connectionsFor returns how many connections a process may accept that may open so many files: it keeps
-// reservedFiles for its other work.
-func connectionsFor(files uint64) int {
-	if files >= maxConnections+reservedConnections+reservedFiles {
-		return maxConnections
+// connectionsFor returns how many connections of other machines, and of this one, a process may accept that may open so
+// many files: it keeps reservedFiles for its other work.
+func connectionsFor(files uint64) (remote, local int) {
+	if files >= maxConnections+reservedConnections+reservedFiles+localConnections {
+		return maxConnections, localConnections
 	}
-	return max(fewestConnections, int(files)-reservedConnections-reservedFiles) //nolint:gosec // below
+	const part = 8
+	local = max(fewestConnections, min(localConnections, int(files)/part)) //nolint:gosec // below
+	return min(maxConnections, max(fewestConnections, int(files)-reservedConnections-reservedFiles-local)), local
 }
 
 // Accept returns the next connection within the bounds.
 func (l *limitedListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
-		if err != nil || allowance.Local(conn) {
-			return conn, err
+		if err != nil {
+			return nil, err
+		}
+		if allowance.Local(conn) {
+			return l.acceptLocal(conn), nil
 		}
 		c := &limitedConn{Conn: conn, from: l, address: allowance.Network(conn)}
 		instead := l.enter(c)
@@ -108,6 +117,19 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 			return c, nil
 		}
 	}
+}
+
+// acceptLocal returns a connection of this machine, in the place of another one if there are too many.
+func (l *limitedListener) acceptLocal(conn net.Conn) net.Conn {
+	c, instead := l.locals.enter(conn)
+	if instead != nil {
+		l.reminderLocal.Do(func() {
+			l.log.Warn("connections are closed: programs on this machine have too many open", "most", l.locals.most)
+		})
+		l.refused(instead)
+		_ = instead.Conn.Close() // the client notices it either way
+	}
+	return c
 }
 
 // enter counts a connection, and returns the one that has to be closed for it: itself, if its address has too many. Nil:
@@ -214,16 +236,7 @@ type limitedConnKey struct{}
 
 // withLimitedConn is a part of the ConnContext of the server.
 func withLimitedConn(ctx context.Context, c net.Conn) context.Context {
-	for {
-		switch typed := c.(type) {
-		case *limitedConn:
-			return context.WithValue(ctx, limitedConnKey{}, typed)
-		case interface{ NetConn() net.Conn }:
-			c = typed.NetConn()
-		default:
-			return ctx
-		}
-	}
+	return context.WithValue(ctx, limitedConnKey{}, connOf[*limitedConn](c))
 }
 
 // limitedConnOf returns the connection of a request; nil: it is not counted.

@@ -63,16 +63,25 @@ func (l *limited) connect(t *testing.T, remote string) (server net.Conn, client 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got == net.Conn(last) {
+	if isConn(got, last) {
+		_ = got.Close()
 		if conn.closed != 1 {
 			t.Errorf("%s: refused, and closed %d times", remote, conn.closed)
 		}
 		return nil, conn
 	}
-	if next, err := l.Accept(); err != nil || next != net.Conn(last) {
+	next, err := l.Accept()
+	if err != nil || !isConn(next, last) {
 		t.Fatalf("got %v, %v", next, err)
 	}
+	_ = next.Close()
 	return got, conn
+}
+
+// isConn reports whether the server gets the connection of this client, on this machine.
+func isConn(got net.Conn, client *scriptedConn) bool {
+	local, is := got.(*localConn)
+	return is && local.Conn == net.Conn(client)
 }
 
 // fill opens connections of one address, one more than it may have.
@@ -165,12 +174,14 @@ func TestLimitedListener_held(t *testing.T) {
 }
 
 func TestConnectionsFor(t *testing.T) {
-	for files, want := range map[uint64]int{
-		0: fewestConnections, 1024: 256, 1 << 20: maxConnections, 1<<64 - 1: maxConnections,
-		maxConnections + reservedConnections + reservedFiles: maxConnections, maxConnections + reservedConnections + reservedFiles - 1: maxConnections - 1,
+	const enough = maxConnections + reservedConnections + reservedFiles + localConnections
+	for files, want := range map[uint64][2]int{
+		0: {fewestConnections, fewestConnections}, 1024: {128, 128}, 1 << 20: {maxConnections, localConnections}, 1<<64 - 1: {maxConnections, localConnections},
+		enough: {maxConnections, localConnections}, enough - 1: {enough - 1 - reservedConnections - reservedFiles - 255, 255},
 	} {
-		if got := connectionsFor(files); got != want {
-			t.Errorf("%d files: got %d connections, want %d", files, got, want)
+		remote, local := connectionsFor(files)
+		if got := [2]int{remote, local}; got != want {
+			t.Errorf("%d files: got %v connections, want %v", files, got, want)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 // router contains every path of the API. openapi.yaml describes the same ones; a test holds the two together.
 func (s *Server) router() chi.Router {
 	r := chi.NewRouter()
-	r.Use(s.observe, s.recover, s.withinAllowance, securityHeaders, middleware.GetHead)
+	r.Use(s.observe, s.recover, occupied, s.withinAllowance, securityHeaders, middleware.GetHead)
 	r.NotFound(s.notFound)
 	r.MethodNotAllowed(s.methodNotAllowed)
 

@@ -10,7 +10,7 @@ import (
 // Counted returns a listener of the connections that enter lets in. It closes the others at once. It calls leave once,
 // when the connection is closed; nil: the connection is not counted.
 func Counted(l net.Listener, enter func(net.Conn) (leave func(), ok bool)) net.Listener {
-	return counted{l, enter}
+	return &counted{l, enter} // a pointer: listeners are compared
 }
 
 type counted struct {
