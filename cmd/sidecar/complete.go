@@ -79,6 +79,8 @@ func (p program) flagCompleter(cmd *cobra.Command, f *pflag.Flag) completer {
 			return p.completeKnown(map[string]knownNames{"from": bundleOfObjects, "to": otherBundles}[f.Name])
 		case "validate":
 			return directories // or a release
+		case "begin": // of a rollback
+			return p.completeKnown(releasesOf)
 		}
 	case "add", "remove":
 		return oneOf(protocol.RoleNames()...)
@@ -145,12 +147,7 @@ func otherBundles(r *report.Status) (names []string) {
 	return names
 }
 
-// completeRelease proposes the releases of the nodes that the sidecar on this machine knows, and the release of
-// the objects.
-func (p program) completeRelease(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	return p.completeKnown(releasesOf)(cmd, args, typed)
-}
-
+// releasesOf are the releases of the nodes, and the release of the objects.
 func releasesOf(r *report.Status) []string {
 	releases := []string{r.Reconciler.ContentRelease}
 	for _, n := range r.Fleet.Nodes {

@@ -29,7 +29,9 @@ type cordonFlags struct {
 
 const defaultCordonTimeout = 30 * time.Second
 
-func (p program) cordonCommand() *cobra.Command {
+// cordonCommand is sidecar cordon.
+func cordonCommand(caller console.Program) *cobra.Command {
+	p := nodeProgram{caller}
 	var f cordonFlags
 	output := console.NewChoice("text", "json")
 	cmd := reach.WithEtcd(&cobra.Command{
@@ -46,7 +48,7 @@ Exit codes: 0 the node is out of service, 1 nothing was changed, 2 wrong usage, 
 node did not confirm before --timeout; the cordon stays.`,
 		Args: console.OneArg("ID"),
 		PreRunE: func(_ *cobra.Command, args []string) error {
-			return errors.Join(console.CheckNodeID(args[0]), f.validate())
+			return errors.Join(checkNodeID(args[0]), f.validate())
 		},
 	}, func(ctx context.Context, client reach.Etcd, args []string) error {
 		r, err := p.cordon(ctx, client, args[0], f)
@@ -61,7 +63,9 @@ node did not confirm before --timeout; the cordon stays.`,
 	return cmd
 }
 
-func (p program) uncordonCommand() *cobra.Command {
+// uncordonCommand is sidecar uncordon.
+func uncordonCommand(caller console.Program) *cobra.Command {
+	p := nodeProgram{caller}
 	var timeout time.Duration
 	output := console.NewChoice("text", "json")
 	cmd := reach.WithEtcd(&cobra.Command{
@@ -74,7 +78,7 @@ Exit codes: 0 the cordon is removed, 1 nothing was changed, 2 wrong usage, 3 the
 did not confirm before --timeout; the cordon is removed all the same.`,
 		Args: console.OneArg("ID"),
 		PreRunE: func(_ *cobra.Command, args []string) error {
-			return errors.Join(console.CheckNodeID(args[0]), cordonFlags{timeout: timeout}.validate())
+			return errors.Join(checkNodeID(args[0]), cordonFlags{timeout: timeout}.validate())
 		},
 	}, func(ctx context.Context, client reach.Etcd, args []string) error {
 		r, err := p.uncordon(ctx, client, protocol.NodeID(args[0]), timeout)
@@ -100,7 +104,7 @@ func (f cordonFlags) validate() error {
 	return nil
 }
 
-func (p program) cordon(ctx context.Context, client reach.Etcd, name string, f cordonFlags) (cordonReport, error) {
+func (p nodeProgram) cordon(ctx context.Context, client reach.Etcd, name string, f cordonFlags) (cordonReport, error) {
 	id, cordon := protocol.NodeID(name), protocol.Cordon{Since: p.Now().UTC(), Message: terminal.Clean(f.message), By: console.WhoTypes()}
 	if f.duration > 0 {
 		cordon.Until = cordon.Since.Add(f.duration)
@@ -138,7 +142,7 @@ func (p program) cordon(ctx context.Context, client reach.Etcd, name string, f c
 	return newCordonReport(left, cordon, fmt.Sprintf("node %s is out of service %s: its gate is closed, and it does not lead", id, cordon)), nil
 }
 
-func (p program) uncordon(ctx context.Context, client reach.Etcd, id protocol.NodeID, timeout time.Duration) (cordonReport, error) {
+func (p nodeProgram) uncordon(ctx context.Context, client reach.Etcd, id protocol.NodeID, timeout time.Duration) (cordonReport, error) {
 	was, err := fleet.SetCordon(ctx, client.Client, id, fleet.CordonChange{})
 	switch {
 	case err != nil:
@@ -165,7 +169,7 @@ func (p program) uncordon(ctx context.Context, client reach.Etcd, id protocol.No
 }
 
 // printCordon prints the result, if nothing failed.
-func (p program) printCordon(r cordonReport, err error, form string) error {
+func (p nodeProgram) printCordon(r cordonReport, err error, form string) error {
 	switch {
 	case err != nil:
 		return err

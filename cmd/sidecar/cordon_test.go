@@ -16,7 +16,6 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/protocol/noderecord"
 )
 
 // TestCordon plays the sidecars; test/e2e runs real ones.
@@ -118,51 +117,5 @@ func wantUnconfirmed(c command) {
 		if timeout > 20*time.Second {
 			c.Fatalf("no %q in\n%s", reported, stderr)
 		}
-	}
-}
-
-func TestOverWhenRead(t *testing.T) {
-	since := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
-	c := protocol.Cordon{Since: since, Until: since.Add(time.Minute)}
-	reports := func(c protocol.Cordon) *protocol.Record {
-		return &protocol.Record{Presence: protocol.Presence{Warnings: []protocol.Warning{noderecord.CordonOverWhenRead(c, since.Add(time.Hour))}}}
-	}
-	if got := overWhenRead(reports(c), c); !strings.Contains(got, "03:00:00Z by the clock of the machine where it was typed") || !strings.Contains(got, "04:00:00Z by its own clock") {
-		t.Errorf("got %q, want both clocks", got)
-	}
-	another := protocol.Cordon{Since: since.Add(-time.Minute), Until: since.Add(time.Minute)}
-	cordoned := reports(c)
-	cordoned.Node.Cordon = c
-	for what, got := range map[string]string{
-		"it reports another one": overWhenRead(reports(another), c), "it is in force": overWhenRead(cordoned, c),
-		"it has no end": overWhenRead(reports(protocol.Cordon{Since: since}), protocol.Cordon{Since: since}), "nothing is reported": overWhenRead(&protocol.Record{}, c),
-	} {
-		if got != "" {
-			t.Errorf("%s: got %q", what, got)
-		}
-	}
-}
-
-func TestOutOfService(t *testing.T) {
-	alive := func(r protocol.Reason, e protocol.ElectionState) *protocol.Record {
-		return &protocol.Record{Alive: true, Presence: protocol.Presence{Reason: r, Election: e}}
-	}
-	for _, r := range []protocol.Reason{protocol.Cordoned, protocol.Overridden, protocol.Starting, protocol.Fenced, protocol.ServicesNotReady} {
-		if !outOfService(alive(r, protocol.Ineligible)) {
-			t.Errorf("%s: it is not out of service", r)
-		}
-		for _, e := range []protocol.ElectionState{protocol.Leading, protocol.Campaigning} {
-			if outOfService(alive(r, e)) {
-				t.Errorf("%s, %s: it is out of service", r, e)
-			}
-		}
-	}
-	for _, r := range []protocol.Reason{protocol.Ready, protocol.NotRegistered, protocol.ReleaseTooOld} {
-		if outOfService(alive(r, protocol.Ineligible)) {
-			t.Errorf("%s: it is out of service", r)
-		}
-	}
-	if !outOfService(&protocol.Record{Presence: protocol.Presence{Reason: protocol.Ready, Election: protocol.Leading}}) {
-		t.Error("it does not run, and is not out of service")
 	}
 }

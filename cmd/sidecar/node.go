@@ -18,11 +18,17 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
+	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
-func (p program) nodeCommand() *cobra.Command {
+// nodeProgram is the outside world, with the methods of these commands.
+type nodeProgram struct{ console.Program }
+
+// nodeCommand is sidecar node.
+func nodeCommand(caller console.Program) *cobra.Command {
+	p := nodeProgram{caller}
 	return console.ParentOf(&cobra.Command{
 		Use:   "node",
 		Short: "List, remove and change node records in etcd",
@@ -31,7 +37,7 @@ directly: no sidecar has to run, unless the sidecars run etcd themselves.`,
 	}, p.nodeListCommand(), p.nodeRemoveCommand(), p.nodeSetRolesCommand())
 }
 
-func (p program) nodeListCommand() *cobra.Command {
+func (p nodeProgram) nodeListCommand() *cobra.Command {
 	output := console.NewChoice("table", "wide", "json", "yaml")
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "list",
@@ -48,7 +54,7 @@ func (p program) nodeListCommand() *cobra.Command {
 	return cmd
 }
 
-func (p program) printNodes(f protocol.Fleet, flags, form string) error {
+func (p nodeProgram) printNodes(f protocol.Fleet, flags, form string) error {
 	nodes := make([]report.Record, 0, len(f.Records))
 	for _, r := range f.Records {
 		n := httpapi.NewRecord(r)
@@ -97,7 +103,7 @@ func nodeRows(nodes []report.Record, versions table.VersionColumns) [][]string {
 	return rows
 }
 
-func (p program) nodeRemoveCommand() *cobra.Command {
+func (p nodeProgram) nodeRemoveCommand() *cobra.Command {
 	confirmed := false
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "remove ID",
@@ -140,7 +146,7 @@ off, and confirm it with --confirm-stopped.`,
 // roles.
 const roleNone = "none"
 
-func (p program) nodeSetRolesCommand() *cobra.Command {
+func (p nodeProgram) nodeSetRolesCommand() *cobra.Command {
 	var wanted roleArgs
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "set-roles ID [ROLE[,ROLE...]] [--add ROLE] [--remove ROLE]",
@@ -200,7 +206,7 @@ unless --force is added, if no voter may fail after that: from one of three or t
 	return cmd
 }
 
-func (p program) printRoles(id protocol.NodeID, was, now protocol.Roles) {
+func (p nodeProgram) printRoles(id protocol.NodeID, was, now protocol.Roles) {
 	verb := "now"
 	if was == now {
 		verb = "already"
@@ -209,7 +215,7 @@ func (p program) printRoles(id protocol.NodeID, was, now protocol.Roles) {
 }
 
 // warnOfNoController explains the effect if the last node lost the controller role.
-func (p program) warnOfNoController(ctx context.Context, client reach.Etcd, id protocol.NodeID) {
+func (p nodeProgram) warnOfNoController(ctx context.Context, client reach.Etcd, id protocol.NodeID) {
 	f, err := fleet.List(ctx, client.Client)
 	if err != nil || slices.ContainsFunc(f.Records, func(r *protocol.Record) bool { return r.Node.Roles.Controller }) {
 		return // the change itself succeeded
@@ -219,7 +225,7 @@ func (p program) warnOfNoController(ctx context.Context, client reach.Etcd, id p
 }
 
 // warnOfNoMember warns that a role is without effect where the sidecars run no etcd.
-func (p program) warnOfNoMember(ctx context.Context, client reach.Etcd) {
+func (p nodeProgram) warnOfNoMember(ctx context.Context, client reach.Etcd) {
 	if _, err := quorum.ReadCluster(ctx, client.Client); errors.Is(err, quorum.ErrNoCluster) {
 		fmt.Fprintf(p.Stderr, "warning: the role %s starts no member of etcd here: %v\n", protocol.RoleConsensus, err)
 	}
@@ -247,8 +253,8 @@ func (a roleArgs) edit(args []string) (func(protocol.Roles) protocol.Roles, erro
 			protocol.RoleController, protocol.RoleController)
 	case len(args) != 1 && changes:
 		return nil, console.Usagef("expected one node ID with --add or --remove, and no list of roles")
-	case console.CheckNodeID(args[0]) != nil:
-		return nil, console.CheckNodeID(args[0])
+	case checkNodeID(args[0]) != nil:
+		return nil, checkNodeID(args[0])
 	case !changes:
 		roles, err := parseRoles(strings.Split(strings.Join(args[1:], ","), ","))
 		return func(protocol.Roles) protocol.Roles { return roles }, err
@@ -278,4 +284,12 @@ func parseRoles(names []string) (protocol.Roles, error) {
 		return roles, console.Usagef("%w, or %s alone", err, roleNone)
 	}
 	return roles, nil
+}
+
+// checkNodeID rejects a text that cannot be the ID of a node.
+func checkNodeID(id string) error {
+	if record.IsNodeID(id) {
+		return nil
+	}
+	return console.Usagef("%.100q is not a node ID, which is a DNS subdomain such as cp-1; sidecar node list shows them", id)
 }

@@ -22,7 +22,9 @@ import (
 	"github.com/lockstep-dev/lockstep/status"
 )
 
-func (p program) overrideCommand() *cobra.Command {
+// overrideCommand is sidecar override.
+func overrideCommand(caller console.Program) *cobra.Command {
+	p := nodeProgram{caller}
 	return console.ParentOf(&cobra.Command{
 		Use:   "override",
 		Short: "Let this node serve in spite of its closed gate, for a limited time",
@@ -50,7 +52,7 @@ func bindOverrideFile(flags *pflag.FlagSet, file *string) {
 	flags.StringVar(file, "override-file", lockstep.DefaultOverrideFile, "The `file` that the sidecar on this machine has as --override-file.")
 }
 
-func (p program) overrideBeginCommand() *cobra.Command {
+func (p nodeProgram) overrideBeginCommand() *cobra.Command {
 	var f overrideFlags
 	cmd := &cobra.Command{
 		Use:   "begin",
@@ -74,7 +76,7 @@ kube-apiserver is meant to run there.`,
 	return cmd
 }
 
-func (p program) overrideBegin(f overrideFlags) error {
+func (p nodeProgram) overrideBegin(f overrideFlags) error {
 	o := protocol.Override{Until: p.Now().Add(f.duration).UTC().Truncate(time.Second), Message: terminal.Clean(f.message)}
 	switch {
 	case f.duration < minOverride || f.duration > protocol.MaxOverride:
@@ -111,7 +113,7 @@ func writeOverride(file string, o protocol.Override) error {
 	return os.Rename(tmp.Name(), file)
 }
 
-func (p program) overrideEndCommand() *cobra.Command {
+func (p nodeProgram) overrideEndCommand() *cobra.Command {
 	file := ""
 	var server reach.Server
 	cmd := &cobra.Command{

@@ -7,12 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
-	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // wantGolden compares the output of a command with a file, which programs of others rely on.
@@ -75,22 +73,6 @@ func TestJSON(t *testing.T) {
 
 // packageDir is the directory of this package.
 var packageDir, _ = os.Getwd()
-
-// The reports of commands that need a cluster, from values.
-func TestJSON_reports(t *testing.T) {
-	inJSON := func(v any) string {
-		var out bytes.Buffer
-		if err := (program{Program: console.Program{Stdout: &out}}).PrintJSON(v); err != nil {
-			t.Fatal(err)
-		}
-		return out.String()
-	}
-	node := protocol.Record{ID: "cp-2", Alive: true, Presence: protocol.Presence{Reason: protocol.Cordoned, Election: protocol.Ineligible}}
-	until := protocol.Cordon{Since: noon.UTC(), Until: noon.UTC().Add(time.Hour)}
-	wantGolden(t, "cordon", inJSON(newCordonReport(node, until, "node cp-2 is out of service")))
-	node.Presence = protocol.Presence{Ready: true, Reason: protocol.Ready, Election: protocol.Campaigning}
-	wantGolden(t, "uncordon", inJSON(newCordonReport(node, protocol.Cordon{}, "node cp-2 is in service again: its gate is open")))
-}
 
 // A command with -o json that fails before it printed anything prints why as a document, and keeps its exit code. One
 // that printed its report does not print a second document.

@@ -16,7 +16,9 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-func (p program) rollbackCommand() *cobra.Command {
+// rollbackCommand is sidecar rollback.
+func rollbackCommand(caller console.Program) *cobra.Command {
+	p := nodeProgram{caller}
 	return console.ParentOf(&cobra.Command{
 		Use:   "rollback",
 		Short: "Bring the objects of an older release back while the other nodes serve",
@@ -39,7 +41,7 @@ type rollbackFlags struct {
 	force    bool
 }
 
-func (p program) rollbackBeginCommand() *cobra.Command {
+func (p nodeProgram) rollbackBeginCommand() *cobra.Command {
 	f := rollbackFlags{duration: 24 * time.Hour}
 	output := console.NewChoice("text", "json")
 	cmd := reach.WithEtcd(&cobra.Command{
@@ -62,9 +64,6 @@ over. To begin the same rollback again changes nothing, or its end if --for is s
 	})
 	flags := cmd.Flags()
 	flags.StringVar(&f.to, "to", "", "The `release` to go back to, like 1.0.0. Required.")
-	if err := cmd.RegisterFlagCompletionFunc("to", p.completeRelease); err != nil {
-		panic(err) // the flag does not exist: a mistake in this package
-	}
 	flags.DurationVar(&f.duration, "for", f.duration, "How long the rollback lasts at most, like 2h.")
 	flags.BoolVar(&f.force, "force", false, "Begin although no node of a newer release fits the older objects: gates will be closed.")
 	console.BindOutput(cmd, &output)
@@ -85,7 +84,7 @@ func (f rollbackFlags) validate() error {
 	return nil
 }
 
-func (p program) beginRollback(ctx context.Context, client reach.Etcd, f rollbackFlags, output console.Choice) error {
+func (p nodeProgram) beginRollback(ctx context.Context, client reach.Etcd, f rollbackFlags, output console.Choice) error {
 	to, err := semver.ParseRelease(f.to)
 	if err != nil {
 		return console.Usagef("--to: %w", err)
@@ -110,7 +109,7 @@ func (p program) beginRollback(ctx context.Context, client reach.Etcd, f rollbac
 	return p.printRollback(client, begun.Status, begun.Fleet, output)
 }
 
-func (p program) rollbackEndCommand() *cobra.Command {
+func (p nodeProgram) rollbackEndCommand() *cobra.Command {
 	output := console.NewChoice("text", "json")
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "end",
@@ -137,7 +136,7 @@ It can be begun again.`,
 	return cmd
 }
 
-func (p program) rollbackStatusCommand() *cobra.Command {
+func (p nodeProgram) rollbackStatusCommand() *cobra.Command {
 	output := console.NewChoice("text", "json")
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "status",
@@ -157,7 +156,7 @@ waits for.`,
 	return cmd
 }
 
-func (p program) printRollback(client reach.Etcd, v protocol.StatusView, f protocol.Fleet, output console.Choice) error {
+func (p nodeProgram) printRollback(client reach.Etcd, v protocol.StatusView, f protocol.Fleet, output console.Choice) error {
 	shown := httpapi.NewRollback(v, f)
 	if output.Value == "json" {
 		return p.PrintJSON(map[string]any{"rollback": shown})

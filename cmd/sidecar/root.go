@@ -46,8 +46,8 @@ with the release of this node.`,
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(
 		p.runCommand(), p.statusCommand(), p.historyCommand(), p.explainCommand(), p.replayCommand(), p.supportCommand(),
-		p.waitReadyCommand(), p.nodeCommand(), p.cordonCommand(), p.uncordonCommand(),
-		p.overrideCommand(), p.rollbackCommand(), p.turnCommand(),
+		p.waitReadyCommand(), nodeCommand(p.Program), cordonCommand(p.Program), uncordonCommand(p.Program),
+		overrideCommand(p.Program), rollbackCommand(p.Program), turnCommand(p.Program),
 		clusters.StoreCommand(p.Program), clusters.Command(p.Program), bundles.Command(p.Program), bundles.ServiceCommand(p.Program),
 		kubeadmnode.Command(p.Program),
 		bundles.PlanCommand(p.Program), p.versionCommand(), p.completionCommand(), p.etcdMemberCommand(),

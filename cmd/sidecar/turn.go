@@ -75,7 +75,9 @@ func withoutEtcd(cmd *cobra.Command, work string) *cobra.Command {
 	return cmd
 }
 
-func (p program) turnCommand() *cobra.Command {
+// turnCommand is sidecar turn.
+func turnCommand(caller console.Program) *cobra.Command {
+	p := nodeProgram{caller}
 	var f turnFlags
 	cmd := withoutEtcd(reach.WithEtcd(&cobra.Command{
 		Use:   "turn [flags] -- COMMAND [ARG...]",
@@ -121,7 +123,7 @@ usage.`,
 	return cmd
 }
 
-func (p program) turnBeginCommand() *cobra.Command {
+func (p nodeProgram) turnBeginCommand() *cobra.Command {
 	var f turnFlags
 	cmd := withoutEtcd(reach.WithEtcd(&cobra.Command{
 		Use:   "begin",
@@ -159,7 +161,7 @@ type turnEnd struct {
 	force  bool
 }
 
-func (p program) turnEndCommand() *cobra.Command {
+func (p nodeProgram) turnEndCommand() *cobra.Command {
 	var f turnEnd
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "end [ID]",
@@ -187,7 +189,7 @@ the turn, 1 nothing was changed, 2 wrong usage.`,
 			case f.force && len(args) == 0:
 				return console.Usagef("--force: name the node, as in sidecar turn end cp-2 --force")
 			case len(args) == 1:
-				return errors.Join(err, console.CheckNodeID(args[0]))
+				return errors.Join(err, checkNodeID(args[0]))
 			}
 			return err
 		},
@@ -201,7 +203,7 @@ the turn, 1 nothing was changed, 2 wrong usage.`,
 	return cmd
 }
 
-func (p program) endTurn(ctx context.Context, client reach.Etcd, f turnEnd, args []string) error {
+func (p nodeProgram) endTurn(ctx context.Context, client reach.Etcd, f turnEnd, args []string) error {
 	server, err := f.server.Client(p.Program)
 	if err != nil {
 		return err
@@ -234,7 +236,7 @@ func (p program) endTurn(ctx context.Context, client reach.Etcd, f turnEnd, args
 	return nil
 }
 
-func (p program) turnStatusCommand() *cobra.Command {
+func (p nodeProgram) turnStatusCommand() *cobra.Command {
 	output := console.NewChoice("text", "json")
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "status",
@@ -273,7 +275,7 @@ and why.`,
 	return cmd
 }
 
-func (p program) turnSetCommand() *cobra.Command {
+func (p nodeProgram) turnSetCommand() *cobra.Command {
 	turns := 0
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "set --turns N",

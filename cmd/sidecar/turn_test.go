@@ -200,11 +200,6 @@ func TestTurn_rebooted(t *testing.T) {
 	w := newTurnWorld(t, "cp-1", "cp-2")
 	w.put("turns/held/cp-1", mustMarshal(t, &lockstepv1.Turn{Node: "cp-1", Kind: "reboot", Command: "/nowhere/reboot", BootId: "before"}))
 	w.turn(console.ExitOK, "continues its turn", "--", "/nowhere/reboot")
-	for typed, want := range map[string]bool{"/sbin/reboot": true, "systemctl reboot": true, "shutdown -r now": true, "systemctl restart x": false, "echo reboot": false} {
-		if reboots(strings.Fields(typed)) != want {
-			t.Errorf("%s: want %t", typed, want)
-		}
-	}
 	if done := nodeturns.Rebooted(protocol.Turn{Kind: protocol.TurnOfReboot, BootID: "now"}, "now"); done {
 		t.Error("the machine has not stopped yet")
 	}

@@ -11,11 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
-	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
@@ -101,24 +99,6 @@ func TestTurn_etcdAway(t *testing.T) {
 	w.want(console.ExitOK, "it ended with exit code 5", "turn", "status")
 }
 
-// The advice to do without a turn is only for a command that has not run.
-func TestWithoutEtcd(t *testing.T) {
-	away := reach.AwayError{Err: context.DeadlineExceeded}
-	for name, tc := range map[string]struct {
-		err     error
-		advises bool
-	}{
-		"it has not run": {away, true},
-		"it has run":     {reach.AwayError{Err: ranError{context.DeadlineExceeded}}, false},
-		"etcd answers":   {context.DeadlineExceeded, false},
-	} {
-		cmd := withoutEtcd(&cobra.Command{RunE: func(*cobra.Command, []string) error { return tc.err }}, "run the command")
-		if err := cmd.RunE(cmd, nil); strings.Contains(err.Error(), "without a turn") != tc.advises {
-			t.Errorf("%s: got %v", name, err)
-		}
-	}
-}
-
 // People end the turn of a command that runs, and services take one on that node.
 func TestTurn_endedMeanwhile(t *testing.T) {
 	for code, want := range map[string]int{"0": console.ExitNoService, "5": 5} {
@@ -159,18 +139,15 @@ func TestTurn_givenUpInDrain(t *testing.T) {
 		if resumed {
 			w.put("turns/held/cp-1", mustMarshal(t, &lockstepv1.Turn{Node: "cp-1", Kind: "command", Command: "true"}))
 		}
-		p := program{Program: console.Program{Stdout: &said{}, Stderr: &said{}, Now: time.Now}}
-		turn, err := p.newTurnWork(reach.Etcd{Client: client}, turnFlags{duration: time.Hour, drain: time.Hour, server: reach.Server{URL: w.server.URL}}, []string{"true"})
-		if err != nil {
-			t.Fatal(err)
-		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			<-w.server.followed // at the begin of the drain
 			cancel()
 		}()
-		if _, err := turn.take(ctx); err == nil {
-			t.Error("it was not given up")
+		p := program{Program: console.Program{Stdout: &said{}, Stderr: &said{}, Now: time.Now, LookupEnv: func(string) (string, bool) { return "", false }}}
+		code := p.main(ctx, []string{"turn", "--etcd-servers", w.endpoint, "--server", w.server.URL, "--for", "1h", "--drain", "1h", "--", "true"})
+		if code != console.ExitFailed {
+			t.Errorf("it was not given up: exit code %d", code)
 		}
 		f, err := fleet.ReadTurns(t.Context(), client)
 		if err != nil {

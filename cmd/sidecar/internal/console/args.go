@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
-	"github.com/lockstep-dev/lockstep/internal/cluster/record"
 )
 
 // NoArgs rejects arguments that are not flags.
@@ -29,14 +28,6 @@ func OneArg(name string) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-// CheckNodeID rejects a text that cannot be the ID of a node.
-func CheckNodeID(id string) error {
-	if record.IsNodeID(id) {
-		return nil
-	}
-	return Usagef("%.100q is not a node ID, which is a DNS subdomain such as cp-1; sidecar node list shows them", id)
 }
 
 // ParentOf completes a command that consists of others.
