@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/nodes"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
@@ -99,7 +100,7 @@ func (p program) flagCompleter(cmd *cobra.Command, f *pflag.Flag) completer {
 func (p program) completeNode(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		if cmd.Name() == "set-roles" {
-			return append(slices.Clone(protocol.RoleNames()), roleNone), cobra.ShellCompDirectiveNoFileComp
+			return append(slices.Clone(protocol.RoleNames()), nodes.RoleNone), cobra.ShellCompDirectiveNoFileComp
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/clusters"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/kubeadmnode"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/nodes"
 )
 
 func (p program) root() *cobra.Command {
@@ -46,8 +47,8 @@ with the release of this node.`,
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(
 		p.runCommand(), p.statusCommand(), p.historyCommand(), p.explainCommand(), p.replayCommand(), p.supportCommand(),
-		p.waitReadyCommand(), nodeCommand(p.Program), cordonCommand(p.Program), uncordonCommand(p.Program),
-		overrideCommand(p.Program), rollbackCommand(p.Program), turnCommand(p.Program),
+		p.waitReadyCommand(), nodes.NodeCommand(p.Program), nodes.CordonCommand(p.Program), nodes.UncordonCommand(p.Program),
+		nodes.OverrideCommand(p.Program), nodes.RollbackCommand(p.Program), nodes.TurnCommand(p.Program),
 		clusters.StoreCommand(p.Program), clusters.Command(p.Program), bundles.Command(p.Program), bundles.ServiceCommand(p.Program),
 		kubeadmnode.Command(p.Program),
 		bundles.PlanCommand(p.Program), p.versionCommand(), p.completionCommand(), p.etcdMemberCommand(),

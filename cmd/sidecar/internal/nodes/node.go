@@ -1,4 +1,4 @@
-package main
+package nodes
 
 import (
 	"cmp"
@@ -23,12 +23,12 @@ import (
 	"github.com/lockstep-dev/lockstep/report"
 )
 
-// nodeProgram is the outside world, with the methods of these commands.
-type nodeProgram struct{ console.Program }
+// program is the outside world, with the methods of these commands.
+type program struct{ console.Program }
 
-// nodeCommand is sidecar node.
-func nodeCommand(caller console.Program) *cobra.Command {
-	p := nodeProgram{caller}
+// NodeCommand is sidecar node.
+func NodeCommand(caller console.Program) *cobra.Command {
+	p := program{caller}
 	return console.ParentOf(&cobra.Command{
 		Use:   "node",
 		Short: "List, remove and change node records in etcd",
@@ -37,7 +37,7 @@ directly: no sidecar has to run, unless the sidecars run etcd themselves.`,
 	}, p.nodeListCommand(), p.nodeRemoveCommand(), p.nodeSetRolesCommand())
 }
 
-func (p nodeProgram) nodeListCommand() *cobra.Command {
+func (p program) nodeListCommand() *cobra.Command {
 	output := console.NewChoice("table", "wide", "json", "yaml")
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "list",
@@ -54,7 +54,7 @@ func (p nodeProgram) nodeListCommand() *cobra.Command {
 	return cmd
 }
 
-func (p nodeProgram) printNodes(f protocol.Fleet, flags, form string) error {
+func (p program) printNodes(f protocol.Fleet, flags, form string) error {
 	nodes := make([]report.Record, 0, len(f.Records))
 	for _, r := range f.Records {
 		n := httpapi.NewRecord(r)
@@ -103,7 +103,7 @@ func nodeRows(nodes []report.Record, versions table.VersionColumns) [][]string {
 	return rows
 }
 
-func (p nodeProgram) nodeRemoveCommand() *cobra.Command {
+func (p program) nodeRemoveCommand() *cobra.Command {
 	confirmed := false
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "remove ID",
@@ -142,17 +142,17 @@ off, and confirm it with --confirm-stopped.`,
 	return cmd
 }
 
-// roleNone is the word for no roles at all: a missing word must not take away all
+// RoleNone is the word for no roles at all: a missing word must not take away all
 // roles.
-const roleNone = "none"
+const RoleNone = "none"
 
-func (p nodeProgram) nodeSetRolesCommand() *cobra.Command {
+func (p program) nodeSetRolesCommand() *cobra.Command {
 	var wanted roleArgs
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "set-roles ID [ROLE[,ROLE...]] [--add ROLE] [--remove ROLE]",
-		Short: "Change the roles of a node: " + strings.Join(protocol.RoleNames(), ", ") + ", or " + roleNone,
+		Short: "Change the roles of a node: " + strings.Join(protocol.RoleNames(), ", ") + ", or " + RoleNone,
 		Long: `Change the roles of a node: ` + strings.Join(protocol.RoleNames(), ", ") + `, or
-` + roleNone + `. A list replaces all roles, --add and --remove keep the others. Roles of a newer
+` + RoleNone + `. A list replaces all roles, --add and --remove keep the others. Roles of a newer
 Lockstep, which this program does not know, stay.
 
 When the controller role is taken away from a node that is alive, its sidecar closes
@@ -206,16 +206,16 @@ unless --force is added, if no voter may fail after that: from one of three or t
 	return cmd
 }
 
-func (p nodeProgram) printRoles(id protocol.NodeID, was, now protocol.Roles) {
+func (p program) printRoles(id protocol.NodeID, was, now protocol.Roles) {
 	verb := "now"
 	if was == now {
 		verb = "already"
 	}
-	fmt.Fprintf(p.Stdout, "node %s %s has the roles: %s\n", id, verb, cmp.Or(strings.Join(now.Names(), ", "), roleNone))
+	fmt.Fprintf(p.Stdout, "node %s %s has the roles: %s\n", id, verb, cmp.Or(strings.Join(now.Names(), ", "), RoleNone))
 }
 
 // warnOfNoController explains the effect if the last node lost the controller role.
-func (p nodeProgram) warnOfNoController(ctx context.Context, client reach.Etcd, id protocol.NodeID) {
+func (p program) warnOfNoController(ctx context.Context, client reach.Etcd, id protocol.NodeID) {
 	f, err := fleet.List(ctx, client.Client)
 	if err != nil || slices.ContainsFunc(f.Records, func(r *protocol.Record) bool { return r.Node.Roles.Controller }) {
 		return // the change itself succeeded
@@ -225,7 +225,7 @@ func (p nodeProgram) warnOfNoController(ctx context.Context, client reach.Etcd, 
 }
 
 // warnOfNoMember warns that a role is without effect where the sidecars run no etcd.
-func (p nodeProgram) warnOfNoMember(ctx context.Context, client reach.Etcd) {
+func (p program) warnOfNoMember(ctx context.Context, client reach.Etcd) {
 	if _, err := quorum.ReadCluster(ctx, client.Client); errors.Is(err, quorum.ErrNoCluster) {
 		fmt.Fprintf(p.Stderr, "warning: the role %s starts no member of etcd here: %v\n", protocol.RoleConsensus, err)
 	}
@@ -276,12 +276,12 @@ func (a roleArgs) edit(args []string) (func(protocol.Roles) protocol.Roles, erro
 }
 
 func parseRoles(names []string) (protocol.Roles, error) {
-	if slices.Equal(names, []string{roleNone}) {
+	if slices.Equal(names, []string{RoleNone}) {
 		return protocol.Roles{}, nil
 	}
 	roles, err := protocol.ParseRoles(names)
 	if err != nil {
-		return roles, console.Usagef("%w, or %s alone", err, roleNone)
+		return roles, console.Usagef("%w, or %s alone", err, RoleNone)
 	}
 	return roles, nil
 }

@@ -1,4 +1,4 @@
-package main
+package nodes
 
 import (
 	"context"
@@ -75,9 +75,9 @@ func withoutEtcd(cmd *cobra.Command, work string) *cobra.Command {
 	return cmd
 }
 
-// turnCommand is sidecar turn.
-func turnCommand(caller console.Program) *cobra.Command {
-	p := nodeProgram{caller}
+// TurnCommand is sidecar turn.
+func TurnCommand(caller console.Program) *cobra.Command {
+	p := program{caller}
 	var f turnFlags
 	cmd := withoutEtcd(reach.WithEtcd(&cobra.Command{
 		Use:   "turn [flags] -- COMMAND [ARG...]",
@@ -123,7 +123,7 @@ usage.`,
 	return cmd
 }
 
-func (p nodeProgram) turnBeginCommand() *cobra.Command {
+func (p program) turnBeginCommand() *cobra.Command {
 	var f turnFlags
 	cmd := withoutEtcd(reach.WithEtcd(&cobra.Command{
 		Use:   "begin",
@@ -161,7 +161,7 @@ type turnEnd struct {
 	force  bool
 }
 
-func (p nodeProgram) turnEndCommand() *cobra.Command {
+func (p program) turnEndCommand() *cobra.Command {
 	var f turnEnd
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "end [ID]",
@@ -203,7 +203,7 @@ the turn, 1 nothing was changed, 2 wrong usage.`,
 	return cmd
 }
 
-func (p nodeProgram) endTurn(ctx context.Context, client reach.Etcd, f turnEnd, args []string) error {
+func (p program) endTurn(ctx context.Context, client reach.Etcd, f turnEnd, args []string) error {
 	server, err := f.server.Client(p.Program)
 	if err != nil {
 		return err
@@ -236,7 +236,7 @@ func (p nodeProgram) endTurn(ctx context.Context, client reach.Etcd, f turnEnd, 
 	return nil
 }
 
-func (p nodeProgram) turnStatusCommand() *cobra.Command {
+func (p program) turnStatusCommand() *cobra.Command {
 	output := console.NewChoice("text", "json")
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "status",
@@ -275,7 +275,7 @@ and why.`,
 	return cmd
 }
 
-func (p nodeProgram) turnSetCommand() *cobra.Command {
+func (p program) turnSetCommand() *cobra.Command {
 	turns := 0
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "set --turns N",

@@ -1,4 +1,4 @@
-package main
+package nodes
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// rollbackCommand is sidecar rollback.
-func rollbackCommand(caller console.Program) *cobra.Command {
-	p := nodeProgram{caller}
+// RollbackCommand is sidecar rollback.
+func RollbackCommand(caller console.Program) *cobra.Command {
+	p := program{caller}
 	return console.ParentOf(&cobra.Command{
 		Use:   "rollback",
 		Short: "Bring the objects of an older release back while the other nodes serve",
@@ -41,7 +41,7 @@ type rollbackFlags struct {
 	force    bool
 }
 
-func (p nodeProgram) rollbackBeginCommand() *cobra.Command {
+func (p program) rollbackBeginCommand() *cobra.Command {
 	f := rollbackFlags{duration: 24 * time.Hour}
 	output := console.NewChoice("text", "json")
 	cmd := reach.WithEtcd(&cobra.Command{
@@ -84,7 +84,7 @@ func (f rollbackFlags) validate() error {
 	return nil
 }
 
-func (p nodeProgram) beginRollback(ctx context.Context, client reach.Etcd, f rollbackFlags, output console.Choice) error {
+func (p program) beginRollback(ctx context.Context, client reach.Etcd, f rollbackFlags, output console.Choice) error {
 	to, err := semver.ParseRelease(f.to)
 	if err != nil {
 		return console.Usagef("--to: %w", err)
@@ -109,7 +109,7 @@ func (p nodeProgram) beginRollback(ctx context.Context, client reach.Etcd, f rol
 	return p.printRollback(client, begun.Status, begun.Fleet, output)
 }
 
-func (p nodeProgram) rollbackEndCommand() *cobra.Command {
+func (p program) rollbackEndCommand() *cobra.Command {
 	output := console.NewChoice("text", "json")
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "end",
@@ -136,7 +136,7 @@ It can be begun again.`,
 	return cmd
 }
 
-func (p nodeProgram) rollbackStatusCommand() *cobra.Command {
+func (p program) rollbackStatusCommand() *cobra.Command {
 	output := console.NewChoice("text", "json")
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "status",
@@ -156,7 +156,7 @@ waits for.`,
 	return cmd
 }
 
-func (p nodeProgram) printRollback(client reach.Etcd, v protocol.StatusView, f protocol.Fleet, output console.Choice) error {
+func (p program) printRollback(client reach.Etcd, v protocol.StatusView, f protocol.Fleet, output console.Choice) error {
 	shown := httpapi.NewRollback(v, f)
 	if output.Value == "json" {
 		return p.PrintJSON(map[string]any{"rollback": shown})

@@ -1,4 +1,4 @@
-package main
+package nodes
 
 import (
 	"context"
@@ -22,9 +22,9 @@ import (
 	"github.com/lockstep-dev/lockstep/status"
 )
 
-// overrideCommand is sidecar override.
-func overrideCommand(caller console.Program) *cobra.Command {
-	p := nodeProgram{caller}
+// OverrideCommand is sidecar override.
+func OverrideCommand(caller console.Program) *cobra.Command {
+	p := program{caller}
 	return console.ParentOf(&cobra.Command{
 		Use:   "override",
 		Short: "Let this node serve in spite of its closed gate, for a limited time",
@@ -52,7 +52,7 @@ func bindOverrideFile(flags *pflag.FlagSet, file *string) {
 	flags.StringVar(file, "override-file", lockstep.DefaultOverrideFile, "The `file` that the sidecar on this machine has as --override-file.")
 }
 
-func (p nodeProgram) overrideBeginCommand() *cobra.Command {
+func (p program) overrideBeginCommand() *cobra.Command {
 	var f overrideFlags
 	cmd := &cobra.Command{
 		Use:   "begin",
@@ -76,7 +76,7 @@ kube-apiserver is meant to run there.`,
 	return cmd
 }
 
-func (p nodeProgram) overrideBegin(f overrideFlags) error {
+func (p program) overrideBegin(f overrideFlags) error {
 	o := protocol.Override{Until: p.Now().Add(f.duration).UTC().Truncate(time.Second), Message: terminal.Clean(f.message)}
 	switch {
 	case f.duration < minOverride || f.duration > protocol.MaxOverride:
@@ -113,7 +113,7 @@ func writeOverride(file string, o protocol.Override) error {
 	return os.Rename(tmp.Name(), file)
 }
 
-func (p nodeProgram) overrideEndCommand() *cobra.Command {
+func (p program) overrideEndCommand() *cobra.Command {
 	file := ""
 	var server reach.Server
 	cmd := &cobra.Command{

@@ -1,4 +1,4 @@
-package main
+package nodes
 
 import (
 	"context"
@@ -195,7 +195,7 @@ func endOf(err error) string {
 
 // execCommand runs a command with the files of this one, and passes signals on. It returns the exit
 // code, and an error unless that is 0.
-func (p nodeProgram) execCommand(ctx context.Context, command []string) (code int, err error) {
+func (p program) execCommand(ctx context.Context, command []string) (code int, err error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, terminal.Uncounted(p.Stdout), p.Stderr
 	signals := make(chan os.Signal, 4) // some may arrive before the command starts

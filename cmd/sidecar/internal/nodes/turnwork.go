@@ -1,4 +1,4 @@
-package main
+package nodes
 
 import (
 	"cmp"
@@ -26,7 +26,7 @@ import (
 
 // turnWork is the work of a turn, of the node whose sidecar is at --server.
 type turnWork struct {
-	program nodeProgram
+	program program
 	client  reach.Etcd
 	server  *reach.Sidecar
 	flags   turnFlags
@@ -39,7 +39,7 @@ type turnWork struct {
 	shown  report.Status // the sidecar's last report
 }
 
-func (p nodeProgram) newTurnWork(client reach.Etcd, f turnFlags, command []string) (*turnWork, error) {
+func (p program) newTurnWork(client reach.Etcd, f turnFlags, command []string) (*turnWork, error) {
 	server, err := f.server.Client(p.Program)
 	if err != nil {
 		return nil, err

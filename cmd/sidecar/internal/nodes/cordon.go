@@ -1,4 +1,4 @@
-package main
+package nodes
 
 import (
 	"cmp"
@@ -29,9 +29,9 @@ type cordonFlags struct {
 
 const defaultCordonTimeout = 30 * time.Second
 
-// cordonCommand is sidecar cordon.
-func cordonCommand(caller console.Program) *cobra.Command {
-	p := nodeProgram{caller}
+// CordonCommand is sidecar cordon.
+func CordonCommand(caller console.Program) *cobra.Command {
+	p := program{caller}
 	var f cordonFlags
 	output := console.NewChoice("text", "json")
 	cmd := reach.WithEtcd(&cobra.Command{
@@ -63,9 +63,9 @@ node did not confirm before --timeout; the cordon stays.`,
 	return cmd
 }
 
-// uncordonCommand is sidecar uncordon.
-func uncordonCommand(caller console.Program) *cobra.Command {
-	p := nodeProgram{caller}
+// UncordonCommand is sidecar uncordon.
+func UncordonCommand(caller console.Program) *cobra.Command {
+	p := program{caller}
 	var timeout time.Duration
 	output := console.NewChoice("text", "json")
 	cmd := reach.WithEtcd(&cobra.Command{
@@ -104,7 +104,7 @@ func (f cordonFlags) validate() error {
 	return nil
 }
 
-func (p nodeProgram) cordon(ctx context.Context, client reach.Etcd, name string, f cordonFlags) (cordonReport, error) {
+func (p program) cordon(ctx context.Context, client reach.Etcd, name string, f cordonFlags) (cordonReport, error) {
 	id, cordon := protocol.NodeID(name), protocol.Cordon{Since: p.Now().UTC(), Message: terminal.Clean(f.message), By: console.WhoTypes()}
 	if f.duration > 0 {
 		cordon.Until = cordon.Since.Add(f.duration)
@@ -142,7 +142,7 @@ func (p nodeProgram) cordon(ctx context.Context, client reach.Etcd, name string,
 	return newCordonReport(left, cordon, fmt.Sprintf("node %s is out of service %s: its gate is closed, and it does not lead", id, cordon)), nil
 }
 
-func (p nodeProgram) uncordon(ctx context.Context, client reach.Etcd, id protocol.NodeID, timeout time.Duration) (cordonReport, error) {
+func (p program) uncordon(ctx context.Context, client reach.Etcd, id protocol.NodeID, timeout time.Duration) (cordonReport, error) {
 	was, err := fleet.SetCordon(ctx, client.Client, id, fleet.CordonChange{})
 	switch {
 	case err != nil:
@@ -169,7 +169,7 @@ func (p nodeProgram) uncordon(ctx context.Context, client reach.Etcd, id protoco
 }
 
 // printCordon prints the result, if nothing failed.
-func (p nodeProgram) printCordon(r cordonReport, err error, form string) error {
+func (p program) printCordon(r cordonReport, err error, form string) error {
 	switch {
 	case err != nil:
 		return err

@@ -1,0 +1,5 @@
+// Package nodes has the commands that change nodes of a fleet: sidecar node, cordon
+// and uncordon, turn, rollback and override. They write the records of a fleet in
+// etcd, or a file of this node, and wait until a sidecar confirms the change. Which
+// node may leave the service is decided in protocol/nodeturns.
+package nodes
