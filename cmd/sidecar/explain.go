@@ -21,7 +21,9 @@ import (
 // explainFlags are the flags of explain.
 type explainFlags struct{ node, at, recording string }
 
-func (p program) explainCommand() *cobra.Command {
+// explainCommand is sidecar explain.
+func explainCommand(caller console.Program) *cobra.Command {
+	p := viewProgram{caller}
 	var f explainFlags
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "explain --node ID --at TIME",
@@ -90,7 +92,7 @@ func askedText(asked history.Asked) string {
 	return clock(asked.From)
 }
 
-func (p program) explain(ctx context.Context, client reach.Etcd, f explainFlags) error {
+func (p viewProgram) explain(ctx context.Context, client reach.Etcd, f explainFlags) error {
 	asked, err := parseAt(f.at, p.Now())
 	if err != nil {
 		return err

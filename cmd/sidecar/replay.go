@@ -16,7 +16,9 @@ import (
 // errNotAllowed is the error of replay, which already printed the step.
 var errNotAllowed = errors.New("the recording has a step that the protocol does not allow")
 
-func (p program) replayCommand() *cobra.Command {
+// replayCommand is sidecar replay.
+func replayCommand(caller console.Program) *cobra.Command {
+	p := viewProgram{caller}
 	output := console.NewChoice("text", "wide")
 	cmd := &cobra.Command{
 		Use:   "replay FILE",
@@ -35,7 +37,7 @@ Exit codes: 0 each step is allowed, 1 one is not, or the file cannot be read, 2 
 	return cmd
 }
 
-func (p program) replay(file string, output console.Choice) error {
+func (p viewProgram) replay(file string, output console.Choice) error {
 	recording, err := readRecording(file)
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ with the release of this node.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case printsVersion:
-				return p.printVersion("text")
+				return printVersion(p.Program, "text")
 			case len(args) == 0:
 				return cmd.Help()
 			}
@@ -46,12 +46,12 @@ with the release of this node.`,
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(
-		p.runCommand(), p.statusCommand(), p.historyCommand(), p.explainCommand(), p.replayCommand(), p.supportCommand(),
-		p.waitReadyCommand(), nodes.NodeCommand(p.Program), nodes.CordonCommand(p.Program), nodes.UncordonCommand(p.Program),
+		p.runCommand(), statusCommand(p.Program), historyCommand(p.Program), explainCommand(p.Program), replayCommand(p.Program), supportCommand(p.Program),
+		waitReadyCommand(p.Program), nodes.NodeCommand(p.Program), nodes.CordonCommand(p.Program), nodes.UncordonCommand(p.Program),
 		nodes.OverrideCommand(p.Program), nodes.RollbackCommand(p.Program), nodes.TurnCommand(p.Program),
 		clusters.StoreCommand(p.Program), clusters.Command(p.Program), bundles.Command(p.Program), bundles.ServiceCommand(p.Program),
 		kubeadmnode.Command(p.Program),
-		bundles.PlanCommand(p.Program), p.versionCommand(), p.completionCommand(), p.etcdMemberCommand(),
+		bundles.PlanCommand(p.Program), versionCommand(p.Program), p.completionCommand(), p.etcdMemberCommand(),
 	)
 	p.setHelp(root)
 	p.setCompletion(root)

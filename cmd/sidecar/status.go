@@ -15,7 +15,12 @@ import (
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
-func (p program) statusCommand() *cobra.Command {
+// viewProgram is the outside world, with the methods of these commands.
+type viewProgram struct{ console.Program }
+
+// statusCommand is sidecar status.
+func statusCommand(caller console.Program) *cobra.Command {
+	p := viewProgram{caller}
 	var server reach.Server
 	var watch bool
 	output := console.NewChoice("table", "wide", "json", "yaml")
@@ -53,7 +58,7 @@ status that differs from the one before it.`,
 // shower prints answers in one form.
 type shower struct {
 	w       io.Writer
-	p       program
+	p       viewProgram
 	form    string
 	screen  terminal.Screen
 	follows bool // more answers follow

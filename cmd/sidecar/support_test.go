@@ -12,19 +12,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/test/smalldisk"
 )
 
-// The archive goes to the standard output, and the list elsewhere. What the times are for adds up to less
-// than was promised.
+// The archive goes to the standard output, and the list elsewhere.
 func TestSupport(t *testing.T) {
-	if supportCollect+supportWrite >= 30*time.Second {
-		t.Error("the command can take 30 s")
-	}
 	server := etcdtest.New(t)
 	if _, err := server.Client(t).Put(t.Context(), "/lockstep/cluster/tokens/abc", "the hash of a secret"); err != nil {
 		t.Fatal(err)

@@ -21,14 +21,16 @@ type versionOutput struct {
 	Platform  string `json:"platform"`
 }
 
-func (p program) versionCommand() *cobra.Command {
+// versionCommand is sidecar version.
+func versionCommand(caller console.Program) *cobra.Command {
+	p := viewProgram{caller}
 	output := console.NewChoice("text", "json")
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program",
 		Args:  console.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return p.printVersion(output.Value)
+			return printVersion(p.Program, output.Value)
 		},
 	}
 	console.BindOutput(cmd, &output)
@@ -43,7 +45,8 @@ func versionFacts() versionOutput {
 	}
 }
 
-func (p program) printVersion(form string) error {
+// printVersion prints the version of this program.
+func printVersion(p console.Program, form string) error {
 	out := versionFacts()
 	if form == "json" {
 		return p.PrintJSON(out)

@@ -21,7 +21,9 @@ import (
 // onceTimeout bounds wait-ready --once without --timeout: the check script of a balancer may take about a second.
 const onceTimeout = time.Second
 
-func (p program) waitReadyCommand() *cobra.Command {
+// waitReadyCommand is sidecar wait-ready.
+func waitReadyCommand(caller console.Program) *cobra.Command {
+	p := viewProgram{caller}
 	var server reach.Server
 	var timeout time.Duration
 	once := false
@@ -64,7 +66,7 @@ did not answer.`,
 const maxReadyz = 64 << 10
 
 // askReady requests /readyz once.
-func (p program) askReady(ctx context.Context, c *reach.Sidecar, timeout time.Duration) error {
+func (p viewProgram) askReady(ctx context.Context, c *reach.Sidecar, timeout time.Duration) error {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	resp, err := c.Request(limited, "/readyz?verbose", "text/plain")
@@ -176,7 +178,7 @@ func (w *settledCauses) cancel() {
 
 // waitReady waits for the verdict, not for /readyz: with --apiserver-readyz, that
 // waits for a kube-apiserver which may be waiting for this command.
-func (p program) waitReady(ctx context.Context, c *reach.Sidecar, timeout time.Duration) error {
+func (p viewProgram) waitReady(ctx context.Context, c *reach.Sidecar, timeout time.Duration) error {
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
