@@ -10,6 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/kubeadmnode"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/nodes"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/views"
 )
 
 func (p program) root() *cobra.Command {
@@ -29,7 +30,7 @@ with the release of this node.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case printsVersion:
-				return printVersion(p.Program, "text")
+				return views.PrintVersion(p.Program, "text")
 			case len(args) == 0:
 				return cmd.Help()
 			}
@@ -45,14 +46,10 @@ with the release of this node.`,
 	root.SetErr(p.Stderr)
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(
-		p.runCommand(), statusCommand(p.Program), historyCommand(p.Program), explainCommand(p.Program), replayCommand(p.Program), supportCommand(p.Program),
-		waitReadyCommand(p.Program), nodes.NodeCommand(p.Program), nodes.CordonCommand(p.Program), nodes.UncordonCommand(p.Program),
-		nodes.OverrideCommand(p.Program), nodes.RollbackCommand(p.Program), nodes.TurnCommand(p.Program),
-		clusters.StoreCommand(p.Program), clusters.Command(p.Program), bundles.Command(p.Program), bundles.ServiceCommand(p.Program),
-		kubeadmnode.Command(p.Program),
-		bundles.PlanCommand(p.Program), versionCommand(p.Program), p.completionCommand(), p.etcdMemberCommand(),
-	)
+	root.AddCommand(p.runCommand(), kubeadmnode.Command(p.Program), p.completionCommand(), p.etcdMemberCommand())
+	for _, commands := range []func(console.Program) []*cobra.Command{views.Commands, nodes.Commands, clusters.Commands, bundles.Commands} {
+		root.AddCommand(commands(p.Program)...)
+	}
 	p.setHelp(root)
 	p.setCompletion(root)
 	return root

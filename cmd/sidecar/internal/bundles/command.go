@@ -18,8 +18,8 @@ import (
 // program is the outside world, with the methods of these commands.
 type program struct{ console.Program }
 
-// Command is sidecar bundle.
-func Command(caller console.Program) *cobra.Command {
+// bundleCommand is sidecar bundle.
+func bundleCommand(caller console.Program) *cobra.Command {
 	p := program{caller}
 	return console.ParentOf(&cobra.Command{
 		Use:   "bundle",

@@ -3,3 +3,14 @@
 // fleet in etcd and, through a kubeconfig, the objects of a cluster. It writes only
 // the permission of bundle replace: whether objects are applied, leaders decide.
 package bundles
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+)
+
+// Commands returns the commands of this package, for the root of all.
+func Commands(p console.Program) []*cobra.Command {
+	return []*cobra.Command{bundleCommand(p), planCommand(p), serviceCommand(p)}
+}

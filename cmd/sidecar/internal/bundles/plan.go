@@ -27,8 +27,8 @@ type planOptions struct {
 	back    bool
 }
 
-// PlanCommand is sidecar plan.
-func PlanCommand(caller console.Program) *cobra.Command {
+// planCommand is sidecar plan.
+func planCommand(caller console.Program) *cobra.Command {
 	p := program{caller}
 	opts := planOptions{output: console.NewChoice("table", "json")}
 	cmd := reach.WithEtcd(&cobra.Command{

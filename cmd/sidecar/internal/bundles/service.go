@@ -10,8 +10,8 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/role/service"
 )
 
-// ServiceCommand is sidecar service.
-func ServiceCommand(caller console.Program) *cobra.Command {
+// serviceCommand is sidecar service.
+func serviceCommand(caller console.Program) *cobra.Command {
 	p := program{caller}
 	return console.ParentOf(&cobra.Command{
 		Use:   "service",

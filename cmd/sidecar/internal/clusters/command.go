@@ -25,8 +25,8 @@ import (
 // program is the outside world, with the methods of these commands.
 type program struct{ console.Program }
 
-// Command is sidecar cluster.
-func Command(caller console.Program) *cobra.Command {
+// clusterCommand is sidecar cluster.
+func clusterCommand(caller console.Program) *cobra.Command {
 	p := program{caller}
 	return console.ParentOf(&cobra.Command{
 		Use:   "cluster",

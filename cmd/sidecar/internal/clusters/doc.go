@@ -3,3 +3,14 @@
 // sidecar store, for the identity of the keys below a prefix and their deletion. How
 // members change is decided in internal/cluster/quorum.
 package clusters
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+)
+
+// Commands returns the commands of this package, for the root of all.
+func Commands(p console.Program) []*cobra.Command {
+	return []*cobra.Command{clusterCommand(p), storeCommand(p)}
+}

@@ -15,8 +15,8 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
 )
 
-// StoreCommand is sidecar store.
-func StoreCommand(caller console.Program) *cobra.Command {
+// storeCommand is sidecar store.
+func storeCommand(caller console.Program) *cobra.Command {
 	p := program{caller}
 	return console.ParentOf(&cobra.Command{
 		Use:   "store",

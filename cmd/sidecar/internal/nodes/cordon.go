@@ -29,8 +29,8 @@ type cordonFlags struct {
 
 const defaultCordonTimeout = 30 * time.Second
 
-// CordonCommand is sidecar cordon.
-func CordonCommand(caller console.Program) *cobra.Command {
+// cordonCommand is sidecar cordon.
+func cordonCommand(caller console.Program) *cobra.Command {
 	p := program{caller}
 	var f cordonFlags
 	output := console.NewChoice("text", "json")
@@ -63,8 +63,8 @@ node did not confirm before --timeout; the cordon stays.`,
 	return cmd
 }
 
-// UncordonCommand is sidecar uncordon.
-func UncordonCommand(caller console.Program) *cobra.Command {
+// uncordonCommand is sidecar uncordon.
+func uncordonCommand(caller console.Program) *cobra.Command {
 	p := program{caller}
 	var timeout time.Duration
 	output := console.NewChoice("text", "json")

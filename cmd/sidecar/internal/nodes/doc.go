@@ -3,3 +3,16 @@
 // etcd, or a file of this node, and wait until a sidecar confirms the change. Which
 // node may leave the service is decided in protocol/nodeturns.
 package nodes
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+)
+
+// Commands returns the commands of this package, for the root of all.
+func Commands(p console.Program) []*cobra.Command {
+	return []*cobra.Command{
+		nodeCommand(p), cordonCommand(p), uncordonCommand(p), turnCommand(p), rollbackCommand(p), overrideCommand(p),
+	}
+}

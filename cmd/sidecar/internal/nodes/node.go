@@ -26,8 +26,8 @@ import (
 // program is the outside world, with the methods of these commands.
 type program struct{ console.Program }
 
-// NodeCommand is sidecar node.
-func NodeCommand(caller console.Program) *cobra.Command {
+// nodeCommand is sidecar node.
+func nodeCommand(caller console.Program) *cobra.Command {
 	p := program{caller}
 	return console.ParentOf(&cobra.Command{
 		Use:   "node",

@@ -22,8 +22,8 @@ import (
 	"github.com/lockstep-dev/lockstep/status"
 )
 
-// OverrideCommand is sidecar override.
-func OverrideCommand(caller console.Program) *cobra.Command {
+// overrideCommand is sidecar override.
+func overrideCommand(caller console.Program) *cobra.Command {
 	p := program{caller}
 	return console.ParentOf(&cobra.Command{
 		Use:   "override",

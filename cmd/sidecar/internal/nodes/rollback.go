@@ -16,8 +16,8 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// RollbackCommand is sidecar rollback.
-func RollbackCommand(caller console.Program) *cobra.Command {
+// rollbackCommand is sidecar rollback.
+func rollbackCommand(caller console.Program) *cobra.Command {
 	p := program{caller}
 	return console.ParentOf(&cobra.Command{
 		Use:   "rollback",

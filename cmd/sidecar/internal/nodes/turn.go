@@ -75,8 +75,8 @@ func withoutEtcd(cmd *cobra.Command, work string) *cobra.Command {
 	return cmd
 }
 
-// TurnCommand is sidecar turn.
-func TurnCommand(caller console.Program) *cobra.Command {
+// turnCommand is sidecar turn.
+func turnCommand(caller console.Program) *cobra.Command {
 	p := program{caller}
 	var f turnFlags
 	cmd := withoutEtcd(reach.WithEtcd(&cobra.Command{

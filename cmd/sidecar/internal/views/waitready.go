@@ -1,4 +1,4 @@
-package main
+package views
 
 import (
 	"cmp"
@@ -23,7 +23,7 @@ const onceTimeout = time.Second
 
 // waitReadyCommand is sidecar wait-ready.
 func waitReadyCommand(caller console.Program) *cobra.Command {
-	p := viewProgram{caller}
+	p := program{caller}
 	var server reach.Server
 	var timeout time.Duration
 	once := false
@@ -66,7 +66,7 @@ did not answer.`,
 const maxReadyz = 64 << 10
 
 // askReady requests /readyz once.
-func (p viewProgram) askReady(ctx context.Context, c *reach.Sidecar, timeout time.Duration) error {
+func (p program) askReady(ctx context.Context, c *reach.Sidecar, timeout time.Duration) error {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	resp, err := c.Request(limited, "/readyz?verbose", "text/plain")
@@ -178,7 +178,7 @@ func (w *settledCauses) cancel() {
 
 // waitReady waits for the verdict, not for /readyz: with --apiserver-readyz, that
 // waits for a kube-apiserver which may be waiting for this command.
-func (p viewProgram) waitReady(ctx context.Context, c *reach.Sidecar, timeout time.Duration) error {
+func (p program) waitReady(ctx context.Context, c *reach.Sidecar, timeout time.Duration) error {
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)

@@ -1,4 +1,4 @@
-package main
+package views
 
 import (
 	"cmp"
@@ -40,7 +40,7 @@ type supportFlags struct {
 
 // supportCommand is sidecar support.
 func supportCommand(caller console.Program) *cobra.Command {
-	p := viewProgram{caller}
+	p := program{caller}
 	f := supportFlags{etcd: runflags.Default()}
 	cmd := &cobra.Command{
 		Use:   "support",
@@ -80,7 +80,7 @@ wrote as messages. Read it before you send it to others.`,
 }
 
 // support collects, lists and writes.
-func (p viewProgram) support(ctx context.Context, f supportFlags, from supportSources) error {
+func (p program) support(ctx context.Context, f supportFlags, from supportSources) error {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "node"
@@ -137,7 +137,7 @@ func (f supportFlags) mayWrite(file string) error {
 	return nil
 }
 
-func (p viewProgram) writeSupport(file string, content []byte) error {
+func (p program) writeSupport(file string, content []byte) error {
 	if file != "-" {
 		return durable.WriteFile(file, content, 0o600)
 	}
@@ -169,7 +169,7 @@ func within(limit time.Duration, do func() error) error {
 
 // supportSources are the sources of the parts.
 type supportSources struct {
-	p        viewProgram
+	p        program
 	f        supportFlags
 	reach    etcd.Config
 	reachErr error // why etcd cannot be asked

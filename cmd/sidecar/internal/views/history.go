@@ -1,4 +1,4 @@
-package main
+package views
 
 import (
 	"cmp"
@@ -31,7 +31,7 @@ type historyFlags struct {
 
 // historyCommand is sidecar history.
 func historyCommand(caller console.Program) *cobra.Command {
-	p := viewProgram{caller}
+	p := program{caller}
 	f := historyFlags{since: "24h"}
 	output := console.NewChoice("table", "json")
 	cmd := reach.WithEtcd(&cobra.Command{
@@ -92,7 +92,7 @@ func (f historyFlags) ofKinds(entries []history.Entry) []history.Entry {
 	return slices.DeleteFunc(slices.Clone(entries), func(e history.Entry) bool { return !slices.Contains(wanted, string(e.Kind)) })
 }
 
-func (p viewProgram) printHistory(ctx context.Context, client reach.Etcd, f historyFlags, output console.Choice) error {
+func (p program) printHistory(ctx context.Context, client reach.Etcd, f historyFlags, output console.Choice) error {
 	now := p.Now()
 	filter, err := f.filter(now)
 	if err != nil {

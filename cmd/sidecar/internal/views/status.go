@@ -1,4 +1,4 @@
-package main
+package views
 
 import (
 	"bytes"
@@ -15,12 +15,12 @@ import (
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
-// viewProgram is the outside world, with the methods of these commands.
-type viewProgram struct{ console.Program }
+// program is the outside world, with the methods of these commands.
+type program struct{ console.Program }
 
 // statusCommand is sidecar status.
 func statusCommand(caller console.Program) *cobra.Command {
-	p := viewProgram{caller}
+	p := program{caller}
 	var server reach.Server
 	var watch bool
 	output := console.NewChoice("table", "wide", "json", "yaml")
@@ -58,7 +58,7 @@ status that differs from the one before it.`,
 // shower prints answers in one form.
 type shower struct {
 	w       io.Writer
-	p       viewProgram
+	p       program
 	form    string
 	screen  terminal.Screen
 	follows bool // more answers follow

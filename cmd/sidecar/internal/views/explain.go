@@ -1,4 +1,4 @@
-package main
+package views
 
 import (
 	"context"
@@ -23,7 +23,7 @@ type explainFlags struct{ node, at, recording string }
 
 // explainCommand is sidecar explain.
 func explainCommand(caller console.Program) *cobra.Command {
-	p := viewProgram{caller}
+	p := program{caller}
 	var f explainFlags
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "explain --node ID --at TIME",
@@ -92,7 +92,7 @@ func askedText(asked history.Asked) string {
 	return clock(asked.From)
 }
 
-func (p viewProgram) explain(ctx context.Context, client reach.Etcd, f explainFlags) error {
+func (p program) explain(ctx context.Context, client reach.Etcd, f explainFlags) error {
 	asked, err := parseAt(f.at, p.Now())
 	if err != nil {
 		return err

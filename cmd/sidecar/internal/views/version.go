@@ -1,4 +1,4 @@
-package main
+package views
 
 import (
 	"fmt"
@@ -23,14 +23,14 @@ type versionOutput struct {
 
 // versionCommand is sidecar version.
 func versionCommand(caller console.Program) *cobra.Command {
-	p := viewProgram{caller}
+	p := program{caller}
 	output := console.NewChoice("text", "json")
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program",
 		Args:  console.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return printVersion(p.Program, output.Value)
+			return PrintVersion(p.Program, output.Value)
 		},
 	}
 	console.BindOutput(cmd, &output)
@@ -45,8 +45,8 @@ func versionFacts() versionOutput {
 	}
 }
 
-// printVersion prints the version of this program.
-func printVersion(p console.Program, form string) error {
+// PrintVersion prints the version of this program.
+func PrintVersion(p console.Program, form string) error {
 	out := versionFacts()
 	if form == "json" {
 		return p.PrintJSON(out)

@@ -1,4 +1,4 @@
-package main
+package views
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ var errNotAllowed = errors.New("the recording has a step that the protocol does 
 
 // replayCommand is sidecar replay.
 func replayCommand(caller console.Program) *cobra.Command {
-	p := viewProgram{caller}
+	p := program{caller}
 	output := console.NewChoice("text", "wide")
 	cmd := &cobra.Command{
 		Use:   "replay FILE",
@@ -37,7 +37,7 @@ Exit codes: 0 each step is allowed, 1 one is not, or the file cannot be read, 2 
 	return cmd
 }
 
-func (p viewProgram) replay(file string, output console.Choice) error {
+func (p program) replay(file string, output console.Choice) error {
 	recording, err := readRecording(file)
 	if err != nil {
 		return err
