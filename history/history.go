@@ -84,7 +84,7 @@ type Entry struct {
 	Message string `json:"message"`
 	Parts   []Part `json:"parts,omitempty"`
 	Count   int    `json:"count"`
-	// Objects are the first MaxObjects that were repaired or removed, or failed after the nodes of an upgrade, and More is
+	// Objects are the first maxObjects that were repaired or removed, or failed after the nodes of an upgrade, and More is
 	// how many others there were.
 	Objects []string `json:"objects,omitempty"`
 	More    int      `json:"more,omitempty"`
@@ -113,7 +113,7 @@ func (e Entry) Sentence() string {
 	if e.Count > 1 {
 		text += fmt.Sprintf(" (%d times%s)", e.Count, e.inAll())
 	}
-	if OfRelease(e) {
+	if ofRelease(e) {
 		return text + e.afterNodes() + each("; it waited for ", e.Waits) + each("; out of service: ", e.Out)
 	}
 	return text + e.named()
@@ -121,7 +121,7 @@ func (e Entry) Sentence() string {
 
 // Note is the message with the objects named so far, cut at maxNote. An Event keeps the note that it was created with.
 func (e Entry) Note() string {
-	if OfRelease(e) {
+	if ofRelease(e) {
 		return clipTo(e.Message+e.afterNodes(), maxNote)
 	}
 	return clipTo(e.Message+e.named(), maxNote)
@@ -178,7 +178,7 @@ func short(d time.Duration) string {
 // whole command, who typed it, and how it ended.
 const (
 	MaxMessage     = 400
-	MaxTurnMessage = protocol.MaxWarningMessage + MaxMessage
+	maxTurnMessage = protocol.MaxWarningMessage + MaxMessage
 	MaxNodes       = 8
 )
 
@@ -188,7 +188,7 @@ func clip(text string) string { return clipTo(text, MaxMessage) }
 // clipped is the message of a happening in its entry.
 func (h Happening) clipped() string {
 	if h.Kind == Turn {
-		return clipTo(h.Message, MaxTurnMessage)
+		return clipTo(h.Message, maxTurnMessage)
 	}
 	return clip(h.Message)
 }

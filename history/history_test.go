@@ -209,7 +209,7 @@ func TestLedger_eachClosingCounts(t *testing.T) {
 		want := 1 + rnd.IntN(100)
 		var lasted time.Duration
 		for range want {
-			at = at.Add(time.Duration(rnd.Int64N(int64(2 * MergeWithin))))
+			at = at.Add(time.Duration(rnd.Int64N(int64(2 * mergeWithin))))
 			l.Verdict(at, ready, closed)
 			if rnd.IntN(3) == 0 {
 				s.write(l)
@@ -369,12 +369,12 @@ func TestLedger_bounded(t *testing.T) {
 	l := NewLedger("a", t0)
 	at := t0
 	for i := range 5000 {
-		at = at.Add(2 * MergeWithin)
+		at = at.Add(2 * mergeWithin)
 		l.Observe(at, with(func(f *Facts) {
 			f.Warnings = []protocol.Warning{{Reason: warn.ObjectFailed, Subject: fmt.Sprint(i), Message: strings.Repeat("ü", 4000)}}
 		}))
 	}
-	if len(l.held) > MaxHeld {
+	if len(l.held) > maxHeld {
 		t.Errorf("it holds %d entries", len(l.held))
 	}
 	for _, h := range l.held {

@@ -85,12 +85,12 @@ func releasePieces(p Picture, id protocol.NodeID) []piece {
 func (p painter) changes(within []Entry) []rune {
 	cells := slices.Repeat([]rune{Nothing}, p.width)
 	for _, e := range within {
-		if OfRelease(e) {
+		if ofRelease(e) {
 			p.change(cells, e)
 		}
 	}
 	for _, e := range within {
-		if OfRelease(e) {
+		if ofRelease(e) {
 			p.nameChange(cells, e)
 		}
 	}

@@ -8,15 +8,15 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// MergeWithin is how soon after its end the same thing must begin again to count as the same entry.
-const MergeWithin = time.Minute
+// mergeWithin is how soon after its end the same thing must begin again to count as the same entry.
+const mergeWithin = time.Minute
 
 // keepUnwritten is how long a sidecar that does not lead remembers the entries of the leader. If the leader
 // stopped before it wrote them, its successor writes them.
 const keepUnwritten = 2 * time.Minute
 
-// MaxHeld bounds the entries in memory, also while etcd is unreachable.
-const MaxHeld = 256
+// maxHeld bounds the entries in memory, also while etcd is unreachable.
+const maxHeld = 256
 
 // Ledger folds happenings into entries, and knows which of them must be written. It belongs to one sidecar, and
 // has no clock: times must not go back by more than a clock is corrected. The zero Ledger is not valid: NewLedger.
@@ -132,7 +132,7 @@ func (l *Ledger) last(ok func(*Held) bool) *Held {
 	return nil
 }
 
-// begin opens an entry; if the newest one about the same thing ended less than MergeWithin ago, it opens that one
+// begin opens an entry; if the newest one about the same thing ended less than mergeWithin ago, it opens that one
 // again.
 func (l *Ledger) begin(at time.Time, h Happening) {
 	if again := l.recent(at, h); again != nil && h.joins() {
@@ -169,7 +169,7 @@ func (l *Ledger) note(at time.Time, h Happening) {
 // recent returns the entry about the same thing that ended a moment ago.
 func (l *Ledger) recent(at time.Time, h Happening) *Held {
 	return l.last(func(o *Held) bool {
-		return !o.Open() && o.about() == h.about() && at.Sub(o.Until) < MergeWithin
+		return !o.Open() && o.about() == h.about() && at.Sub(o.Until) < mergeWithin
 	})
 }
 
@@ -198,7 +198,7 @@ func (l *Ledger) add(at time.Time, h Happening) *Held {
 }
 
 // maxNews bounds the news between two calls of TakeNews.
-const maxNews = MaxHeld
+const maxNews = maxHeld
 
 // report adds to the news what this sidecar writes: what happened to its node, and while it leads, to the fleet.
 func (l *Ledger) report(h *Held, times int) {
@@ -235,7 +235,7 @@ func sum(text string) uint32 {
 func (l *Ledger) end(at time.Time, h *Held) {
 	h.endAt(at)
 	h.dirty = true
-	if OfRelease(h.Entry) {
+	if ofRelease(h.Entry) {
 		h.Reason = Done
 		h.Message = clip(h.Message + "; " + l.outcome())
 		l.settle(at, h)

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// MaxObjects bounds the objects that an entry names.
-	MaxObjects = 3
+	// maxObjects bounds the objects that an entry names.
+	maxObjects = 3
 	// maxName bounds the name of an object in an entry.
 	maxName = 80
 	// maxNamed bounds the names that a ledger remembers for an entry.
@@ -23,7 +23,7 @@ func (h *Held) name(o Happening) {
 	for _, object := range o.Objects {
 		switch text := clipTo(object, maxName); {
 		case h.counted[object], slices.Contains(h.Objects, text): // again
-		case len(h.Objects) < MaxObjects:
+		case len(h.Objects) < maxObjects:
 			h.Objects = append(slices.Clip(h.Objects), text)
 		default:
 			h.More++

@@ -30,7 +30,7 @@ func (l *Ledger) follow(before, at time.Time, lasting []Happening) {
 		switch _, begun := lasts[a]; {
 		case begun:
 			lasts[a] = true
-		case ranked[rank(h.Kind)] < MaxHeld:
+		case ranked[rank(h.Kind)] < maxHeld:
 			ranked[rank(h.Kind)]++
 			fresh = append(fresh, h)
 		}
@@ -64,7 +64,7 @@ func (l *Ledger) open() perRank {
 	return out
 }
 
-// room reports whether an entry of a kind can begin: MaxHeld may be open, and an important one takes the place of another. Without
+// room reports whether an entry of a kind can begin: maxHeld may be open, and an important one takes the place of another. Without
 // it, the conditions beyond the bound would begin again at each observation, and be counted and logged each time.
 func (c perRank) room(k Kind) bool {
 	less, all := 0, 0
@@ -74,7 +74,7 @@ func (c perRank) room(k Kind) bool {
 			less += n
 		}
 	}
-	return all < MaxHeld || less > 0
+	return all < maxHeld || less > 0
 }
 
 // mayEnd reports whether an open entry is over if its condition is not among the lasting ones.
@@ -94,10 +94,10 @@ func (l *Ledger) mayEnd(h *Held) bool {
 // must have written them.
 func (l *Ledger) forget(at time.Time) {
 	l.held = slices.DeleteFunc(l.held, func(h *Held) bool {
-		old := !h.Open() && at.Sub(h.Until) >= MergeWithin
+		old := !h.Open() && at.Sub(h.Until) >= mergeWithin
 		return old && !h.dirty || old && h.fleet && !l.leading && at.Sub(h.Until) >= keepUnwritten
 	})
-	for len(l.held) > MaxHeld {
+	for len(l.held) > maxHeld {
 		drop := slices.Index(l.held, slices.MinFunc(l.held, lessNeeded))
 		l.held = slices.Delete(l.held, drop, drop+1)
 	}

@@ -21,7 +21,7 @@ func ruins(n int) Facts {
 
 // TestLedger_more: conditions beyond the bound of a ledger neither begin again and again, nor keep out an important one.
 func TestLedger_more(t *testing.T) {
-	l, facts := NewLedger("a", t0), ruins(2*MaxHeld)
+	l, facts := NewLedger("a", t0), ruins(2*maxHeld)
 	began := func(second int) int {
 		l.Observe(t0.Add(time.Duration(second)*time.Second), facts)
 		return len(l.TakeNews())
@@ -41,7 +41,7 @@ func TestLedger_more(t *testing.T) {
 	if open := l.last(func(h *Held) bool { return h.Kind == Upgrade && h.Open() }); open == nil {
 		t.Error("the upgrade did not begin")
 	}
-	if len(l.held) > MaxHeld {
+	if len(l.held) > maxHeld {
 		t.Errorf("%d entries are held", len(l.held))
 	}
 	if n := began(5); n != 0 {

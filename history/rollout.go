@@ -14,10 +14,10 @@ import (
 // release, and from then on its ledger counts no times of nodes.
 
 // rolledOut reports whether every node served with the release of an upgrade or a rollback.
-func (e Entry) rolledOut() bool { return OfRelease(e) && len(e.Spans) > 0 }
+func (e Entry) rolledOut() bool { return ofRelease(e) && len(e.Spans) > 0 }
 
-// OfRelease reports whether an entry is about the fleet's change to another release.
-func OfRelease(e Entry) bool { return e.Kind == Upgrade || e.Kind == Rollback }
+// ofRelease reports whether an entry is about the fleet's change to another release.
+func ofRelease(e Entry) bool { return e.Kind == Upgrade || e.Kind == Rollback }
 
 // afterNodes says how long the objects took after the nodes, if people may wonder.
 func (e Entry) afterNodes() string {
@@ -35,7 +35,7 @@ func (e Entry) afterNodes() string {
 
 // objectsWaited reports whether the objects took so long that something must have been wrong.
 func (e Entry) objectsWaited() bool {
-	return e.rolledOut() && !e.Open() && e.Until.Sub(e.Spans[0].Until) >= MergeWithin
+	return e.rolledOut() && !e.Open() && e.Until.Sub(e.Spans[0].Until) >= mergeWithin
 }
 
 func (e Entry) failing() string {
@@ -74,7 +74,7 @@ func (l *Ledger) rollsAgain(h *Held) {
 func (h *Held) nameFailing(now Facts) {
 	for _, w := range now.Warnings {
 		object := clipTo(w.Subject, maxName)
-		if w.Reason != warn.ObjectFailed || object == "" || slices.Contains(h.Objects, object) || len(h.Objects) == MaxObjects {
+		if w.Reason != warn.ObjectFailed || object == "" || slices.Contains(h.Objects, object) || len(h.Objects) == maxObjects {
 			continue
 		}
 		h.Objects, h.dirty = append(slices.Clip(h.Objects), object), true

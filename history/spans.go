@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// MaxSpans bounds the spans of an entry: it keeps the newest.
-const MaxSpans = 12
+// maxSpans bounds the spans of an entry: it keeps the newest.
+const maxSpans = 12
 
 // Span is one of the times of a thing that ended and began again. Until is zero while it goes on.
 type Span struct{ From, Until time.Time }
@@ -58,7 +58,7 @@ func (e *Entry) beginAgain(at time.Time) {
 
 func (e *Entry) addSpan(from time.Time) {
 	e.Spans = append(slices.Clip(e.Spans), Span{From: from})
-	e.Spans = e.Spans[max(0, len(e.Spans)-MaxSpans):]
+	e.Spans = e.Spans[max(0, len(e.Spans)-maxSpans):]
 }
 
 // endAt records the end of an entry.

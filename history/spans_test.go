@@ -69,13 +69,13 @@ func TestEntry_stretches(t *testing.T) {
 	}); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	many := make([]time.Duration, MaxSpans+3)
+	many := make([]time.Duration, maxSpans+3)
 	for i := range many {
 		many[i] = time.Second
 	}
 	e = restarts(t, 30*time.Second, many...)
 	got := e.stretches()
-	if e.Count != len(many) || len(got) != MaxSpans+1 || !got[0].partly || !got[0].Until.Equal(got[1].From) || !got[0].From.Equal(e.Time) {
+	if e.Count != len(many) || len(got) != maxSpans+1 || !got[0].partly || !got[0].Until.Equal(got[1].From) || !got[0].From.Equal(e.Time) {
 		t.Errorf("got %d times, %v", e.Count, got)
 	}
 }

@@ -58,7 +58,7 @@ func (l *Ledger) Entries() []Entry {
 // wrote an entry. An open entry of the store stays open here, with its older beginning.
 func (l *Ledger) Adopt(at time.Time, stored []Held) {
 	for _, s := range stored {
-		fleet := OfFleet(s.Entry)
+		fleet := ofFleet(s.Entry)
 		if !fleet && s.Node != l.node {
 			continue
 		}
@@ -76,7 +76,7 @@ func (l *Ledger) Adopt(at time.Time, stored []Held) {
 			own.dirty = !same(own.Entry, s.Entry)
 			continue
 		}
-		if !s.Open() && at.Sub(s.Until) >= MergeWithin {
+		if !s.Open() && at.Sub(s.Until) >= mergeWithin {
 			continue
 		}
 		open := l.last(func(h *Held) bool {
@@ -107,8 +107,8 @@ func adopt(own *Held, s Held) {
 	own.Out, own.Waits = longest(own.Out, s.Out), longest(own.Waits, s.Waits)
 }
 
-// OfFleet reports whether the leader writes such entries.
-func OfFleet(e Entry) bool {
+// ofFleet reports whether the leader writes such entries.
+func ofFleet(e Entry) bool {
 	switch e.Kind {
 	case Node, Cordon, Turn, Leader, Status, Blocked, Upgrade, Rollback, Member, Store:
 		return true

@@ -22,7 +22,7 @@ func (l *Ledger) begins(now Facts) map[protocol.NodeID]bool {
 // tally counts, during an upgrade, how long each node is out of service, and how long the leader waits for each.
 // A node registers with another release while it is out of service: its outage began before the upgrade that it begins.
 func (l *Ledger) tally(at time.Time, now Facts, begins map[protocol.NodeID]bool) {
-	entry := l.last(func(h *Held) bool { return h.Open() && OfRelease(h.Entry) })
+	entry := l.last(func(h *Held) bool { return h.Open() && ofRelease(h.Entry) })
 	out, waits := make(map[protocol.NodeID]bool, len(l.outs)), map[protocol.NodeID]bool{}
 	for _, r := range l.census.notable {
 		if outOfService(r) {

@@ -20,7 +20,7 @@ type Reconcile struct {
 	// PrunedObjects are the first MaxNamed of the objects that the last pass removed, sorted.
 	PrunedObjects List[string] `json:"prunedObjects"`
 
-	Failures      List[Failure] `json:"failures"`      // at most MaxFailures, sorted by object
+	Failures      List[Failure] `json:"failures"`      // at most maxFailures, sorted by object
 	TotalFailures int           `json:"totalFailures"` // how many there are, also those that Failures leaves out
 	Failing       int           `json:"failing"`       // how many of them are of required objects: they keep the status from becoming DONE
 
@@ -60,8 +60,8 @@ type Failure struct {
 	Required bool `json:"required"` // it keeps the status from becoming DONE
 }
 
-// MaxFailures bounds Reconcile.Failures.
-const MaxFailures = 50
+// maxFailures bounds Reconcile.Failures.
+const maxFailures = 50
 
 // AddFailure counts a failure, and lists it with its remedy if there is room.
 func (r *Reconcile) AddFailure(f Failure) {
@@ -72,7 +72,7 @@ func (r *Reconcile) AddFailure(f Failure) {
 	if f.Source != "" {
 		f.Remedy = fmt.Sprintf("correct the manifest (%s) or what rejects it, or give it the annotation lockstep.dev/required: \"false\"", f.Source)
 	}
-	if len(r.Failures) < MaxFailures {
+	if len(r.Failures) < maxFailures {
 		r.Failures = append(r.Failures, f)
 	}
 }

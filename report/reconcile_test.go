@@ -4,11 +4,11 @@ import "testing"
 
 func TestAddFailure(t *testing.T) {
 	var r Reconcile
-	for range MaxFailures + 2 {
+	for range maxFailures + 2 {
 		r.AddFailure(Failure{Object: `ConfigMap "n/a"`, Message: "rejected"})
 	}
-	if len(r.Failures) != MaxFailures || r.TotalFailures != MaxFailures+2 {
-		t.Errorf("got %d failures of %d, want %d of %d", len(r.Failures), r.TotalFailures, MaxFailures, MaxFailures+2)
+	if len(r.Failures) != maxFailures || r.TotalFailures != maxFailures+2 {
+		t.Errorf("got %d failures of %d, want %d of %d", len(r.Failures), r.TotalFailures, maxFailures, maxFailures+2)
 	}
 }
 

@@ -157,7 +157,7 @@ type Entry struct {
 	Reason  string    `json:"reason"`
 	Message string    `json:"message"`
 	Count   int       `json:"count"`
-	// Spans are the times of an entry that ended and began again: the newest history.MaxSpans of Count.
+	// Spans are the times of an entry that ended and began again: the newest ones of Count.
 	Spans List[Span] `json:"spans"`
 }
 

@@ -15,8 +15,8 @@ type Checker struct {
 	problem string
 }
 
-// NewChecker returns the checker of a sidecar that has just started.
-func NewChecker() *Checker { return &Checker{node: NewNode()} }
+// newChecker returns the checker of a sidecar that has just started.
+func newChecker() *Checker { return &Checker{node: newNode()} }
 
 // Apply returns why the protocol does not allow an event; nil: it does.
 func (c *Checker) Apply(e Event) error {

@@ -36,8 +36,8 @@ type pending struct {
 	until   time.Duration
 }
 
-// Round checks a decision.
-func (l *Leader) Round(r *Round) error {
+// round checks a decision.
+func (l *Leader) round(r *Round) error {
 	if l.Job != nil && (l.Job.Kind != l.Step.Kind && !l.rereads(l.Job) || l.Job.Work != l.Step.Work) {
 		return fmt.Errorf("the job %s %s goes on beside the step %s", l.Job.Kind, l.Job.Work.Content, l.Step)
 	}
@@ -66,8 +66,8 @@ func (l *Leader) Round(r *Round) error {
 	return nil
 }
 
-// Delete checks the deletion of an ephemeral record.
-func (l *Leader) Delete(d *Delete) error {
+// delete checks the deletion of an ephemeral record.
+func (l *Leader) delete(d *Delete) error {
 	at := slices.IndexFunc(l.due, func(r protocol.Record) bool { return r.ID == d.Record.ID && r.Revision == d.Record.Revision })
 	if at < 0 {
 		return fmt.Errorf("it deletes the record of %s at revision %d, which is not due in its newest snapshot", d.Record.ID, d.Record.Revision)
@@ -76,8 +76,8 @@ func (l *Leader) Delete(d *Delete) error {
 	return nil
 }
 
-// Begin checks the start of a job.
-func (l *Leader) Begin(b *Begin) error {
+// begin checks the start of a job.
+func (l *Leader) begin(b *Begin) error {
 	works := b.Kind == protocol.StepSurvey || b.Kind == protocol.StepReconcile || b.Kind == protocol.StepHold
 	switch {
 	case !works || b.Kind != l.Step.Kind && !l.rereads(b) || b.Work != l.Step.Work:
@@ -117,8 +117,8 @@ func (l *Leader) quiet(c protocol.Content) time.Duration {
 	return at
 }
 
-// End applies the result of a job.
-func (l *Leader) End(e *End) error {
+// end applies the result of a job.
+func (l *Leader) end(e *End) error {
 	if l.Job == nil || l.Job.Kind != e.Kind || l.Job.Work != e.Work {
 		return fmt.Errorf("%s %+v ends, which does not run", e.Kind, e.Work)
 	}
@@ -141,8 +141,8 @@ func (l *Leader) End(e *End) error {
 	return nil
 }
 
-// Write checks the write of a status.
-func (l *Leader) Write(w *Write) error {
+// write checks the write of a status.
+func (l *Leader) write(w *Write) error {
 	switch {
 	case l.Step.Kind != protocol.StepWrite || w.Status != l.Step.Status || w.Guard != l.Step.Guard:
 		return fmt.Errorf("it writes %s under %+v, and the step is %s", w.Status, w.Guard, l.Step)
@@ -155,8 +155,8 @@ func (l *Leader) Write(w *Write) error {
 	return nil
 }
 
-// Resign checks that a leader may say that it has drained.
-func (l *Leader) Resign(r *Resign) error {
+// resign checks that a leader may say that it has drained.
+func (l *Leader) resign(r *Resign) error {
 	f := r.Facts
 	want, drained := protocol.Drain(f)
 	switch {

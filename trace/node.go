@@ -22,8 +22,8 @@ type Node struct {
 	left  bool // it deleted its record, for good
 }
 
-// NewNode returns the node of a sidecar that has just started.
-func NewNode() *Node {
+// newNode returns the node of a sidecar that has just started.
+func newNode() *Node {
 	return &Node{
 		published: []protocol.Registration{{}},
 		last:      protocol.Record{Node: protocol.Node{Roles: protocol.Roles{Controller: true}}},

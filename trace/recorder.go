@@ -36,7 +36,7 @@ const maxRaw = 64 << 10
 // NewRecorder returns a recorder that keeps limit bytes, and up to 64 KiB that are not compressed
 // yet.
 func NewRecorder(limit int) *Recorder {
-	return &Recorder{limit: limit, now: time.Now, checker: NewChecker()}
+	return &Recorder{limit: limit, now: time.Now, checker: newChecker()}
 }
 
 // Hook returns the hook that records. An event that cannot be recorded is left out: it never

@@ -39,7 +39,7 @@ func Validate(events []Event) (Counts, error) {
 
 // CheckerOf returns the checker for a trace.
 func CheckerOf(events []Event) *Checker {
-	c := NewChecker()
+	c := newChecker()
 	if !slices.ContainsFunc(events, func(e Event) bool { return e.Published != nil || e.Resumed != nil }) {
 		c.node.published = nil
 	}
@@ -51,17 +51,17 @@ func CheckerOf(events []Event) *Checker {
 func (l *Leader) Apply(e Event) (kind string, err error) {
 	switch {
 	case e.Round != nil:
-		err = l.Round(e.Round)
+		err = l.round(e.Round)
 	case e.Begin != nil:
-		err = l.Begin(e.Begin)
+		err = l.begin(e.Begin)
 	case e.End != nil:
-		err = l.End(e.End)
+		err = l.end(e.End)
 	case e.Write != nil:
-		err = l.Write(e.Write)
+		err = l.write(e.Write)
 	case e.Resign != nil:
-		err = l.Resign(e.Resign)
+		err = l.resign(e.Resign)
 	case e.Delete != nil:
-		err = l.Delete(e.Delete)
+		err = l.delete(e.Delete)
 	default:
 		err = errors.New("it is not an event within a term")
 	}

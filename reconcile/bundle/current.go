@@ -60,7 +60,7 @@ func (c *Current) Run(ctx context.Context) error {
 		return ctx.Err()
 	}
 	c.warn(c.bundle.Get())
-	return Watch(ctx, c.dir, watchInterval, c.loaded)
+	return watch(ctx, c.dir, watchInterval, c.loaded)
 }
 
 // loaded starts to use b, or reports why the last valid bundle stays in use.

@@ -14,14 +14,14 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
-// Watch calls changed with the results of Load: once at the beginning, and each time the
+// watch calls changed with the results of Load: once at the beginning, and each time the
 // directory changed (names, sizes, times, modes, owners, or targets of links). It takes a fingerprint every
 // interval, and loads when two in a row are equal, so that a copy in progress is not read half.
 // It calls changed from the goroutine that called Watch, and returns when ctx ends.
 //
 // It polls because that works with every kind of mount, and with links that are swapped above
 // the directory, as in a mounted ConfigMap.
-func Watch(ctx context.Context, dir string, interval time.Duration, changed func(*Bundle, error)) error {
+func watch(ctx context.Context, dir string, interval time.Duration, changed func(*Bundle, error)) error {
 	var loaded, last uint64 // fingerprints; 0: none yet
 	return backoff.Every(ctx, interval, func() {
 		now := fingerprint(dir)

@@ -53,7 +53,7 @@ func TestWatch(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- Watch(ctx, dir, 5*time.Millisecond, func(b *Bundle, err error) {
+		ended <- watch(ctx, dir, 5*time.Millisecond, func(b *Bundle, err error) {
 			select {
 			case seen <- loaded{b, err}:
 			case <-ctx.Done():
