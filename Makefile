@@ -261,11 +261,21 @@ soak: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/etcdutl 
 vet: ## go vet, in all modules
 	for module in . $(MODULES); do (cd $$module && $(STATIC) $(COMPUTES) go vet -trimpath ./...); done
 
+# Modules with the dependencies of the main one. As one workspace, the linter analyzes each dependency once: a fifth less
+# to compute on a fresh machine.
+ALIKE := test/bench test/chart test/embed
+
 # GOFLAGS: what the tests have compiled serves the linter too. Without it, it compiles all dependencies again: 150 s of a
 # processor on a fresh machine.
 .PHONY: lint
+lint: export GOFLAGS := -trimpath
 lint: $(GOLANGCI_LINT) ## golangci-lint, with the project's configuration
-	for module in . $(MODULES); do (cd $$module && $(STATIC) GOFLAGS=-trimpath $(COMPUTES) $(GOLANGCI_LINT) run --timeout=40m --config=$(CURDIR)/.golangci.yml ./...); done
+	@rm -f $(BIN)/lint.work
+	@GOWORK=$(BIN)/lint.work go work init . $(ALIKE)
+	GOWORK=$(BIN)/lint.work $(LINT) ./... $(ALIKE:%=./%/...)
+	for module in $(filter-out $(ALIKE),$(MODULES)); do (cd $$module && $(LINT) ./...); done
+
+LINT = $(STATIC) $(COMPUTES) $(GOLANGCI_LINT) run --timeout=40m --config=$(CURDIR)/.golangci.yml
 
 .PHONY: format
 format: ## gofmt everything
