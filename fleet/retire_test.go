@@ -62,7 +62,7 @@ func (e *ephemeral) retire() (noderecord.Retirement, string, error) {
 	e.Helper()
 	e.stop()
 	e.presence.Rest()
-	ctx, cancel := context.WithTimeout(e.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(e.Context(), 20*time.Second)
 	defer cancel()
 	return e.registrar.deleteRecord(ctx, noderecord.RetireFacts{Ephemeral: true, GateClosed: true, Refused: noderecord.StoppedAfter})
 }

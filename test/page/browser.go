@@ -19,7 +19,7 @@ import (
 
 const (
 	callTimeout = 60 * time.Second // for an answer of Chromium
-	stopTimeout = 10 * time.Second // for Chromium to end by itself
+	stopTimeout = time.Minute      // for Chromium to end by itself, also on a machine that does much else
 )
 
 // Find returns the path of Chromium.
