@@ -123,13 +123,14 @@ VARIANTS := bin/steps/sidecar bin/trace/sidecar bin/etcdmember
 programs: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/kubelet-probe bin/etcdutl bin/etcdctl $(VARIANTS) ## build what tests run
 
 # Four lists run side by side, so that each ends after about ten minutes. Three have the tests of processes, one package of each
-# at once and two tests of a package; the fourth one has the tests of one process, three packages at once, and begins with what
-# takes longest. With more at once, what waits for a processor computes a fifth more, and ends no earlier.
+# at once and two tests of a package: with three, they compute a fifth more, and end no earlier. The fourth one has the tests of
+# one process, four packages at once. LONG begins it: what takes longest, two packages that compute beside two that mostly wait.
 FIRST := $(addprefix ./test/,quorum)
 SECOND := $(addprefix ./test/,e2e soak)
 THIRD := $(addprefix ./test/,roles balancers service local/run join turns attack)
 PROCESSES := $(FIRST) $(SECOND) $(THIRD)
-LONG := $(addprefix ./,reconcile etcd election internal/app cmd/sidecar test/page internal/cluster/quorum trace test/upstream internal/cluster/backup fleet)
+LONG := $(addprefix ./,reconcile cmd/sidecar etcd election internal/app internal/cluster/quorum test/page internal/cluster/backup \
+	internal/cluster trace test/upstream fleet internal/cluster/member test/cluster internal/cluster/enrol internal/role/service/systemd)
 # Without the race detector: what counts allocations or decodes many megabytes, what only reads the repository
 # (make docs), and the model, where only tests have goroutines. Their heaps are large, so that twice the heap saves a tenth.
 PLAIN := ./internal/model ./internal/repotest
@@ -141,6 +142,7 @@ TESTED = GOGC=400 LOCKSTEP_E2E_ASSETS=$(BIN) go test $(1) -trimpath -vet=off -ti
 # go test links without debug information; reports of races name functions and lines all the same. A tenth less to compile.
 RACE_BUILD := -race -gcflags=all=-dwarf=false
 RACED := CGO_ENABLED=1 $(call TESTED,$(RACE_BUILD))
+COMPILE_RACED = go list $(RACE_BUILD) -trimpath -export -deps -test
 # Of PROCESSES only the tests themselves run in the process that the race detector would see; the programs
 # that they start are built without it. So only `make test` has it there: it would compute as much as these programs.
 SEEN := $(if $(RACE),$(RACED),$(STATIC) $(call TESTED))
@@ -151,12 +153,14 @@ LATER := TestSoakEmbedded|TestSoakRoles|TestRollingUpgrade_external
 SKIP_LATER := $(if $(RACE),,-skip='^($(LATER))$$')
 
 # SHARES=FILE prints how much each package took and computed at the end; then no result comes from Go's cache.
-# go list compiles, so that what runs side by side does not compile the same packages at the same moment.
+# go list compiles, so that what runs side by side does not compile the same packages at the same moment. The tests of processes
+# do not wait for the packages with the race detector, which they do not use. The compiler leaves processors to members of etcd
+# (nice), but not to the linter.
 .PHONY: test-raced test-processes test-first test-second test-third test-rest test-others test-plain
 test-raced: export ROOT := $(CURDIR)
 test-raced: programs
 	@rm -f $(SHARES)
-	CGO_ENABLED=1 GOGC=400 go list $(RACE_BUILD) -trimpath -export -deps -test $(if $(RACE),./...,$(OTHERS)) >/dev/null
+	$(if $(RACE),CGO_ENABLED=1 GOGC=400 $(COMPILE_RACED) ./... >/dev/null)
 	@$(call side_by_side,test-processes,test-rest)
 	$(if $(SHARES),@test/share.sh --print)
 
@@ -173,7 +177,8 @@ test-second: LIST = $(SECOND)
 test-third: LIST = $(THIRD)
 
 test-others:
-	$(RACED) -p=3 $(LONG) $(OTHERS)
+	$(if $(RACE),,CGO_ENABLED=1 GOGC=400 nice -n 10 $(COMPILE_RACED) $(OTHERS) >/dev/null)
+	$(RACED) -p=4 $(LONG) $(OTHERS)
 
 # -vet=off: make vet already vets everything. On a fresh machine that saves 40 s of a processor.
 # MODEL=whole leaves out the searches that make model repeats in larger worlds: for a run of both.
