@@ -46,7 +46,7 @@ func TestReturn_othersReplaced(t *testing.T) {
 	f.shared.list([]members.Member{{ID: "1", Node: "a", ClientURL: gone}})
 
 	ask := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		return awaitAnswer(ctx, f)
 	}
