@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 )
 
@@ -134,4 +135,18 @@ func TestKubeadm_checkTyped(t *testing.T) {
 
 func (n *kubeadmNode) podPatch() string {
 	return filepath.Join(n.dir, kubeadm.PatchesDir, kubeadm.PodPatch)
+}
+
+// TestKubeadm_rightsOfBundle: the files give what sidecar bundle rights prints, which is the way without kubeadm.
+// test/e2e.TestPrintedRights uses the files.
+func TestKubeadm_rightsOfBundle(t *testing.T) {
+	n := newKubeadmNode(t)
+	dir := writeRelease(t, "1.0.0", "---\n{apiVersion: v1, kind: Secret, metadata: {name: a, namespace: kube-system}}\n")
+	n.ok("--image=lockstep:1.0.0", "--bundle", dir, "--apiserver-url=https://10.0.0.1:6443")
+	files := n.read(filepath.Join(n.dir, kubeadm.ClusterDir, "rbac.yaml")) + "---\n" + n.read(filepath.Join(n.dir, kubeadm.ClusterDir, kubeadm.BundleRights))
+	code, output, stderr := call(t, program{}, "bundle", "rights", dir, "--all")
+	files = strings.ReplaceAll(files, `"`+kubeadm.Group+`"`, kubeadm.Group) // quoted or not is the same
+	if diff := cmp.Diff(strings.ReplaceAll(output, `"`+kubeadm.Group+`"`, kubeadm.Group), files); code != console.ExitOK || stderr != "" || diff != "" {
+		t.Errorf("exit code %d %s, and the files differ: (-printed +files)\n%s", code, stderr, diff)
+	}
 }

@@ -106,6 +106,14 @@ func (c *Cluster) ClientCertificate(user string, notAfter time.Time, groups ...s
 // Authority returns the path of the certificate of the cluster's authority.
 func (c *Cluster) Authority() string { return c.pki.caCert }
 
+// WriteAuthority writes the certificate and the key of the cluster's authority.
+func (c *Cluster) WriteAuthority(certFile, keyFile string) error {
+	if err := writePEM(certFile, "CERTIFICATE", c.pki.authority.cert.Raw); err != nil {
+		return err
+	}
+	return writeKey(keyFile, c.pki.authority.key)
+}
+
 // NodeCertificate issues a certificate for a kube-apiserver at an address, and at the
 // addresses of the others. Its name shows clients which kube-apiserver answers.
 func (c *Cluster) NodeCertificate(name string, address net.IP) (cert, key string, err error) {

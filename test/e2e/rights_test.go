@@ -9,16 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
-	"github.com/lockstep-dev/lockstep/internal/kubeaccess"
 	"github.com/lockstep-dev/lockstep/internal/kubeadm"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/reconcile/rights"
@@ -28,10 +25,11 @@ import (
 // auditPolicy notes each request once, without its body.
 const auditPolicy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived, ResponseStarted]\nrules: [{level: Metadata}]\n"
 
-// A sidecar needs exactly the rights that sidecar bundle rights prints, for a bundle of eleven
-// kinds with a CRD of its own: it installs, upgrades, recreates and prunes its objects.
-// kube-apiserver refuses nothing, and each right on each resource is used. sidecar kubeadm
-// --check reports the printed rights as missing. Meanwhile the sidecar writes Events.
+// A sidecar needs exactly the rights in the files of sidecar kubeadm, which sidecar bundle rights
+// prints too, for a bundle of eleven kinds with a CRD of its own: it installs, upgrades, recreates
+// and prunes its objects, and rolls them back. kube-apiserver refuses nothing, and each right on each
+// resource is used. sidecar kubeadm --check reports them as missing before. Meanwhile the sidecar
+// writes Events.
 func TestPrintedRights(t *testing.T) {
 	t.Parallel()
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar", "kubectl")
@@ -45,36 +43,36 @@ func TestPrintedRights(t *testing.T) {
 	b.must(err)
 	b.api = api
 	b.knowsKinds()
-	cert, key, err := c.ClientCertificate(kubeadm.User("cp-1"), time.Now().Add(time.Hour), kubeadm.Group)
-	b.must(err)
-	kubeconfig := b.kubeconfig("lockstep", api.URL(), b.authority(), cert, key)
+	node := b.kubeadmNode()
 
 	first, second := b.platform("1.0.0", "a", "b"), b.platform("1.1.0", "a", "c")
-	b.misses(kubeconfig, first, "create configmaps in kube-system", "create, patch events.events.k8s.io in default", "create, patch events.events.k8s.io in kube-system", "list, watch, create, get widgets.acme.example", "get, patch, delete widgets.acme.example a, b",
+	node.prepare(first, "create configmaps in kube-system", "create, patch events.events.k8s.io in default", "create, patch events.events.k8s.io in kube-system", "list, watch, create, get widgets.acme.example", "get, patch, delete widgets.acme.example a, b",
 		"list, watch, create priorityclasses.scheduling.k8s.io", "list, watch, create, escalate clusterroles.rbac.authorization.k8s.io")
-	printed := b.grants(kubeconfig, first, "--all")
-	b.start("cp-1", first, kubeconfigOf(kubeconfig), func(c *cluster.SidecarConfig) {
-		c.Args = append(c.Args, "--kubernetes-service", "--apiserver-address=192.0.2.1") // of documentation: no request goes there
-	})
-	b.ready("cp-1")
+	printed := node.grants()
+	node.run("1.0.0")
 	cluster.Await(t, "the Service kubernetes to be written", statusHas(b.sidecars["cp-1"], `"reason": "Published",`))
 	b.watches()
 	b.showsEvents()
 	b.kubectl("", "annotate", "-n", "kube-system", "configmap", "lockstep", "applyset.kubernetes.io/tooling-")
 	b.awaitOutput("the parent to be repaired", "applyset.kubernetes.io/tooling", "get", "-n", "kube-system", "configmap", "lockstep", "-o", "yaml")
 
-	b.misses(kubeconfig, second, "patch, delete widgets.acme.example c")
+	node.prepare(second, "patch, delete widgets.acme.example c")
 	b.must(b.sidecars["cp-1"].Stop())
-	next := b.grants(kubeconfig, second)
-	b.start("cp-1", second, kubeconfigOf(kubeconfig))
-	b.ready("cp-1")
-	cluster.Await(t, "the removals to be done", statusHas(b.sidecars["cp-1"], `"state": "DONE",`))
+	next := node.grants()
+	node.run("1.1.0")
 	b.awaitOutput("the dropped objects to be deleted", "widgets.acme.example \"b\" not found", "get", "widgets.acme.example", "-n", "acme", "b")
 	b.awaitOutput("the class to be recreated", "110", "get", "priorityclass", "a", "-o", "jsonpath={.value}")
+
+	b.sidecarOutput("rollback", "begin", "--to=1.0.0", "--etcd-servers="+strings.Join(c.Endpoints(), ","))
+	node.prepare(first)
+	b.must(b.sidecars["cp-1"].Stop())
+	last := node.grants()
+	node.run("1.0.0")
+	b.awaitOutput("the class to be recreated", "100", "get", "priorityclass", "a", "-o", "jsonpath={.value}")
 	b.used(audit, printed, next)
 
-	// The upgrade is over: the command in the output takes the old rights away.
-	_, remove, _ := strings.Cut(next, "#   kubectl delete ")
+	// The rollback is over: the command in the file takes the other rights away.
+	_, remove, _ := strings.Cut(last, "#   kubectl delete ")
 	remove, _, _ = strings.Cut(remove, "\n")
 	before, selector, _ := strings.Cut(remove, " -l ")
 	b.kubectl("", append(append([]string{"delete"}, strings.Fields(before)...), "-l", strings.Trim(selector, "'"))...)
@@ -82,17 +80,16 @@ func TestPrintedRights(t *testing.T) {
 		t.Errorf("got the roles and bindings %s, %v, want those of one bundle", out, err)
 	}
 	b.kubectl("", "delete", "-n", "acme", "widget", "a")
-	b.awaitOutput("the rights that are left to be enough", "size: 11", "get", "-n", "acme", "widget", "a", "-o", "yaml")
+	b.awaitOutput("the rights that are left to be enough", "size: 10", "get", "-n", "acme", "widget", "a", "-o", "yaml")
 	for _, args := range [][]string{
 		{"get", "configmap/extension-apiserver-authentication"}, {"update", "configmap/coredns"}, {"delete", "secret/other"}, {"create", "pods"},
-		{"patch", "clusterrole/cluster-admin"}, {"bind", "clusterrole/cluster-admin"}, {"delete", "storageclass/b"},
+		{"patch", "clusterrole/cluster-admin"}, {"bind", "clusterrole/cluster-admin"}, {"delete", "storageclass/c"},
 	} {
 		out, err := b.tryKubectl("", append([]string{"auth", "can-i", "-n", "kube-system", "--as=" + kubeadm.User("cp-1"), "--as-group=" + kubeadm.Group}, args...)...)
 		if err == nil || !strings.Contains(out, "no\n") {
 			t.Errorf("%v: got %s", args, out)
 		}
 	}
-	b.kubectl("", "apply", "-k", "../../deploy/kubeadm/cluster")
 	b.kubectl("", "wait", "flowschema/lockstep", "--for=condition=Dangling=false", "--timeout=20s")
 }
 
@@ -193,43 +190,6 @@ func (b *broken) sidecarOutput(args ...string) string {
 		b.Fatalf("sidecar %v: %v\n%s", args, err, stderr.String())
 	}
 	return string(out)
-}
-
-// grants gives the sidecars the rights that the program prints, and returns that.
-func (b *broken) grants(kubeconfig, dir string, flags ...string) string {
-	b.Helper()
-	printed := b.sidecarOutput(append([]string{"bundle", "rights", dir}, flags...)...)
-	b.kubectl(printed, "apply", "-f", "-")
-	cluster.Await(b.T, "all rights", func(context.Context) error { // RBAC is cached
-		if missing := b.missing(kubeconfig, dir); len(missing) > 0 {
-			return fmt.Errorf("missing: %v", missing)
-		}
-		return nil
-	})
-	return printed
-}
-
-// missing returns the rights that the user of a kubeconfig needs and does not hold.
-func (b *broken) missing(kubeconfig, dir string) []string {
-	b.Helper()
-	access, err := kubeaccess.New(kubeconfig)
-	b.must(err)
-	release, err := bundle.Load(dir)
-	b.must(err)
-	out, err := access.Missing(b.Context(), kubeaccess.Needs{Bundles: []*bundle.Bundle{release}, Endpoints: true})
-	b.must(err)
-	return out
-}
-
-// misses requires that rights are missing.
-func (b *broken) misses(kubeconfig, dir string, want ...string) {
-	b.Helper()
-	missing := b.missing(kubeconfig, dir)
-	for _, right := range want {
-		if !slices.Contains(missing, right) {
-			b.Errorf("want %q among the missing rights %q", right, missing)
-		}
-	}
 }
 
 // watches waits until all kinds are watched.
