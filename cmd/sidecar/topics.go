@@ -26,7 +26,7 @@ member. It finds the servers and the certificates in the node's data directory: 
 --data-dir, or if neither that nor --etcd-servers is set, in ` + lockstep.Defaults().DataDir + `.
 
 An etcd that runs elsewhere: set --etcd-servers and the files of its certificates, as
-the sidecars have them. On a node of kubeadm, ". /etc/lockstep/env" sets their variables.
+the sidecars have them. On a node of kubeadm, source /etc/lockstep/env: it sets their variables.
 
 Examples:
   sidecar node list --data-dir=/var/lib/lockstep

@@ -44,7 +44,7 @@ func TestSystemdUnitIsRestarted(t *testing.T) {
 // Who types the README's commands has the program where the unit starts it.
 func TestSystemdUnitStartsWhatTheReadmeCopies(t *testing.T) {
 	readme := read(t, "README.md")
-	const copies = "\n$ cp bin/sidecar /usr/bin/\n"
+	const copies = "\n# cp bin/sidecar /usr/bin/\n"
 	if !strings.Contains(readme, copies) || strings.Contains(readme, "/usr/local/bin") {
 		t.Errorf("README.md has no line %q, or another directory for the program; the units start /usr/bin/sidecar", copies)
 	}

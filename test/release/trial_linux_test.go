@@ -52,7 +52,14 @@ func TestTrial(t *testing.T) {
 			}
 		}
 	})
-	starts, creates := r.blocks[1][:len(r.blocks[1])-len(others)], r.blocks[1][len(r.blocks[1])-len(others):]
+	r.part("all have one key", func() {
+		first.Run(r.blocks[1][0])
+		for i, line := range r.blocks[1][1:] {
+			r.copyFile(first, others[i], line)
+		}
+	})
+	start, join, upgrade, rollback, itself := r.blocks[2], r.blocks[3], r.blocks[4], r.blocks[5], r.blocks[6]
+	starts, creates := start[:len(start)-len(others)], start[len(start)-len(others):]
 	r.part("the first node starts", func() { r.typeAll(first, starts) })
 	r.part("the others start", func() {
 		for i, m := range others {
@@ -62,19 +69,43 @@ func TestTrial(t *testing.T) {
 				t.Fatalf("no token is printed: %s", printed)
 			}
 			r.typed = strings.NewReplacer(package1, packageInside, package2, packageInside, address, first.Address, token, found)
-			r.typeAll(m, r.blocks[2])
+			r.typeAll(m, join)
 		}
 	})
 	r.want("red", "DONE, release 1.0.0", "10.77.0.3", mayStart)
-	r.upgrade(r.blocks[3])
+	r.wantOneKey()
+	r.upgrade(upgrade)
 	r.want("blue", "DONE, release 1.1.0", mayStart)
 	r.part("rolled back", func() {
-		r.typeAll(first, r.blocks[4][:2])
-		r.atOnce(r.blocks[4][2:])
+		r.typeAll(first, rollback[:2])
+		r.atOnce(rollback[2:])
 	})
 	r.want("red", "DONE, release 1.0.0")
-	r.part("Lockstep is upgraded", func() { r.atOnce(r.blocks[5]) })
+	r.part("Lockstep is upgraded", func() { r.atOnce(itself) })
 	r.want("red", mayStart)
+}
+
+// copyFile does what a line with scp says, which the machines do not have.
+func (r *trial) copyFile(from, to *jail.Machine, line string) {
+	r.Helper()
+	found := regexp.MustCompile(`^scp (\S+) [0-9.]+:(\S+/)$`).FindStringSubmatch(line)
+	if found == nil {
+		r.Fatalf("%q copies no file to a directory of another machine", line)
+	}
+	to.Run("cat >" + found[2] + filepath.Base(found[1]) + " <<'END'\n" + from.Run("cat "+found[1]) + "END\n")
+}
+
+// wantOneKey requires that every kube-apiserver accepts the tokens that another one signs.
+func (r *trial) wantOneKey() {
+	r.Helper()
+	const kubectl = "kubectl --kubeconfig /etc/lockstep/kubeconfig "
+	for i, m := range r.machines {
+		token := m.Run(kubectl + "create token agent -n acme")
+		whose := kubectl + "auth whoami --token=" + strings.TrimSpace(token)
+		if out, err := r.machines[(i+1)%len(r.machines)].Try(whose); err != nil || !strings.Contains(out, "system:serviceaccount:acme:agent") {
+			r.Errorf("the next machine does not accept a token: %v: %s", err, out)
+		}
+	}
 }
 
 // upgrade types the block that writes the next bundle on each machine, looks at it on the first
@@ -186,8 +217,8 @@ func (r *trial) readPage() {
 		}
 		before = at[1]
 	}
-	if !found || !ended || len(r.blocks) != 6 || len(r.files) != 5 {
-		r.Fatalf("docs/quickstart.md has %d blocks of commands and %d files, want 6 and 5", len(r.blocks), len(r.files))
+	if !found || !ended || len(r.blocks) != 7 || len(r.files) != 5 {
+		r.Fatalf("docs/quickstart.md has %d blocks of commands and %d files, want 7 and 5", len(r.blocks), len(r.files))
 	}
 	if objects := strings.Count(r.files["/srv/acme-1.0.0/objects.yaml"], "kind: ConfigMap"); objects != 2 {
 		r.Fatal(fmt.Errorf("the bundle has %d ConfigMaps, want 2", objects))
