@@ -49,7 +49,7 @@ func lastExit(p console.Program, base string) string {
 	if u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback()) {
 		return ""
 	}
-	return terminal.Clean(cmp.Or(leftReason(p, u.Port()), silentEnd(p, u.Port()), loggedReason(p, u.Port())))
+	return terminal.Clean(cmp.Or(leftReason(p, u), silentEnd(p, u), loggedReason(p, u.Port())))
 }
 
 // dirOf is the data directory of this machine's sidecar, as far as the environment says.
@@ -58,10 +58,22 @@ func dirOf(p console.Program) datadir.Layout {
 	return datadir.Layout(cmp.Or(dir, lockstep.Defaults().DataDir))
 }
 
-// silentEnd reports that the sidecar at a port ended and left no reason, or that it runs.
-func silentEnd(p console.Program, port string) string {
+// listensAt reports whether a sidecar with a value of --listen answers at a URL of this machine. Several sidecars
+// of one machine have addresses of their own.
+func listensAt(listen string, u *url.URL) bool {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil || port != u.Port() {
+		return false
+	}
+	own, err := netip.ParseAddr(host)
+	asked, failed := netip.ParseAddr(u.Hostname())
+	return err != nil || failed != nil || own.IsUnspecified() || own == asked
+}
+
+// silentEnd reports that the sidecar at a URL ended and left no reason, or that it runs.
+func silentEnd(p console.Program, u *url.URL) string {
 	run, pid, found := dirOf(p).LastRun()
-	if _, own, err := net.SplitHostPort(run.Listen); !found || err != nil || own != port {
+	if !found || !listensAt(run.Listen, u) {
 		return ""
 	}
 	since := run.Since.UTC()
@@ -79,14 +91,14 @@ func silentEnd(p console.Program, port string) string {
 // kernelLog is the command that lists the processes which the kernel has killed since a time.
 const kernelLog = `journalctl -k --since "%s" | grep -i "killed process"`
 
-// leftReason returns what the sidecar at a port left in its data directory.
-func leftReason(p console.Program, port string) string {
+// leftReason returns what the sidecar at a URL left in its data directory.
+func leftReason(p console.Program, u *url.URL) string {
 	text, err := os.ReadFile(dirOf(p).Ended())
 	var e LastRun
 	if err != nil || json.Unmarshal(text, &e) != nil {
 		return ""
 	}
-	if _, own, err := net.SplitHostPort(e.Listen); err != nil || own != port {
+	if !listensAt(e.Listen, u) {
 		return ""
 	}
 	return e.String()
