@@ -18,8 +18,8 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/metric"
 )
 
-// The shares of a processor for clients of other machines that showed no identity: with the refusals, less than
-// 7.5 % (docs/operations.md#strangers). A place pays for the checks of docs/load-balancers.md over TLS: two a
+// The shares of a processor for clients of other machines: with the refusals, less than 10 %
+// (docs/operations.md#strangers). A place pays for the checks of docs/load-balancers.md over TLS: two a
 // second, each with a new connection.
 const (
 	commonShare = 0.025
@@ -40,7 +40,7 @@ const (
 func (s *Server) newPort() *allowance.Port {
 	reminder := rate.Sometimes{Interval: refusalReminder}
 	return allowance.NewPort(allowance.Config{
-		Common: commonShare, Own: ownShare, Places: ownPlaces,
+		Common: commonShare, Own: ownShare, Places: ownPlaces, Identified: ownPlaces / 2, //nolint:mnd // half as many
 		Refused: func() { s.metrics.refusedFor(refusedProcessor) },
 		HeldOff: func(addresses int) {
 			s.metrics.heldOff.Set(metric.Bool(addresses > 0))

@@ -40,6 +40,9 @@ type Config struct {
 	// Own is the share of each address with a place; Places is the number of places.
 	Own    float64
 	Places int
+	// Identified is how many addresses whose clients showed a valid identity have a share of that
+	// size at least, instead of a place. They divide Identified*Own; each gets ten times Own at most.
+	Identified int
 	// Refused is called after each connection that was closed; it must not wait. Nil: nothing.
 	Refused func()
 	// HeldOff is called with the number of addresses that are held off, after it changed from

@@ -11,10 +11,12 @@ const (
 	// connection waits less, since it costs little to close it.
 	maxWait        = 2 * time.Second
 	maxConnectWait = 200 * time.Millisecond
-	// identifiedFactor is by how much the share of an address is larger after a client of it
-	// showed a valid identity.
+	// identifiedFactor is by how much the share of an address is larger at most after a client of
+	// it showed a valid identity.
 	identifiedFactor = 10
 
+	// An address with so many refusals in refusalWindow keeps no place: it uses more than one gives.
+	abusiveRefusals = 3
 	// An address is held off after so many refusals in refusalWindow; the first time for
 	// firstHold, and twice as long each time that it goes on, up to maxHold.
 	maxRefusals   = 8
@@ -90,6 +92,11 @@ func (h hold) afterRefusal(now time.Time) hold {
 }
 
 func (h hold) active(now time.Time) bool { return now.Before(h.until) }
+
+// abusive reports whether an address was refused too often lately to have a place.
+func (h hold) abusive(now time.Time) bool {
+	return now.Sub(h.until) <= refusalWindow || h.refused >= abusiveRefusals && now.Sub(h.since) <= refusalWindow
+}
 
 // nextSample returns which part of the packets that open a connection is let through, after
 // a tick with so many refusals.

@@ -34,23 +34,27 @@ type Port struct {
 	known    map[netip.Addr]bool
 	common   balance
 	accounts map[netip.Addr]*account
-	places   int       // that are taken
-	swept    time.Time // when addresses were last forgotten
-	held     int       // addresses that the filter drops
-	told     bool      // HeldOff, that some are
-	refused  int       // connections since the last tick
-	sample   float64
-	ticking  *time.Timer // nil: no address is held off
-	closed   bool        // all sockets are
+	// free has the balances of the places that no address has. Who takes one over gets what is left of its share: so
+	// addresses that take turns use no more than one that stays.
+	free       []balance
+	identified int       // addresses
+	swept      time.Time // when addresses were last forgotten
+	held       int       // addresses that the filter drops
+	told       bool      // HeldOff, that some are
+	refused    int       // connections since the last tick
+	sample     float64
+	ticking    *time.Timer // nil: no address is held off
+	closed     bool        // all sockets are
 }
 
 // account is an address.
 type account struct {
-	place, identified bool
-	own               balance
-	open              int
-	last              time.Time
-	hold              hold
+	place      bool
+	identified bool    // then it has no place
+	own        balance // if it has either
+	open       int
+	last       time.Time
+	hold       hold
 }
 
 // NewPort returns a port without a listener.
@@ -61,7 +65,7 @@ func NewPort(cfg Config) *Port {
 	if cfg.HeldOff == nil {
 		cfg.HeldOff = func(int) {}
 	}
-	return &Port{cfg: cfg, accounts: map[netip.Addr]*account{}, sample: 1}
+	return &Port{cfg: cfg, accounts: map[netip.Addr]*account{}, free: make([]balance, cfg.Places), sample: 1}
 }
 
 // Listen opens a port whose socket accepts a packet filter; a socket for MPTCP does not.
@@ -85,26 +89,36 @@ func (p *Port) account(addr netip.Addr, now time.Time) *account {
 		p.accounts[addr] = a
 	}
 	a.last = now
-	if !a.place && !a.hold.active(now) && now.Sub(a.hold.since) > refusalWindow {
-		if p.places >= p.cfg.Places {
+	if !a.shares() && !a.hold.abusive(now) {
+		if len(p.free) == 0 {
 			p.sweep(now)
 		}
-		if p.places < p.cfg.Places {
-			a.place, a.own = true, balance{}
-			p.places++
+		if len(p.free) > 0 { // the one that has been free for longest
+			a.place, a.own, p.free = true, p.free[0], p.free[1:]
 		}
 	}
-	if a.place {
+	if a.shares() {
 		a.own = a.own.filled(now, p.share(a), ownBurst)
 	}
 	return a
 }
 
+// shares reports whether an address has a share of its own.
+func (a *account) shares() bool { return a.place || a.identified }
+
+// share needs mu.
 func (p *Port) share(a *account) float64 {
 	if a.identified {
-		return identifiedFactor * p.cfg.Own
+		return p.cfg.Own * min(identifiedFactor, float64(p.cfg.Identified)/float64(p.identified))
 	}
 	return p.cfg.Own
+}
+
+// leavePlace needs mu.
+func (p *Port) leavePlace(a *account) {
+	if a.place {
+		a.place, p.free = false, append(p.free, a.own)
+	}
 }
 
 // sweep needs mu. It forgets addresses that did not come back, and takes the places of those
@@ -116,12 +130,14 @@ func (p *Port) sweep(now time.Time) {
 	p.swept = now
 	for addr, a := range p.accounts {
 		idle := a.open == 0 && !a.hold.active(now) && now.Sub(a.last) > addressIdle
-		abuses := !a.identified && a.hold.refused > 0 && now.Sub(a.hold.since) <= refusalWindow
-		if a.place && (idle || abuses) {
-			a.place = false
-			p.places--
+		if idle || a.hold.abusive(now) {
+			p.leavePlace(a)
 		}
-		if idle || !a.place && a.open == 0 && !a.hold.active(now) && now.Sub(a.last) > refusalWindow {
+		if idle && a.identified {
+			a.identified = false
+			p.identified--
+		}
+		if idle || !a.shares() && a.open == 0 && !a.hold.active(now) && now.Sub(a.last) > refusalWindow {
 			delete(p.accounts, addr)
 		}
 	}
@@ -138,7 +154,7 @@ func (p *Port) pay(addr netip.Addr, price, atMost time.Duration) (wait time.Dura
 func (p *Port) payLocked(a *account, price, atMost time.Duration) (wait time.Duration, ok bool) {
 	p.common = p.common.filled(time.Now(), p.cfg.Common, commonBurst)
 	var own *balance
-	if a != nil && a.place {
+	if a != nil && a.shares() {
 		own = &a.own
 	}
 	return spend(own, &p.common, p.cfg.Common, price, atMost)
@@ -149,7 +165,7 @@ func (p *Port) charge(addr netip.Addr, cost time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	if a := p.account(addr, now); a != nil && a.place && a.own.left > 0 {
+	if a := p.account(addr, now); a != nil && a.shares() && a.own.left > 0 {
 		a.own.left -= cost
 		return
 	}
@@ -279,23 +295,28 @@ func (p *Port) rules(now time.Time) rules {
 		switch {
 		case a.hold.active(now) && len(r.held) < maxHeld:
 			r.held = append(r.held, addr)
-		case a.place && a.own.filled(now, p.share(a), ownBurst).left > 0:
+		case a.shares() && a.own.filled(now, p.share(a), ownBurst).left > 0:
 			r.spared = append(r.spared, addr)
 		}
 	}
 	return r
 }
 
-// identify gives an address the share of one whose client showed a valid identity.
+// identify gives an address the share of one whose client showed a valid identity, if fewer than Identified have one.
 func (p *Port) identify(addr netip.Addr) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	a := p.account(addr, time.Now())
+	now := time.Now()
+	a := p.account(addr, now)
 	if a == nil || a.identified {
 		return
 	}
-	if !a.place {
-		p.places++
+	if p.identified >= p.cfg.Identified {
+		p.sweep(now)
 	}
-	a.place, a.identified, a.own = true, true, balance{}
+	if p.identified < p.cfg.Identified {
+		p.leavePlace(a)
+		a.identified, a.own = true, balance{}
+		p.identified++
+	}
 }

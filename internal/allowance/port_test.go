@@ -179,7 +179,7 @@ func TestPort_holdsOff(t *testing.T) {
 // Who showed an identity is not held up in that connection, and has a place.
 func TestConn_Identify(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, Config{Common: 0.01, Own: 0.001})
+		r := newRig(t, Config{Common: 0.01, Own: 0.001, Identified: 1})
 		c := r.connect(t, "10.0.1.1")
 		stranger := r.connect(t, "10.0.2.1")
 		Of(c).Identify()
@@ -197,6 +197,69 @@ func TestConn_Identify(t *testing.T) {
 	})
 }
 
+// use connects from each address in turn, until so many connections were refused, and returns what those cost that were not.
+func (r *rig) use(t *testing.T, lasts time.Duration, refusals int, from func(i int) string) (paid time.Duration) {
+	t.Helper()
+	for i, until := 0, time.Now().Add(lasts); time.Now().Before(until); i++ {
+		for refused := 0; refused < refusals && time.Now().Before(until); {
+			if c := r.connect(t, from(i)); c != nil {
+				paid += connectionPrice
+				_ = c.Close()
+			} else {
+				refused++
+				<-time.After(100 * time.Microsecond)
+			}
+		}
+	}
+	return paid
+}
+
+// Strangers that leave an address when it is refused get no more than those that stay: a place comes with what is left of it.
+func TestPort_takeTurns(t *testing.T) {
+	for _, refusals := range []int{1, abusiveRefusals, maxRefusals} {
+		synctest.Test(t, func(t *testing.T) {
+			const lasts = 10 * time.Second
+			cfg := Config{Common: 0.001, Own: 0.0025, Places: 4}
+			r := newRig(t, cfg)
+			paid := r.use(t, lasts, refusals, func(i int) string { return netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}).String() })
+			most := time.Duration((cfg.Common + float64(cfg.Places)*cfg.Own) * float64(lasts+ownBurst))
+			if paid > most || paid < most/8 {
+				t.Errorf("after %d refusals: they use %s, want at most %s", refusals, paid, most)
+			}
+		})
+	}
+}
+
+// All addresses behind which a client has an identity get a bounded share, whatever their number, and take no place of a load
+// balancer.
+func TestConn_Identify_many(t *testing.T) {
+	const lasts = 10 * time.Second
+	cfg := Config{Common: 0.0005, Own: 0.0025, Places: 1, Identified: 12}
+	for addresses, shares := range map[int]int{1: identifiedFactor, 2: cfg.Identified, cfg.Identified: cfg.Identified, 100: cfg.Identified + cfg.Places} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, cfg)
+			from := func(i int) string { return netip.AddrFrom4([4]byte{10, 1, 0, byte(i % addresses)}).String() }
+			for i := range addresses {
+				if c := r.connect(t, from(i)); c != nil {
+					Of(c).Identify()
+				}
+				<-time.After(time.Second)
+			}
+			c := r.connect(t, "10.2.0.1")
+			if addresses <= cfg.Identified && (c == nil || !r.accounts[netip.MustParseAddr("10.2.0.1")].place) {
+				t.Error("a load balancer has no place")
+			}
+			if r.identified > cfg.Identified {
+				t.Errorf("%d addresses divide the share, want at most %d", r.identified, cfg.Identified)
+			}
+			paid, most := r.use(t, lasts, 1, from), time.Duration((cfg.Common+float64(shares)*cfg.Own)*float64(lasts+ownBurst))
+			if paid > most || paid < most/2 {
+				t.Errorf("%d addresses use %s, want at most %s", addresses, paid, most)
+			}
+		})
+	}
+}
+
 // The memory is bounded.
 func TestPort_manyAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -206,13 +269,13 @@ func TestPort_manyAddresses(t *testing.T) {
 				_ = c.Close()
 			}
 		}
-		if len(r.accounts) > maxAddresses || r.places != 2 {
-			t.Errorf("%d addresses, %d places", len(r.accounts), r.places)
+		if len(r.accounts) > maxAddresses || len(r.free) != 0 {
+			t.Errorf("%d addresses, %d free places", len(r.accounts), len(r.free))
 		}
 		<-time.After(addressIdle + time.Second)
 		_ = r.connect(t, "10.9.9.9").Close()
-		if len(r.accounts) > maxAddresses || !r.accounts[netip.MustParseAddr("10.9.9.9")].place || r.places != 1 {
-			t.Errorf("after they went: %d addresses, %d places", len(r.accounts), r.places)
+		if len(r.accounts) > maxAddresses || !r.accounts[netip.MustParseAddr("10.9.9.9")].place || len(r.free) != 1 {
+			t.Errorf("after they went: %d addresses, %d free places", len(r.accounts), len(r.free))
 		}
 	})
 }

@@ -8,19 +8,21 @@ import (
 )
 
 // The share of a processor at the join port, besides Limits, for clients of other machines that
-// showed no token or certificate: less than 3 %. A node that joins makes one connection a second at
+// showed no token or certificate: less than 4 %. A node that joins makes one connection a second at
 // most.
 const (
 	commonShare = 0.02
 	ownShare    = 0.0005
 	ownPlaces   = 16
+	// identified addresses divide as many shares.
+	identified = 20
 	// handshakePrice includes the certificate's files, which the server reads each time.
 	handshakePrice = allowance.HandshakePrice + 700*time.Microsecond
 )
 
 func newPort(m *metrics) *allowance.Port {
 	return allowance.NewPort(allowance.Config{
-		Common: commonShare, Own: ownShare, Places: ownPlaces, Refused: func() { m.answered(closed) },
+		Common: commonShare, Own: ownShare, Places: ownPlaces, Identified: identified, Refused: func() { m.answered(closed) },
 	})
 }
 

@@ -17,11 +17,13 @@ import (
 )
 
 // The shares of a processor for clients of other machines without a certificate, at all ports of a member: less than
-// 3 %.
+// 4 %.
 const (
 	commonShare = 0.02
 	ownShare    = 0.0005
 	ownPlaces   = 16
+	// identified addresses divide as many shares.
+	identified = 20
 	// handshakePrice includes a signature, and whether the certificate's files were replaced.
 	handshakePrice = allowance.HandshakePrice + 150*time.Microsecond
 )
@@ -75,7 +77,7 @@ func New(cfg Config) (*Ports, error) {
 		config:  serverConfig(own, pki.NewClients(trusted)), queue: newQueue(allowance.FileLimit()),
 	}
 	p.bound = allowance.NewPort(allowance.Config{
-		Common: commonShare, Own: ownShare, Places: ownPlaces,
+		Common: commonShare, Own: ownShare, Places: ownPlaces, Identified: identified,
 		HeldOff: func(addresses int) {
 			if addresses > 0 {
 				p.warn("clients without a certificate of the cluster use more of a processor than they may, and are held off",
