@@ -19,13 +19,23 @@ import (
 )
 
 // The shares of a processor for clients of other machines: with the refusals, less than 10 %
-// (docs/operations.md#strangers). A place pays for the checks of docs/load-balancers.md over TLS: two a
-// second, each with a new connection.
+// (docs/operations.md#strangers). A place pays for the checks of docs/load-balancers.md over TLS: two a second, each with
+// a new connection. An address where a client showed an identity has a larger share in place of that.
 const (
-	commonShare = 0.025
-	ownShare    = 0.0025
-	ownPlaces   = 16
+	commonShare     = 0.025
+	ownShare        = 0.0025
+	ownPlaces       = 16
+	placesShare     = ownShare * ownPlaces
+	checksPerSecond = 2
+	// checkPrice is what one costs, with some reserve, besides the signature with the server's key.
+	checkPrice = 1200 * time.Microsecond
 )
+
+// placesFor returns the share of a place, and how many there are. With a slow key, such as one of RSA, each check costs more.
+func placesFor(signature time.Duration) (share float64, places int) {
+	share = max(ownShare, checksPerSecond*(checkPrice+signature).Seconds())
+	return share, max(1, int(placesShare/share))
+}
 
 // healthPrice is the price of the handler of a health check. What it costs is not measured: on a busy machine others
 // decide that, and a load balancer must not pay for them.
@@ -39,8 +49,13 @@ const (
 
 func (s *Server) newPort() *allowance.Port {
 	reminder := rate.Sometimes{Interval: refusalReminder}
+	signature := time.Duration(0)
+	if s.certs != nil {
+		signature = time.Duration(s.certs.signature.Load())
+	}
+	own, places := placesFor(signature) // a key of another kind later costs more or less than a place pays for
 	return allowance.NewPort(allowance.Config{
-		Common: commonShare, Own: ownShare, Places: ownPlaces, Identified: ownPlaces / 2, //nolint:mnd // half as many
+		Common: commonShare, Own: own, Places: places, Identified: (places + 1) / 2, //nolint:mnd // half as many
 		Refused: func() { s.metrics.refusedFor(refusedProcessor) },
 		HeldOff: func(addresses int) {
 			s.metrics.heldOff.Set(metric.Bool(addresses > 0))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -68,9 +69,13 @@ func keyFiles(t *testing.T, key crypto.Signer) TLS {
 // address saves up come at once, and each takes a processor for long.
 func TestRun_checksDuringAttack(t *testing.T) {
 	const saved, burdened = 8, 5 * time.Millisecond
-	for _, path := range []string{"/readyz", "/livez"} {
+	slow, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, key := range map[string]crypto.Signer{"/readyz": slow, "/livez": newKey(t)} {
 		f := newFixture(t, passingSnapshot(t), func(c *Config) {
-			c.TLS = keyFiles(t, newKey(t))
+			c.TLS = keyFiles(t, key)
 			c.Stuck = func() []string {
 				for cost := time.Duration(0); cost < burdened; {
 					spent, err := cputime.Of(func() { newKey(t) })
@@ -102,6 +107,18 @@ func TestRun_checksDuringAttack(t *testing.T) {
 		close(script.conns)
 		if err := <-ended; !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
+		}
+	}
+}
+
+// Whatever the server's key, all places together have the same share, and each pays for two checks a second.
+func TestPlacesFor(t *testing.T) {
+	for signature, want := range map[time.Duration]int{
+		30 * time.Microsecond: 16, 720 * time.Microsecond: 10, 2300 * time.Microsecond: 5, 4800 * time.Microsecond: 3, time.Second: 1,
+	} {
+		share, places := placesFor(signature)
+		if two := 2 * (checkPrice + signature).Seconds(); places != want || share < two || places > 1 && share*float64(places) > placesShare {
+			t.Errorf("%s: got %d places of %g, want %d", signature, places, share, want)
 		}
 	}
 }
