@@ -1,7 +1,9 @@
 // Command sidecar is Lockstep: it runs next to a kube-apiserver, takes part in
 // the election of the reconciler, and gates the apiserver with its /readyz. This
-// package translates: flags and environment to lockstep.Options, answers of a running
-// sidecar to text, errors to exit codes.
+// package starts it: sidecar run, the help, completion, and variables that belong to
+// no flag. The other commands are in the packages below internal/, by topic: views
+// shows, nodes and clusters change, bundles validates and plans, kubeadmnode prepares
+// a node. They are built on console and reach, which know no command.
 package main
 
 import (
