@@ -74,6 +74,8 @@ func TestWrap(t *testing.T) {
 		{"a sentence about a sidecar", "start the sidecar of node cp-2 again", 20, []string{"start the sidecar of", "node cp-2 again"}},
 		{"before another command", "or: sidecar turn --data-dir=/var/lib/lockstep -- COMMAND; wait", 40,
 			[]string{"or:", `sidecar turn \`, "--data-dir=/var/lib/lockstep -- COMMAND;", "wait"}},
+		{"into another command", "type: sidecar bundle rights /etc/lockstep/bundle --all | kubectl apply -f -; they are", 50,
+			[]string{"type:", `sidecar bundle rights /etc/lockstep/bundle --all \`, "| kubectl apply -f -; they are"}},
 		{"a sentence about turns", "waits, since sidecar turn runs there", 22, []string{"waits, since sidecar", "turn runs there"}},
 		{"programs of others", "type: etcdctl --endpoints=x compaction 217; etcdctl defrag", 28,
 			[]string{"type:", `etcdctl --endpoints=x \`, "compaction 217;", "etcdctl defrag"}},

@@ -87,7 +87,7 @@ func mustWrite(t *testing.T, path, text string) {
 // type. -rewrite does not change these requirements.
 func TestSituationsAreTold(t *testing.T) {
 	for path, texts := range map[string][]string{
-		"user-without-rights/cp-1":   {`refuses user "weak"`, "withdrawn for ", "give that user the rights of docs/operations.md#rights", "; to print them: sidecar bundle rights /etc/lockstep/bundle --all"},
+		"user-without-rights/cp-1":   {`refuses user "weak"`, "withdrawn for ", "give that user the rights: sidecar bundle rights /etc/lockstep/bundle --all | kubectl apply -f -; "},
 		"user-without-rights/cp-2":   {`refuses user "weak"`},
 		"node-gone/cp-1":             {"no, for at least ", "cp-9 is not alive: upgrade it, unless it is restarting"},
 		"node-gone/cp-2":             {"cp-9", "BLOCKS", "upgrade it (it is not alive)"},

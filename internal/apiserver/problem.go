@@ -39,8 +39,8 @@ func (f *Follower) Unusable(t report.Trouble, failed string) protocol.Eligibilit
 		out.Reason, out.Message = protocol.APIRefused, refused(t, f.cfg.Kubeconfig.Config().Get(), f.cfg.Kubeconfig.Path(), time.Now())
 	}
 	if t.Refused && t.Code == http.StatusForbidden {
-		out.Message += "; to print them: sidecar bundle rights " + shell.Quote(f.cfg.Bundle) +
-			" --all; they are for the group lockstep:sidecars, in which that user must be"
+		out.Message += "; give that user the rights: sidecar bundle rights " + shell.Quote(f.cfg.Bundle) +
+			" --all | kubectl apply -f -; they are for the group lockstep:sidecars, in which that user must be (docs/operations.md#rights)"
 	}
 	return out
 }
@@ -55,7 +55,7 @@ func refused(t report.Trouble, cfg *rest.Config, path string, now time.Time) str
 		if user := userInRefusal.FindStringSubmatch(t.Detail); user != nil {
 			who = fmt.Sprintf("user %q", user[1])
 		}
-		return fmt.Sprintf("its kube-apiserver %s refuses %s: %s; give that user the rights of docs/operations.md#rights", cfg.Host, who, t.Detail)
+		return fmt.Sprintf("its kube-apiserver %s refuses %s: %s", cfg.Host, who, t.Detail)
 	}
 	return fmt.Sprintf("its kube-apiserver %s rejects the credentials of kubeconfig %s (%d %s%s); renew them",
 		cfg.Host, path, t.Code, http.StatusText(t.Code), certificateNote(cfg, now))

@@ -19,8 +19,7 @@ func TestRefused(t *testing.T) {
 	})
 	cfg := &rest.Config{Host: "https://10.0.0.1:6443", TLSClientConfig: rest.TLSClientConfig{CertData: []byte(expired)}}
 	forbidden := report.Trouble{Code: 403, Refused: true, Detail: `configmaps "lockstep" is forbidden: User "weak" cannot get resource`}
-	want := `its kube-apiserver https://10.0.0.1:6443 refuses user "weak": configmaps "lockstep" is forbidden: User "weak" cannot get resource; ` +
-		"give that user the rights of docs/operations.md#rights"
+	want := `its kube-apiserver https://10.0.0.1:6443 refuses user "weak": configmaps "lockstep" is forbidden: User "weak" cannot get resource`
 	if got := refused(forbidden, cfg, "/k", noon); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

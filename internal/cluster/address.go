@@ -14,8 +14,9 @@ import (
 func awaitAddress(_ context.Context, f *flow) error {
 	address, err := nodeaddress.Find(f.cfg.Address)
 	if err != nil {
-		if _, none := datadir.Layout(f.cfg.DataDir).ReadMarker(); !errors.Is(none, datadir.ErrNoMarker) {
-			err = fmt.Errorf("%w; %q was made with it: if it never comes back, replace this node (docs/clusters.md#replace-a-node)", err, f.cfg.DataDir)
+		dir := datadir.Layout(f.cfg.DataDir)
+		if m, none := dir.ReadMarker(); !errors.Is(none, datadir.ErrNoMarker) {
+			err = fmt.Errorf("%w; %q was made with it; if it never comes back, %s", err, f.cfg.DataDir, dir.ReplaceNode(m))
 		}
 		return transient(fmt.Errorf("waiting for the address of this node: %w", err))
 	}

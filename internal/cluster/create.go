@@ -132,7 +132,7 @@ func checkRecord(f *flow, value []byte) error {
 	}
 	return &datadir.RefusedError{
 		Path: f.dir.Path(), Problem: fmt.Sprintf("is that of cluster %s, and etcd has the record of cluster %s", f.marker.Cluster, existing.ID),
-		Remedy: "the directory is a mix of two; replace this node: docs/clusters.md#replace-a-node",
+		Remedy: "the directory is a mix of two; " + f.dir.ReplaceNode(f.marker),
 	}
 }
 

@@ -67,7 +67,7 @@ func TestMemberEnded_oldCopy(t *testing.T) {
 	r := &resident{dir: dir, marker: datadir.Marker{MemberID: "a1"}}
 	t.Cleanup(func() { _ = dir.Close() })
 	got := r.memberEnded(&memberRun{err: member.ErrOldCopy})
-	for _, want := range []string{"is an older copy", "sidecar cluster remove a1", "join again with a new token", "docs/clusters.md#replace-a-node"} {
+	for _, want := range []string{"is an older copy", "`sidecar cluster remove a1 --data-dir=", "`sidecar cluster token create --data-dir=", "docs/clusters.md#replace-a-node"} {
 		if got == nil || !strings.Contains(got.Error(), want) {
 			t.Errorf("got %v, want %q in it", got, want)
 		}

@@ -112,7 +112,7 @@ func checkIdentity(_ context.Context, f *flow) error {
 	if got := keyspace.MemberID(ids.member); got != f.marker.MemberID {
 		return &datadir.RefusedError{
 			Path: f.dir.Etcd(), Problem: fmt.Sprintf("started as the etcd member %s, and the marker is of %s", got, f.marker.MemberID),
-			Remedy: "replace this node: docs/clusters.md#replace-a-node",
+			Remedy: f.dir.ReplaceNode(f.marker),
 		}
 	}
 	return nil

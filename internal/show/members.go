@@ -2,6 +2,7 @@ package show
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -83,8 +84,8 @@ func (f memberFacts) troubles(now time.Time) map[string]string {
 	return out
 }
 
-// warnings returns the warnings about unhealthy voters, except this node's: ownWarnings reports
-// that one.
+// warnings returns the warnings about unhealthy voters, except this node's, which ownWarnings reports, and those of nodes
+// that are not alive: fleetWarningsNow reports these.
 func (f memberFacts) warnings(troubles map[string]string) []protocol.Warning {
 	_, faulty := voters(f.members)
 	var out []protocol.Warning
@@ -99,7 +100,7 @@ func (f memberFacts) warnings(troubles map[string]string) []protocol.Warning {
 		return out
 	}
 	for _, m := range faulty {
-		if m.Node == string(f.own) && f.problem != "" {
+		if m.Node == string(f.own) && f.problem != "" || f.dead(m) {
 			continue
 		}
 		out = append(out, protocol.Warning{
@@ -120,14 +121,45 @@ func (f memberFacts) follows(w protocol.Warning) bool {
 	return len(patients) > 0 && !slices.Contains(patients, string(f.own)) && slices.ContainsFunc(f.members, leaderless)
 }
 
+// dead reports whether a member is down because its node is not alive, which is another warning.
+func (f memberFacts) dead(m cluster.Observed) bool {
+	r, found := f.fleet.Record(protocol.NodeID(m.Node))
+	return found && m.Node != string(f.own) && r.Missing()
+}
+
+// ofDead returns the end of the warning that a node is not alive: its etcd member is down, too. Without a majority, the
+// warning about that names the node, and replaces the other one.
+func (f memberFacts) ofDead(node string) (text string, replaced bool) {
+	all, faulty := voters(f.members)
+	i := slices.IndexFunc(faulty, func(m cluster.Observed) bool { return m.Node == node && f.dead(m) })
+	if i < 0 {
+		return "", false
+	}
+	if _, patients := noMajority(nodeVoters(f.members, nil)); slices.Contains(patients, node) {
+		return "", true
+	}
+	text = fmt.Sprintf("; its etcd member (%s): %s", faulty[i].Address, cmp.Or(faulty[i].Problem, "it is not healthy"))
+	if all-len(faulty)-1 < protocol.Majority(all) {
+		text += withoutSpare
+	}
+	return text, false
+}
+
 // fleetWarningsNow returns the warnings of the fleet. A node that is not alive for a short time may be restarting.
 func (f memberFacts) fleetWarningsNow(v protocol.StatusView, now time.Time) []protocol.Warning {
 	marked := protocol.WithMayRestart(f.fleet, func(id protocol.NodeID) bool { return f.seen.nodes[id].mayRestart(now) })
-	out := fleetWarnings(upgrade.Facts{Status: v, Fleet: marked, Voters: nodeVoters(f.members, nil), Removed: f.removed}, f.own)
-	for i, w := range out {
+	var out []protocol.Warning
+	facts := upgrade.Facts{Status: v, Fleet: marked, Voters: nodeVoters(f.members, nil), Removed: f.removed}
+	for _, w := range fleetWarnings(facts, f.own) {
 		if r, found := f.fleet.Record(protocol.NodeID(w.Subject)); found && w.Reason == warn.NodeDead {
-			out[i].Since = f.seen.aliveSince(r, now) // the message changes while it lasts
+			more, replaced := f.ofDead(w.Subject)
+			if replaced {
+				continue
+			}
+			w.Message += more
+			w.Since = f.seen.aliveSince(r, now) // the message changes while it lasts
 		}
+		out = append(out, w)
 	}
 	return out
 }

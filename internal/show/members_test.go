@@ -59,6 +59,49 @@ func TestMemberWarnings(t *testing.T) {
 	}
 }
 
+// A node that is not alive and its etcd member are one problem, and one warning.
+func TestMemberWarnings_dead(t *testing.T) {
+	roles := protocol.Roles{Controller: true, Consensus: true}
+	voter := func(id string, healthy bool) cluster.Observed {
+		return cluster.Observed{Member: report.Member{ID: id, Node: id, Address: "10.0.0.9", Healthy: healthy, Problem: map[bool]string{false: "it does not answer"}[healthy]}}
+	}
+	node := func(id string, alive bool) *protocol.Record {
+		return &protocol.Record{ID: protocol.NodeID(id), Alive: alive, Node: protocol.Node{ID: protocol.NodeID(id), Roles: roles}}
+	}
+	for name, tt := range map[string]struct {
+		members []cluster.Observed
+		alive   bool // b
+		want    map[protocol.Reason]string
+	}{
+		"one of three": {[]cluster.Observed{voter("a", true), voter("b", false), voter("c", true)}, false,
+			map[protocol.Reason]string{warn.NodeDead: "; its etcd member (10.0.0.9): it does not answer" + withoutSpare}},
+		"one of five": {[]cluster.Observed{voter("a", true), voter("b", false), voter("c", true), voter("d", true), voter("e", true)}, false,
+			map[protocol.Reason]string{warn.NodeDead: "; its etcd member (10.0.0.9): it does not answer"}},
+		"its member serves":  {[]cluster.Observed{voter("a", true), voter("b", true), voter("c", true)}, false, map[protocol.Reason]string{warn.NodeDead: "history --node b"}},
+		"it is alive":        {[]cluster.Observed{voter("a", true), voter("b", false), voter("c", true)}, true, map[protocol.Reason]string{warn.MemberDown: withoutSpare}},
+		"there is no quorum": {[]cluster.Observed{voter("a", true), voter("b", false)}, false, map[protocol.Reason]string{warn.MemberDown: cluster.Restore}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts := memberFacts{own: "a", members: tt.members, fleet: protocol.Fleet{Revision: 1, Records: []*protocol.Record{node("a", true), node("b", tt.alive)}}}
+			facts.seen = sightings{}.update(facts.fleet, observedAt)
+			got := map[protocol.Reason]string{}
+			for _, w := range append(facts.warnings(facts.troubles(observedAt)), facts.fleetWarningsNow(protocol.StatusView{}, observedAt)...) {
+				if w.Subject == "b" && (w.Reason == warn.NodeDead || w.Reason == warn.MemberDown) {
+					got[w.Reason] = w.Message
+				}
+			}
+			for reason, text := range got {
+				if want, found := tt.want[reason]; !found || !strings.HasSuffix(text, want) || len(got) != 1 {
+					t.Errorf("got %s %q", reason, text)
+				}
+			}
+			if len(got) == 0 {
+				t.Error("got none")
+			}
+		})
+	}
+}
+
 // Without a majority, the first warning is about the voters that are down. That this node's member waits for a leader is
 // no other problem.
 func TestMemberWarnings_follow(t *testing.T) {

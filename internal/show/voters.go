@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
@@ -81,12 +82,12 @@ func noMajority(all []protocol.Voter) (text string, patients []string) {
 			len(waiting), len(all)), waiting
 	}
 	slices.Sort(addresses)
-	does, start := "do not serve", "start these nodes; if they are lost for good"
+	does, start := "do not serve", "start these nodes; if they are lost for good, "
 	if len(down) == 1 {
-		does, start = "does not serve", "start this node; if it is lost for good"
+		does, start = "does not serve", "start this node; if it is lost for good, "
 	}
-	return fmt.Sprintf("%d of %d voters of etcd %s, so there is no majority and etcd accepts no writes: %s; %s: docs/clusters.md#restore",
-		len(down), len(all), does, strings.Join(addresses, ", "), start), down
+	return fmt.Sprintf("%d of %d voters of etcd %s, so there is no majority and etcd accepts no writes: %s; %s",
+		len(down), len(all), does, strings.Join(addresses, ", "), start+cluster.Restore), down
 }
 
 // reportedMember returns a sidecar's report of its own etcd member; empty: none, or the

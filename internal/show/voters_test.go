@@ -58,12 +58,12 @@ func TestVoterTrouble(t *testing.T) {
 func TestNoMajority(t *testing.T) {
 	for states, want := range map[string]string{
 		"": "", "h": "", "hhd": "", "hhhdd": "",
-		"hd":  "1 of 2 voters of etcd does not serve, so there is no majority and etcd accepts no writes: 1 (10.0.0.1); start this node; if it is lost for good: docs/clusters.md#restore",
-		"ddw": "2 of 3 voters of etcd do not serve, so there is no majority and etcd accepts no writes: 0 (10.0.0.1), 1 (10.0.0.1); start these nodes; if they are lost for good: docs/clusters.md#restore",
+		"hd":  "1 of 2 voters of etcd does not serve, so there is no majority and etcd accepts no writes: 1 (10.0.0.1); start this node; if it is lost for good, " + cluster.Restore,
+		"ddw": "2 of 3 voters of etcd do not serve, so there is no majority and etcd accepts no writes: 0 (10.0.0.1), 1 (10.0.0.1); start these nodes; if they are lost for good, " + cluster.Restore,
 		"www": "3 of 3 voters of etcd answer and have no leader, so etcd accepts no writes; if this lasts, check the network between them",
 		"dww": "2 of 3 voters of etcd answer and have no leader, so etcd accepts no writes; if this lasts, check the network between them",
 		"hhw": "",
-		"ddh": "2 of 3 voters of etcd do not serve, so there is no majority and etcd accepts no writes: 0 (10.0.0.1), 1 (10.0.0.1); start these nodes; if they are lost for good: docs/clusters.md#restore",
+		"ddh": "2 of 3 voters of etcd do not serve, so there is no majority and etcd accepts no writes: 0 (10.0.0.1), 1 (10.0.0.1); start these nodes; if they are lost for good, " + cluster.Restore,
 	} {
 		var all []protocol.Voter
 		for i, v := range states {

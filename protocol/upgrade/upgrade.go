@@ -172,8 +172,8 @@ func outOfServiceNow(v protocol.StatusView, f protocol.Fleet) []protocol.Warning
 	for _, r := range f.Records {
 		if r.InService() && !r.Serves() {
 			_, cause := r.Presence.NotReady()
-			out = append(out, protocol.Warning{Reason: protocol.APIServerNotReady, Subject: string(r.ID), Message: cause + ", " +
-				"so it does not serve, and an upgrade stops another one: see the sidecar status of that node"})
+			out = append(out, protocol.Warning{Reason: protocol.APIServerNotReady, Subject: string(r.ID), Message: cause + "; " +
+				"it does not serve, and an upgrade stops another one: see the sidecar status of that node"})
 		}
 	}
 	for _, r := range f.Records {

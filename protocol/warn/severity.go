@@ -39,22 +39,30 @@ func SeverityOf(w protocol.Warning) Severity {
 	return Risk
 }
 
-// BySeverity orders warnings: what is down now comes first. Warnings of one severity keep their order.
+// BySeverity orders warnings: what is down now comes first, and of one severity the causes come before what follows from
+// them. Otherwise they keep their order.
 func BySeverity(warnings []protocol.Warning) []protocol.Warning {
 	out := slices.Clone(warnings)
-	slices.SortStableFunc(out, func(a, b protocol.Warning) int { return Compare(SeverityOf(a), SeverityOf(b)) })
+	slices.SortStableFunc(out, func(a, b protocol.Warning) int { return cmp.Compare(Rank(a), Rank(b)) })
 	return out
 }
 
-// Compare compares two severities: the one that people read first is less.
-func Compare(a, b Severity) int { return cmp.Compare(a.rank(), b.rank()) }
+// Rank is the place of a warning in the lists: people read the lowest first.
+func Rank(w protocol.Warning) int {
+	rank := SeverityOf(w).Rank()
+	if w.Reason == NoLeader || w.Reason == Outage { // the warnings of nodes say why
+		rank++
+	}
+	return rank
+}
 
-func (s Severity) rank() int {
+// Rank is the least Rank of a warning of this severity.
+func (s Severity) Rank() int {
 	switch s {
 	case Down:
-		return 1
+		return 0
 	case Note:
-		return 3
+		return 4
 	case Risk:
 	}
 	return 2

@@ -64,17 +64,18 @@ func situations() []situation {
 }
 
 func userWithoutRights(b *broken) {
-	cert, key, err := b.c.ClientCertificate("weak", time.Now().Add(time.Hour))
+	cert, key, err := b.c.ClientCertificate("weak", time.Now().Add(time.Hour), "lockstep:sidecars")
 	b.must(err)
 	weak := b.kubeconfig("weak", b.api.URL(), b.authority(), cert, key)
 	dir := b.bundle("bundle", one)
 	b.start("cp-1", dir, kubeconfigOf(weak))
 	b.start("cp-2", dir, kubeconfigOf(weak))
-	why := `its kube-apiserver ` + b.api.URL() + ` refuses user "weak": configmaps "lockstep" is forbidden|give that user the rights|to print them: sidecar bundle rights ` + dir + " --all; they are for the group lockstep:sidecars"
+	why := `its kube-apiserver ` + b.api.URL() + ` refuses user "weak": configmaps "lockstep" is forbidden|give that user the rights: sidecar bundle rights ` + dir + " --all | kubectl apply -f -; they are for the group lockstep:sidecars"
 	for _, node := range []string{"cp-1", "cp-2"} {
 		b.says(node, "this node: withdrawn for |(see GATE)", "GATE|no node leads|"+why, "UPGRADE|do not start", "no node leads")
-		b.types(node, "sidecar bundle rights")
 	}
+	b.types("cp-2", "sidecar bundle rights")
+	b.ready("cp-1", "cp-2")
 }
 
 func nodeGone(b *broken) {
@@ -338,7 +339,7 @@ func apiserverNotReady(b *broken) {
 	b.must(own.Kill())
 	why := "its kube-apiserver is not ready: |connection refused"
 	b.says("cp-2", "GATE|NOT IN SERVICE for |"+why+"|its gate is ready for", "cp-2|APIServerNotReady for |yes", "WARNINGS", "cp-2|"+why)
-	b.says("cp-1", "GATE|ready for", "cp-2|APIServerNotReady for |yes", "cp-2|"+why, "UPGRADE|do not start the next upgrade", "cp-2: "+why+"|so it does not serve")
+	b.says("cp-1", "GATE|ready for", "cp-2|APIServerNotReady for |yes", "cp-2|"+why, "UPGRADE|do not start the next upgrade", "cp-2: "+why+"|; it does not serve")
 	for node, serves := range map[string]string{"cp-1": "lockstep_readyz 1", "cp-2": "lockstep_readyz 0"} {
 		_, metrics, err := b.sidecars[node].Get(b.Context(), "/metrics")
 		b.must(err)

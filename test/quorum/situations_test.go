@@ -82,7 +82,7 @@ func TestSituations(t *testing.T) {
 }
 
 // printedCommand is a command in a table, without its flags.
-var printedCommand = regexp.MustCompile(`sidecar (bundle|cluster|cordon|node|override|rollback|store|turn|uncordon)( [a-z0-9-]+)*`)
+var printedCommand = regexp.MustCompile(`sidecar (bundle|cluster|cordon|node|override|rollback|store|turn|uncordon)( [a-z0-9.-]+)*`)
 
 // prints remembers the commands in a table.
 func (s *situations) prints(table string) {
@@ -151,7 +151,12 @@ func (s *situations) must(err error) {
 // types finds a command in the table of a node, by its beginning, and gives it to a shell.
 func (s *situations) types(n *Node, begin string) string {
 	s.Helper()
-	table := n.command(s.T, "status", "--server", n.URL())
+	return s.pastes(n.command(s.T, "status", "--server", n.URL()), begin)
+}
+
+// pastes finds a command in a table, and gives it to a shell.
+func (s *situations) pastes(table, begin string) string {
+	s.Helper()
 	typed := regexp.MustCompile(regexp.QuoteMeta(begin) + `[^;,)\n]*`).FindString(table)
 	if typed == "" {
 		s.Fatalf("no %q in\n%s", begin, table)
@@ -159,10 +164,11 @@ func (s *situations) types(n *Node, begin string) string {
 	command, _, _ := strings.Cut(typed, " --")
 	s.printed[command] = true
 	cmd := exec.CommandContext(s.Context(), "/bin/sh", "-c", typed)
+	cmd.Dir = filepath.Dir(s.a.Dir)
 	cmd.Env = append(os.Environ(), "PATH="+cluster.Assets(s.T, "sidecar")+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		s.Fatalf("%s prints %q; typed: %v\n%s", n.ID, typed, err, out)
+		s.Fatalf("printed: %q; typed: %v\n%s", typed, err, out)
 	}
 	return string(out)
 }
@@ -258,7 +264,7 @@ func (s *situations) roleTakenWhileDown() {
 	KillAll(s.c)
 	alone := []*Node{s.a, s.b}
 	for _, n := range alone {
-		s.says(n, "c|its etcd member ("+s.c.Address+")|its sidecar is not alive either: start that machine, and its sidecar; etcd accepts no writes if another one of its voters stops",
+		s.says(n, "PROBLEM|c: not alive", "c|it is not alive; start it again|; its etcd member ("+s.c.Address+"): |; etcd accepts no writes if another one of its voters stops",
 			"UPGRADE|do not start")
 	}
 	out, err := s.a.tryCommand(s.T, "node", "set-roles", "b", "--remove", protocol.RoleConsensus)
@@ -309,7 +315,7 @@ func (s *situations) authorityReplaced() {
 	KillAll(other)
 	wantText(s.T, s.c.Refused(s.flags[s.c]...), "is the CA of another cluster: copy \""+file(s.c, "ca.crt")+"\" and \""+file(s.c, "ca.key")+"\" from another member, which has the same")
 	for _, n := range []*Node{s.a, s.b} {
-		s.says(n, "c|its etcd member ("+s.c.Address+")|its sidecar is not alive either: start that machine, and its sidecar", "UPGRADE|do not start")
+		s.says(n, "c|it is not alive; start it again|; its etcd member ("+s.c.Address+"): ", "UPGRADE|do not start")
 	}
 	s.copyFile(file(s.a, "ca.crt"), file(s.c, "ca.crt"))
 	s.copyFile(file(s.a, "ca.key"), file(s.c, "ca.key"))
@@ -341,11 +347,11 @@ func (s *situations) oldCopy() {
 	s.must(os.CopyFS(s.c.Dir, os.DirFS(saved)))
 	restrict(s.T, s.c.Dir)
 	last := s.c.Refused(s.flags[s.c]...)
-	wantText(s.T, last, "is an older copy", "docs/clusters.md#replace-a-node")
+	wantText(s.T, last, "is an older copy", "docs/clusters.md#replace-a-node", "`sidecar cluster token create --node c --data-dir="+s.c.Dir+"`", "`mv "+s.c.Dir+" ")
 	for _, n := range []*Node{s.a, s.b} {
-		s.says(n, "c|its etcd member ("+s.c.Address+")|its sidecar is not alive either", "UPGRADE|do not start")
+		s.says(n, "c|it is not alive; start it again|; its etcd member ("+s.c.Address+"): ", "UPGRADE|do not start")
 	}
-	remove := regexp.MustCompile(`sidecar cluster remove ([^` + "`" + `]*)`).FindStringSubmatch(last)
+	remove := regexp.MustCompile("sidecar cluster remove ([^` ]*) --data-dir=").FindStringSubmatch(last)
 	if remove == nil || !strings.Contains(s.a.command(s.T, "cluster", "members"), remove[1]) {
 		s.Errorf("no command with the ID of a member in %s", last)
 	}
@@ -477,4 +483,10 @@ func (s *situations) bothVotersStopped() {
 	KillAll(s.b, s.c)
 	s.says(s.a, "b, c  |2 of 3 voters of etcd do not serve, so there is no majority and etcd accepts no writes: b ("+s.b.Address+"), c ("+s.c.Address+"); start these nodes",
 		"ETCD|NOT CONNECTED for ", "UPGRADE|do not start")
+	table := s.a.command(s.T, "status", "--server", s.a.URL())
+	s.types(s.a, "sidecar cluster snapshot")
+	s.must(s.a.Stop())
+	s.pastes(table, "sidecar cluster restore")
+	s.start(s.a, s.flags[s.a]...)
+	s.a.AwaitRunning()
 }

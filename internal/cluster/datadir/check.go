@@ -1,7 +1,6 @@
 package datadir
 
 import (
-	"cmp"
 	"crypto/ecdsa"
 	"crypto/tls"
 	"crypto/x509"
@@ -15,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
+	"github.com/lockstep-dev/lockstep/internal/shell"
 )
 
 // Expected describes this sidecar's member as its flags do.
@@ -25,27 +25,46 @@ type Expected struct {
 	ClientPort int
 }
 
-const restoreOrReplace = "restore it from a backup; without one, replace this node: docs/clusters.md#replace-a-node"
+// ReplaceNode names the commands that replace the node of a directory (docs/clusters.md#replace-a-node), for people: with the
+// flags of this machine, as those of the others are mostly the same. m is the zero Marker if the directory has none.
+func (l Layout) ReplaceNode(m Marker) string {
+	dir, node, remove := shell.Quote(string(l)), "", ""
+	if m.Node != "" {
+		node = " --node " + shell.Quote(m.Node)
+	}
+	switch {
+	case m.MemberID != "":
+		remove = fmt.Sprintf("`sidecar cluster remove %s --data-dir=%s`, then ", m.MemberID, dir)
+	case m.Node == "":
+		remove = fmt.Sprintf("`sidecar cluster members --data-dir=%[1]s`, `sidecar cluster remove` with the ID of this one, then ", dir)
+	}
+	return fmt.Sprintf("replace this node: on another one type %s`sidecar cluster token create%s --data-dir=%s`; "+
+		"here stop the sidecar, type `mv %[3]s %[3]s.old`, and start it as the token's command printed: docs/clusters.md#replace-a-node", remove, node, dir)
+}
+
+func (l Layout) restoreOrReplace(m Marker) string {
+	return "restore it from a backup; without one, " + l.ReplaceNode(m)
+}
 
 // authorityRemedy returns the remedy for a bad or missing file of the CA: each
 // member keeps the same file.
-func (l Layout) authorityRemedy() string {
-	return fmt.Sprintf("copy %q and %q from another member, which has the same, or restore them from a backup; without either, replace this node: docs/clusters.md#replace-a-node",
-		l.CACert(), l.CAKey())
+func (l Layout) authorityRemedy(m Marker) string {
+	return fmt.Sprintf("copy %q and %q from another member, which has the same, or restore them from a backup; without either, %s",
+		l.CACert(), l.CAKey(), l.ReplaceNode(m))
 }
 
 // remedyOf returns the remedy for a file that is wrong.
-func (l Layout) remedyOf(path string) string {
+func (l Layout) remedyOf(path string, m Marker) string {
 	if path == l.CACert() || path == l.CAKey() {
-		return l.authorityRemedy()
+		return l.authorityRemedy(m)
 	}
-	return restoreOrReplace
+	return l.restoreOrReplace(m)
 }
 
 // replaceRemedy returns the remedy for lost data of etcd. An old copy of the data
 // must not be used: other members rely on the entries that this one acknowledged.
 func (l Layout) replaceRemedy(m Marker) string {
-	return fmt.Sprintf("replace this node: on another member type `sidecar cluster remove %s`, then delete %q here and join again with a new token; an old copy of the directory must not be used: docs/clusters.md#replace-a-node", cmp.Or(m.MemberID, "ID"), string(l))
+	return "an old copy of the directory must not be used; " + l.ReplaceNode(m)
 }
 
 // OldCopy returns the refusal of a directory whose etcd misses entries that this member acknowledged.
@@ -114,7 +133,7 @@ func (l Layout) checkModes(Marker) error {
 func (l Layout) checkMarker(m Marker, want Expected) error {
 	dir := string(l)
 	otherDir := "or give this sidecar a directory of its own with --data-dir"
-	moved := "; a member that moves to another address has to be replaced: docs/clusters.md#replace-a-node"
+	moved := "; to give it another address, " + l.ReplaceNode(m)
 	if m.Intent == Join && m.Phase == Begun { // no other node knows it
 		otherDir = "or delete the directory, since this node has not joined a cluster yet"
 		moved = ", " + otherDir
@@ -153,39 +172,39 @@ func (l Layout) checkCertificates(m Marker) error {
 	}
 	for _, path := range []string{l.CACert(), l.NodeCert(), l.NodeKey()} { // only a voter keeps the CA's key
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			remedy := restoreOrReplace
+			remedy := l.restoreOrReplace(m)
 			if path == l.CACert() {
-				remedy = "restore it from a backup, or copy it from another member, which has the same; without either, replace this node: docs/clusters.md#replace-a-node"
+				remedy = "restore it from a backup, or copy it from another member, which has the same; without either, " + l.ReplaceNode(m)
 			}
 			return &RefusedError{path, "is missing", remedy}
 		}
 	}
-	trusted, err := l.readCertificates(l.CACert())
+	trusted, err := l.readCertificates(l.CACert(), m)
 	if err != nil {
 		return err
 	}
-	own, err := l.readCertificates(l.NodeCert())
+	own, err := l.readCertificates(l.NodeCert(), m)
 	if err != nil {
 		return err
 	}
 	node := own[0]
 	switch {
 	case m.CAHash != "" && !slices.ContainsFunc(trusted, func(ca *x509.Certificate) bool { return pki.HashOf(ca).String() == m.CAHash }):
-		return &RefusedError{l.CACert(), "is the CA of another cluster", l.authorityRemedy()}
+		return &RefusedError{l.CACert(), "is the CA of another cluster", l.authorityRemedy(m)}
 	case !slices.ContainsFunc(trusted, func(ca *x509.Certificate) bool { return node.CheckSignatureFrom(ca) == nil }):
-		return &RefusedError{l.NodeCert(), "was not issued by the CA in " + l.CACert(), l.authorityRemedy()}
+		return &RefusedError{l.NodeCert(), "was not issued by the CA in " + l.CACert(), l.authorityRemedy(m)}
 	case node.VerifyHostname(m.Address) != nil:
-		return &RefusedError{l.NodeCert(), "is not for the address " + m.Address, restoreOrReplace}
+		return &RefusedError{l.NodeCert(), "is not for the address " + m.Address, l.restoreOrReplace(m)}
 	}
 	if _, err := tls.LoadX509KeyPair(l.NodeCert(), l.NodeKey()); err != nil {
-		return &RefusedError{l.NodeKey(), "is not the key of " + l.NodeCert() + ": " + reason(err), restoreOrReplace}
+		return &RefusedError{l.NodeKey(), "is not the key of " + l.NodeCert() + ": " + reason(err), l.restoreOrReplace(m)}
 	}
-	return l.checkCAKey(trusted)
+	return l.checkCAKey(trusted, m)
 }
 
 // checkCAKey requires that the key belongs to a CA that the node trusts. While the CA is
 // replaced, it trusts two (docs/clusters.md#replace-the-ca).
-func (l Layout) checkCAKey(trusted []*x509.Certificate) (err error) {
+func (l Layout) checkCAKey(trusted []*x509.Certificate, m Marker) (err error) {
 	text, err := os.ReadFile(l.CAKey())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -199,11 +218,11 @@ func (l Layout) checkCAKey(trusted []*x509.Certificate) (err error) {
 			return nil
 		}
 	}
-	return &RefusedError{l.CAKey(), "is not the key of " + l.CACert() + ": " + reason(err), l.authorityRemedy()}
+	return &RefusedError{l.CAKey(), "is not the key of " + l.CACert() + ": " + reason(err), l.authorityRemedy(m)}
 }
 
 // readCertificates returns the certificates of a file, at least one.
-func (l Layout) readCertificates(path string) (all []*x509.Certificate, err error) {
+func (l Layout) readCertificates(path string, m Marker) (all []*x509.Certificate, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, l.unreadable(path, err)
@@ -215,15 +234,15 @@ func (l Layout) readCertificates(path string) (all []*x509.Certificate, err erro
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, &RefusedError{path, "is damaged: " + strings.TrimPrefix(err.Error(), "x509: "), l.remedyOf(path)}
+			return nil, &RefusedError{path, "is damaged: " + strings.TrimPrefix(err.Error(), "x509: "), l.remedyOf(path, m)}
 		}
 		if _, is := cert.PublicKey.(*ecdsa.PublicKey); !is {
-			return nil, &RefusedError{path, "has a key of another kind", l.remedyOf(path)}
+			return nil, &RefusedError{path, "has a key of another kind", l.remedyOf(path, m)}
 		}
 		all = append(all, cert)
 	}
 	if len(all) == 0 {
-		return nil, &RefusedError{path, "has no PEM certificate", l.remedyOf(path)}
+		return nil, &RefusedError{path, "has no PEM certificate", l.remedyOf(path, m)}
 	}
 	return all, nil
 }

@@ -115,7 +115,7 @@ func (l Layout) decodeMarker(text []byte) (Marker, error) {
 	var m Marker
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	if err := decoder.Decode(&m); err != nil {
-		return Marker{}, &RefusedError{l.Marker(), "is damaged: " + err.Error(), restoreOrReplace}
+		return Marker{}, &RefusedError{l.Marker(), "is damaged: " + err.Error(), l.restoreOrReplace(Marker{})}
 	}
 	if m.Version > markerVersion {
 		return Marker{}, &RefusedError{
@@ -124,7 +124,7 @@ func (l Layout) decodeMarker(text []byte) (Marker, error) {
 		}
 	}
 	if problem := m.problem(); problem != "" {
-		return Marker{}, &RefusedError{l.Marker(), "is damaged: " + problem, restoreOrReplace}
+		return Marker{}, &RefusedError{l.Marker(), "is damaged: " + problem, l.restoreOrReplace(Marker{})}
 	}
 	return m, nil
 }

@@ -169,7 +169,7 @@ func (d *Dir) checkFirst() error {
 	case len(own) == len(names):
 		return &RefusedError{
 			d.Path(), fmt.Sprintf("has no %s, but has %s: it was deleted", markerFile, strings.Join(own, ", ")),
-			restoreOrReplace,
+			d.restoreOrReplace(Marker{}),
 		}
 	}
 	return &RefusedError{

@@ -239,7 +239,7 @@ func BindEtcd(opts *runflags.Flags, dataDir *string) console.Section {
 const attemptTimeout = time.Second
 
 // NoMajority is the remedy for a cluster without a majority.
-const NoMajority = "start the sidecars of the others again; if they are off for good: docs/clusters.md#restore"
+const NoMajority = "start the sidecars of the others again; if they are off for good, " + cluster.Restore
 
 // etcdPlaces are the flags that locate etcd.
 func etcdPlaces() []string {

@@ -51,7 +51,7 @@ func untilText(until report.Timestamp) string {
 }
 
 func (t Status) summary(r report.Status) [][]string {
-	rows := append(otherBundle(r), [][]string{
+	rows := append(t.problems(r), [][]string{
 		{"NODE", r.Node.ID + "  " + versionText(r.Node.Release, r.Node.Version) + rolesText(r.Node.Roles)},
 		{"BUNDLE", t.bundle(r.Node)},
 		{"GATE", seeRow(t.gate(r.Ready), r.Election.Step.Message, stepRow(r))},

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -18,12 +19,12 @@ type warned struct {
 	since   report.Timestamp
 	message string
 
-	severity warn.Severity
+	rank int
 }
 
 func warnedOf(node string, w report.Warning) warned {
-	severity := warn.SeverityOf(protocol.Warning{Reason: protocol.Reason(w.Reason), Subject: w.Subject})
-	return warned{nodes: []string{node}, reason: w.Reason, since: w.Since, message: w.Message, severity: severity}
+	rank := warn.Rank(protocol.Warning{Reason: protocol.Reason(w.Reason), Subject: w.Subject})
+	return warned{nodes: []string{node}, reason: w.Reason, since: w.Since, message: w.Message, rank: rank}
 }
 
 func (w warned) known() warned {
@@ -49,9 +50,17 @@ func (w warned) isAbout(other report.Warning) bool {
 	return w.local && other.Subject != "" && w.reason == other.Reason && slices.Equal(w.nodes, []string{other.Subject})
 }
 
-// warnings are the warnings of this node, and those that the other nodes report. A warning of several nodes in the
-// same words is one row; so are this node's and another one's warnings about the same problem. What is down now comes first.
 func (t Status) warnings(r report.Status) [][]string {
+	rows := [][]string{{"NODE", "FOR", "WHAT TO DO"}}
+	for _, w := range allWarned(r) {
+		rows = append(rows, []string{strings.Join(w.nodes, ", "), t.lasting(w.since), w.message})
+	}
+	return headed(rows)
+}
+
+// allWarned lists the warnings of this node, and those that the other nodes report. A warning of several nodes in the
+// same words is one; so are this node's and another one's warnings about the same problem. What is down now comes first.
+func allWarned(r report.Status) []warned {
 	all := knownHere(r)
 	for _, n := range r.Fleet.Nodes {
 		if n.ID == r.Node.ID {
@@ -75,12 +84,8 @@ func (t Status) warnings(r report.Status) [][]string {
 			all = merged(all, one)
 		}
 	}
-	sorting.By(all, func(a, b warned) int { return warn.Compare(a.severity, b.severity) })
-	rows := [][]string{{"NODE", "FOR", "WHAT TO DO"}}
-	for _, w := range all {
-		rows = append(rows, []string{strings.Join(w.nodes, ", "), t.lasting(w.since), w.message})
-	}
-	return headed(rows)
+	sorting.By(all, func(a, b warned) int { return cmp.Compare(a.rank, b.rank) })
+	return all
 }
 
 // knownHere lists the warnings of this node: about itself, and about other nodes.
@@ -109,7 +114,7 @@ func knownHere(r report.Status) []warned {
 	}
 	for _, text := range r.Etcd.Warnings {
 		known := own(report.Warning{Message: text})
-		known.severity = warn.Note
+		known.rank = warn.Note.Rank()
 		out = append(out, known)
 	}
 	return out

@@ -43,15 +43,49 @@ func TestWarnings(t *testing.T) {
 		{"b", "33s", "its sidecar runs, its etcd member does not serve: no space left on device"},
 		{"a, b, c", "7s", writes},
 		{"c", "9s", "its kube-apiserver answers 401, so it does not serve"},
-		{"-", "3s", "no node leads"},
 		{"b", "1s", "one"},
 		{"b", "2s", "two"},
 		{"c", "4s", `ConfigMap "x": refused`},
+		{"-", "3s", "no node leads"},
 		{"-", "6s", "etcd's leader changed 4 times"},
 		{"a", "-", "etcd 3.5.1 has known faults"},
 	}
 	if diff := cmp.Diff(want, Status{Now: now}.warnings(r)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// What is down now is the first row, with the rows that say more.
+func TestProblems(t *testing.T) {
+	serves := report.Ready{Ready: true}
+	down := func(reason, subject string) report.Warning {
+		return report.Warning{Reason: reason, Subject: subject, Message: reason + " of " + subject}
+	}
+	away := report.Etcd{LastContact: report.At(time.Unix(1, 0))}
+	for name, tt := range map[string]struct {
+		r    report.Status
+		want string
+	}{
+		"nothing":       {report.Status{Ready: serves, Etcd: report.Etcd{Connected: true}, Warnings: []report.Warning{down("ClocksDiffer", "b"), down("BundlesDiffer", "")}}, ""},
+		"one node":      {report.Status{Ready: serves, Etcd: report.Etcd{Connected: true}, Warnings: []report.Warning{down("NodeDead", "b")}}, "b: not alive (see WARNINGS)"},
+		"one of two":    {report.Status{Ready: serves, Etcd: report.Etcd{Connected: true}, Warnings: []report.Warning{down("NodeDead", "b"), down("Outage", "a")}}, "b: not alive (see WARNINGS)"},
+		"a consequence": {report.Status{Ready: serves, Etcd: report.Etcd{Connected: true}, Warnings: []report.Warning{down("NoLeader", ""), down("NodeDead", "b"), down("NodeDead", "c")}}, "b, c: not alive; no node leads (see WARNINGS)"},
+		"this node":     {report.Status{Ready: report.Ready{Reason: "Cordoned"}, Etcd: away}, "etcd does not answer (see ETCD); this node does not serve (see GATE)"},
+		"no role":       {report.Status{Ready: report.Ready{Reason: "NotController"}, Etcd: report.Etcd{Connected: true}}, ""},
+		"it withdrew":   {report.Status{Ready: serves, Etcd: report.Etcd{Connected: true}, Election: report.Election{State: "withdrawn"}}, "this node has withdrawn from the election (see LEADER)"},
+		"many": {report.Status{Ready: serves, Etcd: report.Etcd{Connected: true}, Warnings: []report.Warning{down("NodeDead", "b"), down("MemberDown", "c"), down("NoGate", "d"), down("GateClosed", "e"),
+			down("Cordoned", "f"), down("DuplicateNodeID", ""), down("StatusCorrupt", ""), down("NoLeader", "")}},
+			"b: not alive; c: etcd member does not serve; d: reports no gate; e: gate is closed; f: cordoned; a: two sidecars have this node ID (see WARNINGS); and 2 more"},
+		"another bundle, too": {report.Status{Ready: serves, Etcd: report.Etcd{Connected: true}, Warnings: []report.Warning{down("OtherBundle", ""), down("NodeDead", "b")}}, "OTHER BUNDLE: OtherBundle of |b: not alive (see WARNINGS)"},
+	} {
+		tt.r.Node.ID = "a"
+		var got []string
+		for _, row := range (Status{}).problems(tt.r) {
+			got = append(got, row[1])
+		}
+		if text := strings.Join(got, "|"); text != tt.want {
+			t.Errorf("%s: got %q, want %q", name, text, tt.want)
+		}
 	}
 }
 

@@ -63,23 +63,31 @@ func columnMarks(head string) []colourMark {
 	return nil
 }
 
+// problemTitle is the title of the row that says what is down.
+const problemTitle = "PROBLEM"
+
 // painted returns cell i in its colour. Head is the first row of its table.
 func (s Screen) painted(head, cells []string, i int) string {
 	cell := cells[i]
-	if !s.Coloured || i >= len(head) || cell == head[i] {
+	if !s.Coloured || i >= len(head) {
+		return cell
+	}
+	if i == 0 && cell == problemTitle {
+		return s.Paint(cell, Red)
+	}
+	if i == 1 {
+		for _, m := range rowMarks(cells[0]) {
+			if rest, found := strings.CutPrefix(cell, m.begin); found {
+				return s.Paint(m.begin, m.as) + rest
+			}
+		}
+	}
+	if cell == head[i] {
 		return cell
 	}
 	for _, m := range columnMarks(head[i]) {
 		if strings.HasPrefix(cell, m.begin) {
 			return s.Paint(cell, m.as)
-		}
-	}
-	if i != 1 {
-		return cell
-	}
-	for _, m := range rowMarks(cells[0]) {
-		if rest, found := strings.CutPrefix(cell, m.begin); found {
-			return s.Paint(m.begin, m.as) + rest
 		}
 	}
 	return cell

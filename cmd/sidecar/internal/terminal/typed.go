@@ -20,17 +20,30 @@ func (s Screen) commandEnd(words []Word, i int) int {
 	switch first := strings.TrimLeft(words[i].Text, "(`"); {
 	case first == "sidecar" && s.Commands != nil:
 		if r := ReadCommand(s.Commands, words[i+1:]); len(r.Args) > 0 {
-			return i + 1 + r.read
+			return pipedEnd(words, i+1+r.read)
 		}
 	case i > 0 && endsCommand(words[i-1].Text) && slices.Contains([]string{"etcdctl", "kubectl", "systemctl"}, first):
-		for n, w := range words[i:] {
-			if strings.ContainsAny(w.Text[len(w.Text)-1:], ";,)`") {
-				return i + n + 1
-			}
-		}
-		return len(words)
+		return i + foreignEnd(words[i:])
 	}
 	return i
+}
+
+// foreignEnd returns the length of a command of another program.
+func foreignEnd(words []Word) int {
+	for n, w := range words {
+		if strings.ContainsAny(w.Text[len(w.Text)-1:], ";,)`") {
+			return n + 1
+		}
+	}
+	return len(words)
+}
+
+// pipedEnd returns the index after the command that takes the output of the one that ends at end.
+func pipedEnd(words []Word, end int) int {
+	if end >= len(words) || words[end].Text != "|" {
+		return end
+	}
+	return end + foreignEnd(words[end:])
 }
 
 // Command reads the words behind "sidecar" as a shell does, up to the end of the
