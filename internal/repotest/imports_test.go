@@ -174,7 +174,7 @@ func TestTheCoreIsPure(t *testing.T) {
 	warning := append(slices.Clone(below), module+"/protocol/warn")
 	pure := map[string][]string{
 		"protocol": standard, "protocol/warn": below, "protocol/publish": below, "protocol/membership": below, "protocol/nodeturns": below,
-		"protocol/nodeservices": warning, "protocol/noderecord": warning, "protocol/upgrade": warning,
+		"protocol/nodeservices": warning, "protocol/noderecord": warning, "protocol/upgrade": append(slices.Clone(warning), module+"/protocol/publish"),
 		"internal/rollout": append(slices.Clone(warning), module+"/protocol/upgrade"),
 		"history":          append(slices.Clone(warning), "iter", "maps", module+"/report"),
 	}

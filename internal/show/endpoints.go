@@ -33,14 +33,15 @@ func (s *Show) endpointsNow() report.Endpoints {
 	return s.Endpoints.Get().Endpoints
 }
 
-// endpointsWarnings returns the problems of the Service that an operator has to fix.
+// endpointsWarnings returns the problems of the Service that an operator has to fix. Each node finds NotPublishing in the
+// fleet (protocol/upgrade).
 func (s *Show) endpointsWarnings() []protocol.Warning {
 	if s.Endpoints == nil {
 		return nil
 	}
 	now := s.endpointsNow()
 	switch reason := protocol.Reason(now.Reason); reason {
-	case publish.NotPublishing, protocol.OtherStore, protocol.ReconcilerRuns, protocol.OtherWriter:
+	case protocol.OtherStore, protocol.ReconcilerRuns, protocol.OtherWriter:
 		return []protocol.Warning{{Reason: reason, Message: "Service kubernetes: " + now.Message, Since: now.Since.Time}}
 	case publish.Pending, publish.EndpointsUnread:
 		if now.Problem != "" {

@@ -7,6 +7,7 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/metric"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/publish"
 	"github.com/lockstep-dev/lockstep/protocol/upgrade"
 )
 
@@ -42,6 +43,9 @@ func (s *Show) Register(reg prometheus.Registerer, client *etcd.Client) {
 	in.GaugeFunc("lockstep_fleet_controllers_without_gate",
 		"Live controllers that report no gate. Above 0, two sidecars may have one node ID: see the warnings in /status.",
 		func() float64 { return float64(withoutGate(s.Fleet.Get())) })
+	in.GaugeFunc("lockstep_fleet_controllers_not_publishing",
+		"Controllers in service whose sidecars run without --kubernetes-service, while others run with it. Above 0, pods may not reach them: see the warnings in /status.",
+		func() float64 { return float64(len(publish.Outside(s.Fleet.Get()))) })
 	in.GaugeFunc("lockstep_fleet_bundle_mismatches",
 		"Releases whose registered nodes run different bundles. Above 0, the objects depend on which node leads: give all nodes in /status the same bundle.",
 		func() float64 { return float64(len(upgrade.Mismatched(s.Fleet.Get()))) })

@@ -17,7 +17,6 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/supervise"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
-	"github.com/lockstep-dev/lockstep/protocol/publish"
 	"github.com/lockstep-dev/lockstep/protocol/upgrade"
 	"github.com/lockstep-dev/lockstep/protocol/warn"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
@@ -301,6 +300,5 @@ func fleetWarnings(f upgrade.Facts, own protocol.NodeID) []protocol.Warning {
 	for _, text := range digestWarnings(f.Status, f.Fleet) {
 		out = append(out, protocol.Warning{Reason: warn.BundlesDiffer, Message: text})
 	}
-	out = append(out, publish.Outside(f.Fleet)...)
 	return append(out, upgrade.Warnings(f, own)...)
 }

@@ -9,15 +9,15 @@ import (
 
 // Outside returns a warning for each node in service whose sidecar runs without
 // --kubernetes-service while others run with it: pods do not reach its kube-apiserver through
-// the Service.
+// the Service, and the Service would keep the address of the last other node after that node stopped.
 func Outside(f protocol.Fleet) []protocol.Warning {
-	if !slices.ContainsFunc(f.Records, takesTraffic) {
+	if !slices.ContainsFunc(f.Records, func(r *protocol.Record) bool { return r.Alive && r.Presence.Endpoint.TakesPart() }) {
 		return nil
 	}
 	var out []protocol.Warning
 	for _, id := range outsiders(f) {
 		out = append(out, protocol.Warning{Reason: NotPublishing, Subject: string(id), Message: "its sidecar runs without --kubernetes-service, " +
-			"and others run with it: pods do not reach its kube-apiserver through the Service kubernetes; give every sidecar the flag"})
+			"and others run with it: Lockstep does not write its address into the Service kubernetes; start it with the flag, and its kube-apiserver with --endpoint-reconciler-type=none"})
 	}
 	return out
 }

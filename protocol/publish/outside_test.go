@@ -35,4 +35,8 @@ func TestOutside(t *testing.T) {
 	if len(got) != 1 || got[0].Subject != "b" || got[0].Reason != NotPublishing {
 		t.Errorf("got %+v", got)
 	}
+	got = Outside(fleetOf(0, cp("a").at("10.0.0.1", "").closed(protocol.ReleaseTooOld), cp("b").ready()))
+	if len(got) != 1 || got[0].Subject != "b" {
+		t.Errorf("the one that takes part is not in service: got %+v", got)
+	}
 }

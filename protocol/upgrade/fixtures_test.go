@@ -45,6 +45,8 @@ func (r record) worker() *record {
 	r.Node.Roles, r.Node.Serves = protocol.Roles{Worker: true}, false
 	return &r
 }
+func (r record) publishes() *record { r.Presence.Endpoint.Address = "10.0.0.1"; return &r }
+
 func (r record) down() *record { r.Presence.Endpoint.Down = true; return &r }
 
 func (r record) gone(after, gone time.Duration) *record {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/publish"
 	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
@@ -90,7 +91,7 @@ func obstacles(v protocol.StatusView, f protocol.Fleet) []protocol.Warning {
 	for _, m := range MismatchedBundles(v, f) {
 		out = append(out, protocol.Warning{Reason: warn.BundlesDiffer, Message: m.Bundles()})
 	}
-	return slices.Concat(out, runDifferences(f), reported(f))
+	return slices.Concat(out, runDifferences(f), publish.Outside(f), reported(f))
 }
 
 // needed reports whether a node belongs to the size of the fleet: a controller that is
@@ -224,6 +225,7 @@ func Reasons() []protocol.Reason {
 		warn.ServicesDiffer,
 		warn.BundleRejected, warn.ServicesRejected, protocol.ServiceFailing, protocol.ServiceNotReady,
 		warn.RemovalsHeld, protocol.OtherStore, protocol.ReconcilerRuns, protocol.OtherWriter,
+		publish.NotPublishing,
 	}
 }
 

@@ -78,6 +78,8 @@ func TestObstacles(t *testing.T) {
 		{"a service that is not needed is not ready", done, []*record{a, b.warns(warn.OptionalServiceFailing)}, ""},
 		{"services are rejected", done, []*record{a, b.warns(warn.ServicesRejected)}, "ServicesRejected b"},
 		{"another client writes the Service", done, []*record{a, b.warns(protocol.OtherWriter).warns(protocol.ReconcilerRuns)}, "OtherWriter b ReconcilerRuns b"},
+		{"a sidecar does not write the Service", done, []*record{a.publishes(), b, c.serving().publishes()}, "NotPublishing b"},
+		{"one that does not write it, and does not serve", done, []*record{a.publishes(), b.closedBy(protocol.ReleaseTooOld), c.serving().publishes()}, "GateClosed b"},
 		{"a worker does not count", done, []*record{a, controller("w", "1.0.0").worker()}, ""},
 		{"a node whose role was just taken away", done, []*record{a, controller("w", "1.0.0").roleTaken()}, "UpgradeUnderWay"},
 		{"working", working, []*record{a}, "UpgradeUnderWay"},

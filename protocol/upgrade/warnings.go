@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/publish"
 	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
@@ -27,7 +28,7 @@ func Warnings(f Facts, own protocol.NodeID) []protocol.Warning {
 func warnsOfFleet(reason protocol.Reason) bool {
 	return slices.Contains([]protocol.Reason{
 		protocol.RecordCorrupt, protocol.RollingBack, warn.Outage,
-		warn.NoLeader, warn.APIServersDiffer, warn.ServicesDiffer,
+		warn.NoLeader, warn.APIServersDiffer, warn.ServicesDiffer, publish.NotPublishing,
 	}, reason)
 }
 

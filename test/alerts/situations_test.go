@@ -62,6 +62,7 @@ var situations = []situation{
 		fires{"LockstepMemberLeaderChanges": {ofNode("cp-2")}}, false},
 	{"clocks differ", on("lockstep_fleet_clock_difference_seconds", "", always(9), "cp-2"), fires{"LockstepClocksDiffer": {ofNode("cp-2")}}, false},
 	{"no gate", on("lockstep_fleet_controllers_without_gate", "", always(1)), fires{"LockstepNodeWithoutGate": {ofPlane()}}, false},
+	{"a sidecar does not write the Service", on("lockstep_fleet_controllers_not_publishing", "", always(1)), fires{"LockstepNotPublishing": {ofPlane()}}, false},
 	{"a bundle is rejected", on("lockstep_reconcile_bundle_rejected", "", always(1), "cp-2"), fires{"LockstepBundleRejected": {ofNode("cp-2")}}, false},
 	{"bundles differ", on("lockstep_fleet_bundle_mismatches", "", always(1)), fires{"LockstepBundlesDiffer": {ofPlane()}}, false},
 	{"kube-apiservers differ", on("lockstep_fleet_apiserver_mismatches", "", always(1)), fires{"LockstepAPIServersDiffer": {ofPlane()}}, false},

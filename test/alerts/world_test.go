@@ -75,7 +75,7 @@ var zero = []string{
 	"lockstep_cluster_database_used_ratio", "lockstep_cluster_member_leader_changes_total",
 	"lockstep_cluster_unhealthy_voters", "lockstep_election_blockers", "lockstep_election_withdrawn_timestamp_seconds",
 	"lockstep_endpoints_overwritten_total", "lockstep_fleet_apiserver_mismatches", "lockstep_fleet_bundle_mismatches",
-	"lockstep_fleet_clock_difference_seconds", "lockstep_fleet_controllers_cordoned_off", "lockstep_fleet_controllers_without_gate", "lockstep_fleet_corrupt_records",
+	"lockstep_fleet_clock_difference_seconds", "lockstep_fleet_controllers_cordoned_off", "lockstep_fleet_controllers_not_publishing", "lockstep_fleet_controllers_without_gate", "lockstep_fleet_corrupt_records",
 	"lockstep_fleet_rollback_end_timestamp_seconds", "lockstep_fleet_services_mismatches", "lockstep_reconcile_bundle_rejected", "lockstep_reconcile_fights",
 	"lockstep_services_rejected", "lockstep_status_gate_closed_by_status_total", "lockstep_status_gate_override_end_timestamp_seconds",
 }

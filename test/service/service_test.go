@@ -491,7 +491,7 @@ func withoutFlag(r *rig) {
 	r.startSidecar(n)
 	r.await("its address to leave", without(n)...)
 	r.shows(r.nodes[0], `"serves":false,"reason":"NotPublishing"`)
-	r.says(n.id + "|its sidecar runs without --kubernetes-service, and others run with it: pods do not reach its kube-apiserver through the Service kubernetes; give every sidecar the flag")
+	r.says(n.id + "|its sidecar runs without --kubernetes-service, and others run with it: Lockstep does not write its address into the Service kubernetes; start it with the flag")
 	// Lockstep leaves what another client writes now.
 	byHand := []byte(`{"endpoints":[{"addresses":["10.90.0.3"],"conditions":{"ready":true}}]}`)
 	_, err := r.api.Resource(sliceKind).Namespace("default").Patch(r.Context(), "kubernetes", types.MergePatchType, byHand, metav1.PatchOptions{FieldManager: "kube-apiserver"})

@@ -73,7 +73,7 @@ var onThisNode = strings.NewReplacer(
 )
 
 // ofFleet are the obstacles for which this sidecar finds the warning itself.
-var ofFleet = []string{"APIServersDiffer", "ServicesDiffer", "BundlesDiffer", "RecordCorrupt", "NoGate", "NodeDead"}
+var ofFleet = []string{"APIServersDiffer", "ServicesDiffer", "BundlesDiffer", "RecordCorrupt", "NoGate", "NodeDead", "NotPublishing"}
 
 // obstacleText is short if WARNINGS shows the rest: a warning may come a moment later than its obstacle.
 func obstacleText(o report.Obstacle, warnings []report.Warning) string {
@@ -91,6 +91,7 @@ func obstacleText(o report.Obstacle, warnings []report.Warning) string {
 		"ServicesRejected": "its services directory was rejected",
 		"RemovalsHeld":     "removals are held",
 		"NodeDead":         "it is not alive",
+		"NotPublishing":    "its sidecar runs without --kubernetes-service",
 		"ServiceNotReady":  "a service of it is not ready",
 	}
 	switch o.Reason {
