@@ -210,7 +210,7 @@ func (h recentHealth) lost() string {
 	slices.Sort(names)
 	for i, name := range names {
 		if n := times[name]; n > 1 {
-			names[i] = fmt.Sprintf("%s %d times", name, n)
+			names[i] = fmt.Sprintf("%s (%d times)", name, n)
 		}
 	}
 	if len(names) == 0 {

@@ -91,7 +91,7 @@ func TestRecentHealth_leaderChanges(t *testing.T) {
 	}
 	h = h.losing("cp-2", start.Add(2*time.Minute)).losing("cp-1", start.Add(2*time.Minute)).losing("cp-2", start.Add(3*time.Minute))
 	h = after(h, 5, 3)
-	if got := warned(h, 3); !strings.Contains(got, "changed 4 times within the last 10 minutes: in that time, these members stopped answering: cp-1, cp-2 2 times;") {
+	if got := warned(h, 3); !strings.Contains(got, "changed 4 times within the last 10 minutes: in that time, these members stopped answering: cp-1, cp-2 (2 times);") {
 		t.Errorf("got %q", got)
 	}
 	if w, _ := h.leaderWarning(start.Add(4 * time.Minute)); !w.Since.Equal(start.Add(time.Minute)) {

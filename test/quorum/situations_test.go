@@ -118,6 +118,21 @@ func (s *situations) says(n *Node, texts ...string) {
 	s.capture(n)
 }
 
+// saysEnded requires that `sidecar status` on the machine of a sidecar that has ended says how it ended, and names the next
+// step; "|" is anything between.
+func (s *situations) saysEnded(n *Node, text string) {
+	s.Helper()
+	out, err := n.tryCommand(s.T, "status", "--server", n.URL())
+	pattern := strings.ReplaceAll(regexp.QuoteMeta("is the sidecar running? it "+text), `\|`, ".*")
+	if err == nil || !regexp.MustCompile(pattern).MatchString(out) {
+		s.Errorf("%s: %s, whose sidecar has ended, shows (%v)\n%s", s.name, n.ID, err, out)
+	}
+	s.Logf("%s: %s, whose sidecar has ended, shows\n%s", s.name, n.ID, out)
+}
+
+// wasKilled is what `sidecar status` says of a sidecar that was killed.
+const wasKilled = "started at |and ended without a reason: it was killed |to see whether memory ran out: journalctl -k --since "
+
 // capture keeps the /status of a node, with paths of a real machine.
 func (s *situations) capture(n *Node) {
 	if !*rewrite {
@@ -262,6 +277,7 @@ func (s *situations) toldLater(n *Node, node, cause string) {
 func (s *situations) roleTakenWhileDown() {
 	s.name = "role-taken-while-down"
 	KillAll(s.c)
+	s.saysEnded(s.c, wasKilled)
 	alone := []*Node{s.a, s.b}
 	for _, n := range alone {
 		s.says(n, "PROBLEM|c: not alive", "c|it is not alive; start it again|; its etcd member ("+s.c.Address+"): |; etcd accepts no writes if another one of its voters stops",
@@ -314,6 +330,7 @@ func (s *situations) authorityReplaced() {
 	s.copyFile(file(other, "ca.crt"), file(s.c, "ca.crt"))
 	KillAll(other)
 	wantText(s.T, s.c.Refused(s.flags[s.c]...), "is the CA of another cluster: copy \""+file(s.c, "ca.crt")+"\" and \""+file(s.c, "ca.key")+"\" from another member, which has the same")
+	s.saysEnded(s.c, "ended at |is the CA of another cluster: copy \""+file(s.c, "ca.crt")+"\" and |`sidecar cluster token create --node c --data-dir="+s.c.Dir+"`")
 	for _, n := range []*Node{s.a, s.b} {
 		s.says(n, "c|it is not alive; start it again|; its etcd member ("+s.c.Address+"): ", "UPGRADE|do not start")
 	}
@@ -348,6 +365,7 @@ func (s *situations) oldCopy() {
 	restrict(s.T, s.c.Dir)
 	last := s.c.Refused(s.flags[s.c]...)
 	wantText(s.T, last, "is an older copy", "docs/clusters.md#replace-a-node", "`sidecar cluster token create --node c --data-dir="+s.c.Dir+"`", "`mv "+s.c.Dir+" ")
+	s.saysEnded(s.c, "ended at |is an older copy|`sidecar cluster remove |`mv "+s.c.Dir+" "+s.c.Dir+".old`, and start it")
 	for _, n := range []*Node{s.a, s.b} {
 		s.says(n, "c|it is not alive; start it again|; its etcd member ("+s.c.Address+"): ", "UPGRADE|do not start")
 	}
@@ -481,6 +499,7 @@ func (s *situations) knowsLeader(n, except *Node) (leads *Node) {
 func (s *situations) bothVotersStopped() {
 	s.name = "no-majority"
 	KillAll(s.b, s.c)
+	s.saysEnded(s.b, wasKilled)
 	s.says(s.a, "b, c  |2 of 3 voters of etcd do not serve, so there is no majority and etcd accepts no writes: b ("+s.b.Address+"), c ("+s.c.Address+"); start these nodes",
 		"ETCD|NOT CONNECTED for ", "UPGRADE|do not start")
 	table := s.a.command(s.T, "status", "--server", s.a.URL())

@@ -62,7 +62,7 @@ type Sidecar struct {
 }
 
 // endUnknown is for a sidecar that left nothing that this machine can read.
-const endUnknown = "its log has the reason of its last exit; if it has none, the sidecar was killed: " +
+const endUnknown = "its log has the reason of its last exit (with systemd: journalctl -u 'lockstep*' -n 20); if it has none, the sidecar was killed: " +
 	`to see whether memory ran out: journalctl -k | grep -i "killed process"`
 
 const (

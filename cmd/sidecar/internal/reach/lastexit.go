@@ -34,7 +34,7 @@ type LastRun struct {
 func (e LastRun) String() string {
 	at := e.Time.UTC().Format(time.RFC3339)
 	if e.Error == "" {
-		return "it was stopped at " + at
+		return "it was stopped at " + at + "; to start it again, with systemd: systemctl start lockstep, or lockstep-services"
 	}
 	return "it ended at " + at + ": " + e.Error
 }
