@@ -1,6 +1,7 @@
 package trusted
 
 import (
+	"encoding/binary"
 	"os"
 	"slices"
 	"strings"
@@ -15,6 +16,33 @@ import (
 func readOnly(path string) bool {
 	var s unix.Statfs_t
 	return unix.Statfs(path, &s) == nil && s.Flags&unix.ST_RDONLY != 0
+}
+
+// writers returns who may write by the access control list of a file (acl(5)), of which the mask allows it; nil: it has none.
+func writers(path string) (out []writer) {
+	const attribute = "system.posix_acl_access"
+	size, err := unix.Getxattr(path, attribute, nil)
+	if err != nil {
+		return nil // it has none, or its file system knows none
+	}
+	list := make([]byte, size)
+	if size, err = unix.Getxattr(path, attribute, list); err != nil {
+		return nil // it was removed just now
+	}
+	// Of linux/posix_acl_xattr.h: a version, and entries of a kind, rights and an ID.
+	const version, entry, mayWrite, user, group = 4, 8, 2, 2, 8
+	for e := range slices.Chunk(list[min(version, size):size], entry) {
+		if len(e) < entry || binary.LittleEndian.Uint16(e[2:])&mayWrite == 0 {
+			continue
+		}
+		switch binary.LittleEndian.Uint16(e) {
+		case user:
+			out = append(out, writer{id: int(binary.LittleEndian.Uint32(e[4:]))})
+		case group:
+			out = append(out, writer{id: int(binary.LittleEndian.Uint32(e[4:])), group: true})
+		}
+	}
+	return out
 }
 
 // overflow is the ID of files whose owner does not exist in the user namespace of this process

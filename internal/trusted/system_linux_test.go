@@ -1,9 +1,13 @@
 package trusted
 
 import (
+	"encoding/binary"
+	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -55,6 +59,51 @@ func TestEveryID(t *testing.T) {
 	} {
 		if got := everyID(text); got != want {
 			t.Errorf("%q: got %t, want %t", text, got, want)
+		}
+	}
+}
+
+// An access control list gives other users a right to write that neither the owner nor the mode shows.
+func TestProblem_accessControlList(t *testing.T) {
+	const owner, group, mask, others, nobody = 1, 4, 16, 32, math.MaxUint32
+	type entry struct {
+		Kind, Rights uint16
+		ID           uint32
+	}
+	for name, tc := range map[string]struct {
+		entry entry
+		mask  uint16
+		want  string
+	}{
+		"a user":                {entry{2, 6, 4711}, 6, "can be changed by the user with the ID 4711, in its access control list"},
+		"a group":               {entry{8, 6, 4711}, 6, "can be changed by the group with the ID 4711, in its access control list"},
+		"a user who reads":      {entry{2, 4, 4711}, 6, ""},
+		"without the mask":      {entry{2, 6, 4711}, 4, ""},
+		"root":                  {entry{2, 6, 0}, 6, ""},
+		"the user of this test": {entry{2, 6, uint32(os.Geteuid())}, 6, ""},
+	} {
+		path := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		list := binary.LittleEndian.AppendUint32(nil, 2)
+		for _, e := range []entry{{owner, 6, nobody}, tc.entry, {group, 4, nobody}, {mask, tc.mask, nobody}, {others, 0, nobody}} {
+			if e == tc.entry && e.Kind == 8 { // after the group
+				continue
+			}
+			list, _ = binary.Append(list, binary.LittleEndian, e)
+			if e.Kind == group && tc.entry.Kind == 8 {
+				list, _ = binary.Append(list, binary.LittleEndian, tc.entry)
+			}
+		}
+		switch err := unix.Setxattr(path, "system.posix_acl_access", list, 0); {
+		case errors.Is(err, unix.ENOTSUP):
+			t.Skip("the file system of the tests knows no access control lists")
+		case err != nil:
+			t.Fatal(err)
+		}
+		if got := Problem(path); tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func restrict(mode, path string) string {
 
 // Find returns the first place on a path where others than root and the user of this process can
 // change it; nil: there is none. It looks at the owner and the mode of everything on the way:
-// directories, symbolic links and their targets. In a directory with the sticky bit, such as /tmp,
+// directories, symbolic links and their targets, and at access control lists. In a directory with the sticky bit, such as /tmp,
 // others can add names, and change none of this user's. A group may write if it is root's, or the
 // group of this process, which is often the user's own. Devices, pipes and sockets are not judged,
 // and on a file system that is mounted read-only, such as a ConfigMap in a pod, the mode does not
@@ -163,8 +163,30 @@ func (j judge) step(path string, info fs.FileInfo) *Finding {
 		return &Finding{path, fmt.Sprintf("can be changed by every user (mode %#o)", mode.Perm()), restrict("o-w", path)}
 	case mode.Perm()&0o020 != 0 && group != 0 && group != j.group && !outside(group):
 		return &Finding{path, fmt.Sprintf("can be changed by the group with the ID %d (mode %#o)", group, mode.Perm()), restrict("g-w", path)}
+	case mode.Perm()&0o020 != 0: // the bit of the group is the mask of an access control list, if there is one
+		return j.listed(path)
 	}
 	return nil
+}
+
+// listed judges the access control list of one directory or file.
+func (j judge) listed(path string) *Finding {
+	for _, w := range writers(path) {
+		kind, own := "user", j.user
+		if w.group {
+			kind, own = "group", j.group
+		}
+		if w.id != 0 && w.id != own && !outside(w.id) {
+			return &Finding{path, fmt.Sprintf("can be changed by the %s with the ID %d, in its access control list", kind, w.id), "setfacl --remove-all " + path}
+		}
+	}
+	return nil
+}
+
+// writer is a user or a group in an access control list.
+type writer struct {
+	id    int
+	group bool
 }
 
 // owner judges the owner of one directory, file or link.

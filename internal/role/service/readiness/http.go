@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
+	"strings"
 
 	"github.com/lockstep-dev/lockstep/internal/checks"
 )
@@ -38,7 +40,7 @@ func (h *HTTPGet) probe(ctx context.Context) error {
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return err
+		return withoutQuery(err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, checks.MaxBody))
@@ -52,6 +54,20 @@ func (h *HTTPGet) probe(ctx context.Context) error {
 		return fmt.Errorf("HTTP status %d: %q", resp.StatusCode, body[:min(len(body), maxShown)])
 	}
 	return nil
+}
+
+// withoutQuery removes the query of the URL from the error of a request, as net/http removes a password: it may contain a
+// token, and people and programs read the error.
+func withoutQuery(err error) error {
+	failed, is := errors.AsType[*url.Error](err)
+	if !is {
+		return err
+	}
+	shown := *failed
+	if before, _, has := strings.Cut(shown.URL, "?"); has {
+		shown.URL = before + "?..."
+	}
+	return &shown
 }
 
 // redirect follows redirects on the same host. It does not follow one to another host: the service

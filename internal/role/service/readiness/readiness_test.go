@@ -238,3 +238,19 @@ func TestAwaitFree(t *testing.T) {
 		}
 	}
 }
+
+// The query of a probe may contain a token: no error shows it, also not after a redirect.
+func TestHTTPGet_hidesQuery(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/loop" {
+			http.Redirect(w, r, "/loop?token=secret", http.StatusFound)
+		}
+	}))
+	defer server.Close()
+	for _, target := range []string{"http://user:secret@127.0.0.1:1/readyz?token=secret", server.URL + "/loop?token=secret"} {
+		err := (&HTTPGet{URL: target}).probe(t.Context())
+		if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "?...") {
+			t.Errorf("%s: got %v", target, err)
+		}
+	}
+}
