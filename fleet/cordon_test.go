@@ -99,6 +99,31 @@ func TestSetCordon_bothAtOnce(t *testing.T) {
 	}
 }
 
+// A cordon and a change of roles at the same moment: neither is lost.
+func TestSetCordon_besideOtherChange(t *testing.T) {
+	server := etcdtest.New(t)
+	raw, client := server.Client(t), clientWithin(t, time.Minute, server.Endpoints()...)
+	for range 50 {
+		putServing(t, raw, "a")
+		var both sync.WaitGroup
+		both.Go(func() {
+			if _, err := SetCordon(t.Context(), client, "a", CordonChange{Cordon: cordonFor("x"), Force: true}); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Go(func() {
+			change := RoleChange{Force: true, Edit: func(r protocol.Roles) protocol.Roles { r.Worker = true; return r }}
+			if err := SetRoles(t.Context(), client, "a", change); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Wait()
+		if got := get(t, raw, "a").Node; !got.Cordon.On() || !got.Roles.Worker {
+			t.Fatalf("got %+v", got)
+		}
+	}
+}
+
 func get(t *testing.T, raw *clientv3.Client, id protocol.NodeID) protocol.Record {
 	t.Helper()
 	f, err := List(t.Context(), newClient(t, raw.Endpoints()...))

@@ -229,6 +229,7 @@ func TestRenewal(t *testing.T) {
 
 	first, due := served(t, dir, f.marker.ClientURL()), writeCertificate(t, dir, time.Now().Add(60*24*time.Hour))
 	key := keyspace.Under("/lockstep/").ClusterMember(before.MemberID)
+	setLeaving(t, f, key)
 	deadline := time.After(limit)
 	for serial := ""; serial == "" || serial == first.SerialNumber.Text(16) || serial == due.SerialNumber.Text(16); {
 		select {
@@ -244,7 +245,9 @@ func TestRenewal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		serial = rec.Serial
+		if serial = rec.Serial; !rec.Leaving {
+			t.Fatal("the removal of the member, which was decided, is forgotten")
+		}
 	}
 	now, err := pki.ReadCertificate(dir)
 	if err != nil {
@@ -265,5 +268,22 @@ func TestRenewal(t *testing.T) {
 	f.record.renewed(t.Context())
 	if resp, err := f.client.Get(t.Context(), key); err != nil || len(resp.Kvs) != 0 {
 		t.Errorf("the record was written again: %v, %v", resp, err)
+	}
+}
+
+// setLeaving notes in the record of the member that its removal was decided.
+func setLeaving(t *testing.T, f *flow, key string) {
+	t.Helper()
+	resp, err := f.client.Get(t.Context(), key)
+	if err != nil || len(resp.Kvs) != 1 {
+		t.Fatalf("the record of the member: %v, %v", resp, err)
+	}
+	rec, err := record.DecodeMember(key, resp.Kvs[0].Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec.Leaving = true
+	if _, err := f.client.Write(t.Context(), nil, clientv3.OpPut(key, string(record.EncodeMember(rec)))); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"k8s.io/client-go/rest"
@@ -112,6 +113,17 @@ func TestAttempt_snapshot(t *testing.T) {
 	}
 	if want := []string{"EndpointSlice 10.0.0.1 10.0.0.3", "Endpoints 10.0.0.1 10.0.0.3"}; !slices.Equal(api.written, want) {
 		t.Errorf("got %q, want %q", api.written, want)
+	}
+	// What was written may be observed late, or changed again at once: a round after a write waits.
+	p.due, api.written = time.Now().Add(-time.Hour), nil
+	seen := observed{slicesKnown: true, endpointsKnown: true, slices: map[string]object{}}
+	for range 3 {
+		if wait := p.round(t.Context(), observedFleet, seen); wait <= 0 {
+			t.Errorf("after %d writes, it waits %s", len(api.written), wait)
+		}
+	}
+	if len(api.written) != 2 {
+		t.Errorf("it wrote %q", api.written)
 	}
 }
 

@@ -139,3 +139,19 @@ func TestServer_keepLoaded_stops(t *testing.T) {
 		r.want()
 	})
 }
+
+// A service that moves to another file, or that waits for a turn from now on, is not started again, and what is shown of it
+// follows.
+func TestServer_keepLoaded_anotherFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t)
+		moved := process("api", protocol.RoleController, "/1")
+		moved.Source = service.Source{File: "20-api.yaml"}
+		r.server.found.Set([]service.Service{moved})
+		<-time.After(time.Hour)
+		r.want()
+		if got := r.loaded.Get()[0].Source; got != moved.Source || r.server.pending.Get() != "" {
+			t.Errorf("the file of the service is %v, and waits: %q", got, r.server.pending.Get())
+		}
+	})
+}
