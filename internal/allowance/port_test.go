@@ -260,6 +260,22 @@ func TestConn_Identify_many(t *testing.T) {
 	}
 }
 
+// An address whose client showed an identity long ago leaves its share to the next one.
+func TestConn_Identify_idle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Config{Common: 0.01, Own: 0.001, Places: 1, Identified: 1})
+		before, now := netip.MustParseAddr("10.0.1.1"), netip.MustParseAddr("10.0.2.1")
+		c := r.connect(t, before.String())
+		Of(c).Identify()
+		_ = c.Close()
+		<-time.After(addressIdle + time.Second)
+		Of(r.connect(t, now.String())).Identify()
+		if _, kept := r.accounts[before]; kept || !r.accounts[now].identified || r.identified != 1 {
+			t.Errorf("kept %t, identified %t, %d in all", kept, r.accounts[now].identified, r.identified)
+		}
+	})
+}
+
 // The memory is bounded.
 func TestPort_manyAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
