@@ -56,6 +56,7 @@ func (f *flow) carryOut(ctx context.Context, name string, steps []step) error {
 			f.held.Set(true)
 		}
 		afterStep(name, s.name)
+		stopAfterStep(ctx, name, s.name)
 	}
 	return nil
 }

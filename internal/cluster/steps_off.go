@@ -2,10 +2,16 @@
 
 package cluster
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // afterStep does nothing in a sidecar that ships. Tests build steps_on.go instead.
 func afterStep(_, _ string) {}
+
+// stopAfterStep does nothing either.
+func stopAfterStep(context.Context, string, string) {}
 
 // evictAfter is how long a learner may make no progress; zero: the default.
 func evictAfter() time.Duration { return 0 }

@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"context"
 	"os"
 	"syscall"
 	"time"
@@ -18,6 +19,18 @@ func afterStep(way, name string) {
 		panic(err) // a test that asks for it must not go on
 	}
 	select {}
+}
+
+// stopAfterStep sends SIGTERM to this process if LOCKSTEP_STOP_AFTER_STEP names the step,
+// and returns when ctx has ended.
+func stopAfterStep(ctx context.Context, way, name string) {
+	if os.Getenv("LOCKSTEP_STOP_AFTER_STEP") != way+"/"+name {
+		return
+	}
+	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+		panic(err) // a test that asks for it must not go on
+	}
+	<-ctx.Done()
 }
 
 // evictAfter is how long a learner may make no progress: LOCKSTEP_EVICT_AFTER; zero: the

@@ -26,8 +26,8 @@ func BuildTracing(t testing.TB) string {
 }
 
 // BuildSteps builds a sidecar that ends with SIGKILL after the step that
-// LOCKSTEP_EXIT_AFTER_STEP names, like create/marker. On Linux with amd64, TEST_CLOCK_SHIFT
-// shifts its clock.
+// LOCKSTEP_EXIT_AFTER_STEP names, like create/marker, and stops gracefully after the step in
+// LOCKSTEP_STOP_AFTER_STEP. On Linux with amd64, TEST_CLOCK_SHIFT shifts its clock.
 func BuildSteps(t testing.TB) string {
 	t.Helper()
 	return build(t, "steps/sidecar", "-tags=lockstep_steps", "github.com/lockstep-dev/lockstep/cmd/sidecar")

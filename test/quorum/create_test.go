@@ -88,13 +88,13 @@ func wantSameCluster(t *testing.T, before, after datadir.Marker) {
 	}
 }
 
-// endedBy are the ways in which a sidecar of the test build ends after a step, and its exit
+// endedBy are the variables that end a sidecar of the test build after a step, and its exit
 // code then.
-var endedBy = map[string]int{"EXIT": -1, "STOP": 0} // -1: by a signal
+var endedBy = map[string]int{"LOCKSTEP_EXIT_AFTER_STEP": -1, "LOCKSTEP_STOP_AFTER_STEP": 0} // -1: by a signal
 
 // startUntil starts a sidecar that ends after a step.
 func (n *Node) startUntil(how, step string) {
-	n.StartWith([]string{"LOCKSTEP_" + how + "_AFTER_STEP=" + step}, "--shutdown-delay=0s")
+	n.StartWith([]string{how + "=" + step}, "--shutdown-delay=0s")
 }
 
 // The same of a node that runs a member: it comes back with all that was acknowledged.
