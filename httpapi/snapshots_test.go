@@ -259,3 +259,15 @@ func description(t *testing.T) string {
 	}
 	return string(text)
 }
+
+// passingSnapshot returns a snapshot with which all checks pass.
+func passingSnapshot(t *testing.T) Snapshot {
+	t.Helper()
+	for _, st := range states(t) {
+		if now := NewStatus(st.snap); now.Ready.Ready && now.Ready.Serves {
+			return st.snap
+		}
+	}
+	t.Fatal("no snapshot passes")
+	return Snapshot{}
+}

@@ -78,18 +78,6 @@ func TestReadyz_headers(t *testing.T) {
 	}
 }
 
-// passingSnapshot returns a snapshot with which all checks pass.
-func passingSnapshot(t *testing.T) Snapshot {
-	t.Helper()
-	for _, st := range states(t) {
-		if now := NewStatus(st.snap); now.Ready.Ready && now.Ready.Serves {
-			return st.snap
-		}
-	}
-	t.Fatal("no snapshot passes")
-	return Snapshot{}
-}
-
 // TestRendering_allocatesNothing: of one snapshot, all streams get the same text.
 func TestRendering_allocatesNothing(t *testing.T) {
 	all := states(t)
