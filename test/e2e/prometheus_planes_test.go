@@ -250,4 +250,15 @@ func (p *planes) objects() {
 		cluster.Await(p.T, "the repair", statusHas(leader["one"], fmt.Sprintf(`"repairs": %d,`, i+1)))
 	}
 	p.prom.Fires(p.store, "OtherWriter")
+	p.publishes("cp-3")
+}
+
+// publishes lets the sidecar of one node write the Service kubernetes, and no other.
+func (p *planes) publishes(node string) {
+	p.Helper()
+	p.must(p.sidecars[node].Kill())
+	p.begin(node, filepath.Join(p.dir, "next"), func(c *cluster.SidecarConfig) {
+		c.Args = append(c.Args, "--kubernetes-service", "--apiserver-address="+ofDocumentation+"2")
+	})
+	p.prom.Fires(p.store, "NotPublishing")
 }
