@@ -117,6 +117,8 @@ func observedProblem(problem string) string {
 	switch {
 	case strings.Contains(problem, "no leader"):
 		return "it has no leader: start the other nodes, and check the network between them"
+	case problem == unlisted:
+		return unlisted + ": check the other nodes, and the log of this sidecar (worker=etcd-member)"
 	case problem == unanswered:
 		return "its process runs, and does not answer: the process was stopped, or its disk or the machine hangs: check both there"
 	}

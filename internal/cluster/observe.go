@@ -65,7 +65,7 @@ func (w *observer) run(ctx context.Context) error {
 	}
 }
 
-// ask returns the reports of the members. If none answers, it returns the
+// ask returns the reports of the members. If none answers in time, it returns the
 // members in list, each with a problem.
 func (w *observer) ask(ctx context.Context, list []members.Member) []Observed {
 	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
@@ -73,8 +73,12 @@ func (w *observer) ask(ctx context.Context, list []members.Member) []Observed {
 	views, err := quorum.ListKnown(ctx, w.client)
 	var out []Observed
 	if err != nil {
+		problem := unlisted
+		if len(list) == 1 { // no other one was asked
+			problem = unanswered
+		}
 		for _, m := range list {
-			member := report.Member{ID: m.ID, Node: m.Node, Address: m.Address, Learner: m.Learner, Problem: unanswered}
+			member := report.Member{ID: m.ID, Node: m.Node, Address: m.Address, Learner: m.Learner, Problem: problem}
 			out = append(out, Observed{Member: member})
 		}
 		return byNode(out)
@@ -104,8 +108,13 @@ func hundredths(size, quota int64) int64 {
 	return 0
 }
 
-// unanswered is the problem of all members while none of them answers.
-const unanswered = "it does not answer"
+const (
+	// unanswered is the problem of a member that does not answer.
+	unanswered = "it does not answer"
+	// unlisted is the problem of each member while this sidecar gets no list of them in time: it may have asked one that is
+	// down, and knows nothing of the others.
+	unlisted = "no member answered this sidecar in time"
+)
 
 // keepSince sets Since of the members that are not healthy, and LeavingSince of those that are leaving
 // by the list: to at, or to the time in before if that was so then.

@@ -57,7 +57,7 @@ func (w *Watch) RunProblem(ctx context.Context) error {
 		case contact.Connected: // etcd may be healthy again without a change
 			pauses.Reset()
 			event.WaitFor(ctx, backoff.Spread(minDiagnosisPause), clusterChanged)
-		case awaitEtcd(ctx, w.cfg.Client.Contact(), pauses.Next(), clusterChanged):
+		case awaitEtcd(ctx, w.cfg.Client.Contact(), pauses.Next(), clusterChanged, membersChanged):
 			pauses.Reset()
 			event.WaitFor(ctx, backoff.Spread(minDiagnosisPause), clusterChanged)
 		}
@@ -77,9 +77,9 @@ func diagnosisPauses() backoff.Backoff {
 	return backoff.Backoff{First: minDiagnosisPause, Max: maxDiagnosisPause, Jitter: backoff.Apart}
 }
 
-// awaitEtcd waits until etcd answers again, until another change, or for the pause at most. It
+// awaitEtcd waits until etcd answers again, until one of the other changes, or for the pause at most. It
 // reports whether etcd answers.
-func awaitEtcd(ctx context.Context, of *event.Value[etcd.Contact], pause time.Duration, other <-chan struct{}) bool {
+func awaitEtcd(ctx context.Context, of *event.Value[etcd.Contact], pause time.Duration, other ...<-chan struct{}) bool {
 	ctx, cancel := context.WithTimeout(ctx, pause)
 	defer cancel()
 	for {
@@ -87,14 +87,18 @@ func awaitEtcd(ctx context.Context, of *event.Value[etcd.Contact], pause time.Du
 		if contact.Connected {
 			return true
 		}
-		if !event.Wait(ctx, contactChanged, other) {
+		if !event.Wait(ctx, append(other, contactChanged)...) || slices.ContainsFunc(other, closed) {
 			return false
 		}
-		select {
-		case <-other:
-			return false
-		default:
-		}
+	}
+}
+
+func closed(change <-chan struct{}) bool {
+	select {
+	case <-change:
+		return true
+	default:
+		return false
 	}
 }
 

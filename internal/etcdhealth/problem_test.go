@@ -46,9 +46,9 @@ func TestWatch_embedded(t *testing.T) {
 func TestAwaitEtcd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		contact := event.New(etcd.Contact{Problem: "no answer"})
-		wait := func(pause time.Duration, other <-chan struct{}) (bool, time.Duration) {
+		wait := func(pause time.Duration, other ...<-chan struct{}) (bool, time.Duration) {
 			began := time.Now()
-			answers := awaitEtcd(t.Context(), contact, pause, other)
+			answers := awaitEtcd(t.Context(), contact, pause, other...)
 			return answers, time.Since(began)
 		}
 		later := func(change func()) { go func() { <-time.After(time.Second); change() }() }
@@ -57,17 +57,19 @@ func TestAwaitEtcd(t *testing.T) {
 			most *= time.Second
 			pause := pauses.Next()
 			later(func() { contact.Set(etcd.Contact{Problem: "still no answer"}) })
-			if answers, took := wait(pause, nil); answers || took != pause || took > most || took < most/2 {
+			if answers, took := wait(pause); answers || took != pause || took > most || took < most/2 {
 				t.Errorf("etcd does not answer: got %t after %s, want false after at most %s and half of that", answers, took, most)
 			}
 		}
-		other := make(chan struct{})
-		later(func() { close(other) })
-		if answers, took := wait(time.Minute, other); answers || took != time.Second {
-			t.Errorf("another change: got %t after %s", answers, took)
+		for i := range 2 {
+			others := []chan struct{}{make(chan struct{}), make(chan struct{})}
+			later(func() { close(others[i]) })
+			if answers, took := wait(time.Minute, others[0], others[1]); answers || took != time.Second {
+				t.Errorf("another change: got %t after %s", answers, took)
+			}
 		}
 		later(func() { contact.Set(etcd.Contact{Connected: true}) })
-		if answers, took := wait(time.Minute, nil); !answers || took != time.Second {
+		if answers, took := wait(time.Minute); !answers || took != time.Second {
 			t.Errorf("etcd answers: got %t after %s", answers, took)
 		}
 	})

@@ -86,14 +86,14 @@ func (f memberFacts) troubles(now time.Time) map[string]string {
 
 // warnings returns the warnings about unhealthy voters, except this node's, which ownWarnings reports, and those of nodes
 // that are not alive: fleetWarningsNow reports these.
-func (f memberFacts) warnings(troubles map[string]string) []protocol.Warning {
+func (f memberFacts) warnings(troubles map[string]string, now time.Time) []protocol.Warning {
 	_, faulty := voters(f.members)
 	var out []protocol.Warning
-	if text, patients := noMajority(nodeVoters(f.members, nil)); text != "" {
-		since := faulty[0].Since.Time
-		for _, m := range faulty {
-			since = latest(since, m.Since.Time)
-		}
+	var since time.Time
+	for _, m := range faulty {
+		since = latest(since, m.Since.Time)
+	}
+	if text, patients := noMajority(nodeVoters(f.members, nil), string(f.own), !protocol.MayRestart(now.Sub(since))); text != "" {
 		for _, name := range patients {
 			out = append(out, protocol.Warning{Reason: warn.MemberDown, Subject: name, Message: text, Since: since})
 		}
@@ -110,13 +110,19 @@ func (f memberFacts) warnings(troubles map[string]string) []protocol.Warning {
 	return out
 }
 
+// patients are the voters that a warning about a missing majority names.
+func (f memberFacts) patients() []string {
+	_, patients := noMajority(nodeVoters(f.members, nil), string(f.own), false)
+	return patients
+}
+
 // follows reports whether a warning of this node only follows from a missing majority: its member waits for a leader
 // until the voters that are down serve again. The warning about these is the cause.
 func (f memberFacts) follows(w protocol.Warning) bool {
 	if w.Reason != warn.MemberDown || w.Subject != "" {
 		return false
 	}
-	_, patients := noMajority(nodeVoters(f.members, nil))
+	patients := f.patients()
 	leaderless := func(m cluster.Observed) bool { return m.Node == string(f.own) && m.NoLeader() }
 	return len(patients) > 0 && !slices.Contains(patients, string(f.own)) && slices.ContainsFunc(f.members, leaderless)
 }
@@ -135,7 +141,7 @@ func (f memberFacts) ofDead(node string) (text string, replaced bool) {
 	if i < 0 {
 		return "", false
 	}
-	if _, patients := noMajority(nodeVoters(f.members, nil)); slices.Contains(patients, node) {
+	if slices.Contains(f.patients(), node) {
 		return "", true
 	}
 	text = fmt.Sprintf("; its etcd member (%s): %s", faulty[i].Address, cmp.Or(faulty[i].Problem, "it is not healthy"))
@@ -268,6 +274,7 @@ func (f memberFacts) nextRemoval(now time.Time) time.Time {
 	_, faulty := voters(f.members)
 	for _, m := range faulty {
 		at := m.Since.Add(protocol.RemoveAfter)
+		next = earliest(next, at, now) // without a majority
 		if record, found := f.fleet.Record(protocol.NodeID(m.Node)); found {
 			at = f.seen.aliveSince(record, now).Add(protocol.RemoveAfter)
 		}

@@ -43,7 +43,7 @@ func TestMemberWarnings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			facts := memberFacts{members: tt.members, own: "me"}
-			got := facts.warnings(facts.troubles(observedAt))
+			got := facts.warnings(facts.troubles(observedAt), observedAt)
 			if len(got) != len(tt.want) {
 				t.Fatalf("got %q, want %q", got, tt.want)
 			}
@@ -85,7 +85,7 @@ func TestMemberWarnings_dead(t *testing.T) {
 			facts := memberFacts{own: "a", members: tt.members, fleet: protocol.Fleet{Revision: 1, Records: []*protocol.Record{node("a", true), node("b", tt.alive)}}}
 			facts.seen = sightings{}.update(facts.fleet, observedAt)
 			got := map[protocol.Reason]string{}
-			for _, w := range append(facts.warnings(facts.troubles(observedAt)), facts.fleetWarningsNow(protocol.StatusView{}, observedAt)...) {
+			for _, w := range append(facts.warnings(facts.troubles(observedAt), observedAt), facts.fleetWarningsNow(protocol.StatusView{}, observedAt)...) {
 				if w.Subject == "b" && (w.Reason == warn.NodeDead || w.Reason == warn.MemberDown) {
 					got[w.Reason] = w.Message
 				}
@@ -240,7 +240,7 @@ func TestMemberWarnings_sidecars(t *testing.T) {
 	if got := facts.troubles(observedAt)["2"]; !strings.Contains(got, "its database is full") {
 		t.Errorf("its own: got %q", got)
 	}
-	if got := facts.warnings(facts.troubles(observedAt)); len(got) != 0 {
+	if got := facts.warnings(facts.troubles(observedAt), observedAt); len(got) != 0 {
 		t.Errorf("its own: got %+v", got)
 	}
 }

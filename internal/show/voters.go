@@ -63,8 +63,9 @@ func voterTrouble(f voterFacts) string {
 }
 
 // noMajority says that too few voters serve, and which ones; empty: enough do. People need not start
-// voters that only wait for a leader.
-func noMajority(all []protocol.Voter) (text string, patients []string) {
+// voters that only wait for a leader. A restore is proposed only where the own voter is no patient, and if
+// the outage lasts: most end by themselves, and a restore loses what only the others have.
+func noMajority(all []protocol.Voter, own string, lasts bool) (text string, patients []string) {
 	var down, waiting, addresses []string
 	for _, v := range all {
 		switch {
@@ -82,13 +83,22 @@ func noMajority(all []protocol.Voter) (text string, patients []string) {
 			len(waiting), len(all)), waiting
 	}
 	slices.Sort(addresses)
-	does, start := "do not serve", "start these nodes; if they are lost for good, "
+	does, start, lost := "do not serve", "start these nodes", "; if they are lost for good, "
 	if len(down) == 1 {
-		does, start = "does not serve", "start this node; if it is lost for good, "
+		does, start, lost = "does not serve", "start this node", "; if it is lost for good, "
+	}
+	switch {
+	case slices.Contains(down, own):
+		start = ownPatient
+	case lasts:
+		start += lost + cluster.Restore
 	}
 	return fmt.Sprintf("%d of %d voters of etcd %s, so there is no majority and etcd accepts no writes: %s; %s",
-		len(down), len(all), does, strings.Join(addresses, ", "), start+cluster.Restore), down
+		len(down), len(all), does, strings.Join(addresses, ", "), start), down
 }
+
+// ownPatient ends the text on a node whose own voter does not serve.
+const ownPatient = "check here why this node's member does not serve: the sidecar's log (worker=etcd-member), the disk, the machine"
 
 // reportedMember returns a sidecar's report of its own etcd member; empty: none, or the
 // node is not alive.

@@ -56,28 +56,73 @@ func TestVoterTrouble(t *testing.T) {
 }
 
 func TestNoMajority(t *testing.T) {
-	for states, want := range map[string]string{
-		"": "", "h": "", "hhd": "", "hhhdd": "",
-		"hd":  "1 of 2 voters of etcd does not serve, so there is no majority and etcd accepts no writes: 1 (10.0.0.1); start this node; if it is lost for good, " + cluster.Restore,
-		"ddw": "2 of 3 voters of etcd do not serve, so there is no majority and etcd accepts no writes: 0 (10.0.0.1), 1 (10.0.0.1); start these nodes; if they are lost for good, " + cluster.Restore,
-		"www": "3 of 3 voters of etcd answer and have no leader, so etcd accepts no writes; if this lasts, check the network between them",
-		"dww": "2 of 3 voters of etcd answer and have no leader, so etcd accepts no writes; if this lasts, check the network between them",
-		"hhw": "",
-		"ddh": "2 of 3 voters of etcd do not serve, so there is no majority and etcd accepts no writes: 0 (10.0.0.1), 1 (10.0.0.1); start these nodes; if they are lost for good, " + cluster.Restore,
+	const one = "1 of 2 voters of etcd does not serve, so there is no majority and etcd accepts no writes: 1 (10.0.0.1); "
+	const two = "2 of 3 voters of etcd do not serve, so there is no majority and etcd accepts no writes: 0 (10.0.0.1), 1 (10.0.0.1); "
+	const lost = "if they are lost for good, " + cluster.Restore
+	for _, tt := range []struct {
+		states, own string
+		lasts       bool
+		want        string
+	}{
+		{"", "0", true, ""}, {"h", "0", true, ""}, {"hhd", "0", true, ""}, {"hhhdd", "0", true, ""}, {"hhw", "0", true, ""},
+		{"hd", "0", true, one + "start this node; if it is lost for good, " + cluster.Restore},
+		{"hd", "0", false, one + "start this node"},
+		{"wd", "1", true, one + ownPatient}, // never a restore from the patient
+		{"wd", "1", false, one + ownPatient},
+		{"ddw", "2", true, two + "start these nodes; " + lost},
+		{"ddw", "2", false, two + "start these nodes"},
+		{"ddw", "0", true, two + ownPatient},
+		{"ddh", "2", true, two + "start these nodes; " + lost},
+		{"ddh", "without a member", true, two + "start these nodes; " + lost},
+		{"www", "0", true, "3 of 3 voters of etcd answer and have no leader, so etcd accepts no writes; if this lasts, check the network between them"},
+		{"dww", "0", true, "2 of 3 voters of etcd answer and have no leader, so etcd accepts no writes; if this lasts, check the network between them"},
 	} {
 		var all []protocol.Voter
-		for i, v := range states {
+		for i, v := range tt.states {
 			all = append(all, protocol.Voter{Name: string(rune('0' + i)), Address: "10.0.0.1", Healthy: v == 'h', Waits: v == 'w'})
 		}
-		got, patients := noMajority(all)
-		if got != want {
-			t.Errorf("%s: got %q, want %q", states, got, want)
+		got, patients := noMajority(all, tt.own, tt.lasts)
+		if got != tt.want {
+			t.Errorf("%+v: got %q", tt, got)
 		}
 		for _, v := range all { // those of the text
-			named := strings.Contains(want, v.Name+" (") || strings.Contains(want, "no leader") && v.Waits
+			named := strings.Contains(tt.want, v.Name+" (") || strings.Contains(tt.want, "no leader") && v.Waits
 			if slices.Contains(patients, v.Name) != named {
-				t.Errorf("%s: the patients are %q", states, patients)
+				t.Errorf("%s: the patients are %q", tt.states, patients)
 			}
+		}
+	}
+}
+
+// Of two voters, one stalls: a restore is named only where the member serves, and after the time that a restart may take.
+func TestMemberWarnings_restore(t *testing.T) {
+	members := []cluster.Observed{
+		{Member: report.Member{ID: "1", Node: "a", Problem: "it has no leader", Since: report.At(observedAt)}},
+		{Member: report.Member{ID: "2", Node: "b", Problem: "it does not answer", Since: report.At(observedAt.Add(-time.Minute))}},
+	}
+	for _, tt := range []struct {
+		own      protocol.NodeID
+		passed   time.Duration
+		restores bool
+	}{
+		{"a", 10 * time.Second, false}, {"a", protocol.RemoveAfter - 1, false}, {"a", protocol.RemoveAfter, true},
+		{"b", 10 * time.Second, false}, {"b", protocol.RemoveAfter, false},
+	} {
+		facts := memberFacts{own: tt.own, members: members}
+		now := observedAt.Add(tt.passed)
+		got := facts.warnings(facts.troubles(now), now)
+		if len(got) != 1 || got[0].Subject != "b" || strings.Contains(got[0].Message, "cluster restore") != tt.restores || !got[0].Since.Equal(observedAt) {
+			t.Errorf("%+v: got %+v", tt, got)
+		}
+	}
+	facts := memberFacts{own: "a", members: members}
+	for passed := time.Duration(0); ; { // the text changes by itself
+		at := facts.nextRemoval(observedAt.Add(passed))
+		if at.IsZero() {
+			t.Fatal("nothing awaits the time of the restore")
+		}
+		if passed = at.Sub(observedAt); passed == protocol.RemoveAfter {
+			break
 		}
 	}
 }

@@ -85,7 +85,7 @@ func (s *Show) warningsNow(was warned, now time.Time) warned {
 	view := s.Status.Get().View
 	out := warned{
 		shown: slices.Concat(slices.DeleteFunc(slices.Clone(own), members.follows), databaseWarnings(databases(members.members)),
-			members.warnings(troubles), members.leaving(), members.interrupted(now),
+			members.warnings(troubles, now), members.leaving(), members.interrupted(now),
 			members.fleetWarningsNow(view, now),
 			warn.OfWork(members.fleet, now)),
 		reported: upgrade.ReportedWarnings(slices.Concat(own, leaders)),

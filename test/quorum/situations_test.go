@@ -98,7 +98,13 @@ func (s *situations) prints(table string) {
 // between. Then it keeps the node's /status.
 func (s *situations) says(n *Node, texts ...string) {
 	s.Helper()
-	last := ""
+	s.prints(s.shows(n, texts...))
+	s.capture(n)
+}
+
+// shows is says, without what is kept. It returns the table.
+func (s *situations) shows(n *Node, texts ...string) (last string) {
+	s.Helper()
 	cluster.Await(s.T, fmt.Sprintf("the table of %s in the situation %s", n.ID, s.name), n.OnChange(func(context.Context) error {
 		table, err := n.tryCommand(s.T, "status", "--server", n.URL())
 		if err != nil {
@@ -114,8 +120,7 @@ func (s *situations) says(n *Node, texts ...string) {
 		return nil
 	}))
 	s.Logf("%s: %s shows\n%s", s.name, n.ID, last)
-	s.prints(last)
-	s.capture(n)
+	return last
 }
 
 // saysEnded requires that `sidecar status` on the machine of a sidecar that has ended says how it ended, and names the next
@@ -413,6 +418,7 @@ func (s *situations) twoVoters() {
 	for _, n := range alone { // without --node: the ID of a new node is not known
 		s.says(n, "UPGRADE|may start|etcd, and each kube-apiserver that uses it, stop during the upgrade; add a third voter: sidecar cluster token create --data-dir="+n.Dir)
 	}
+	s.oneOfTwoStalls()
 	out := s.types(s.b, "sidecar cluster token create")
 	args, err := cluster.JoinFlags(out)
 	s.must(err)
@@ -422,6 +428,21 @@ func (s *situations) twoVoters() {
 	s.healed(s.nodes...)
 	s.memberStalls()
 	s.bothVotersStopped()
+}
+
+// oneOfTwoStalls: the member of b stops, and goes on when people let it. No node proposes a restore: on b, it would save and
+// spread what the stalled member has.
+func (s *situations) oneOfTwoStalls() {
+	s.b.signalMember(syscall.SIGSTOP)
+	const none = "b  |1 of 2 voters of etcd does not serve, so there is no majority and etcd accepts no writes: b ("
+	for n, remedy := range map[*Node]string{s.a: "start this node", s.b: "check here why this node's member does not serve"} {
+		table := s.shows(n, none+s.b.Address+"); "+remedy)
+		if strings.Contains(table, "cluster restore") {
+			s.Errorf("%s proposes a restore:\n%s", n.ID, table)
+		}
+	}
+	s.b.signalMember(syscall.SIGCONT)
+	s.healed(s.a, s.b)
 }
 
 // memberStalls: the member that leads etcd hangs, four times. The first time, every node
@@ -502,10 +523,16 @@ func (s *situations) bothVotersStopped() {
 	s.saysEnded(s.b, wasKilled)
 	s.says(s.a, "b, c  |2 of 3 voters of etcd do not serve, so there is no majority and etcd accepts no writes: b ("+s.b.Address+"), c ("+s.c.Address+"); start these nodes",
 		"ETCD|NOT CONNECTED for ", "UPGRADE|do not start")
-	table := s.a.command(s.T, "status", "--server", s.a.URL())
-	s.types(s.a, "sidecar cluster snapshot")
+	if table := s.a.command(s.T, "status", "--server", s.a.URL()); strings.Contains(table, "cluster restore") || strings.Contains(table, "does not answer: the process was stopped") {
+		s.Errorf("a proposes a restore at once, or says that its own member hangs:\n%s", table)
+	}
+	list, err := s.a.tryCommand(s.T, "cluster", "members")
+	if err == nil {
+		s.Errorf("without a majority, sidecar cluster members does not fail:\n%s", list)
+	}
+	s.pastes(list, "sidecar cluster snapshot")
 	s.must(s.a.Stop())
-	s.pastes(table, "sidecar cluster restore")
+	s.pastes(list, "sidecar cluster restore")
 	s.start(s.a, s.flags[s.a]...)
 	s.a.AwaitRunning()
 }
