@@ -38,6 +38,25 @@ func unsettled(v protocol.StatusView, f protocol.Fleet) string {
 	return otherRelease(v, f)
 }
 
+// leftToDo is unsettled for people: a node of an older release that runs a foreign bundle is another obstacle
+// (OtherBundle). To upgrade it is no remedy, it may have lost its --bundle.
+func leftToDo(v protocol.StatusView, f protocol.Fleet) string {
+	var newest protocol.Release
+	for _, r := range f.Records {
+		if r.Problem == "" && r.MayServe() && !foreign(v, r) && newest.Compare(r.Node.Version.Release) < 0 {
+			newest = r.Node.Version.Release
+		}
+	}
+	f.Records = slices.DeleteFunc(slices.Clone(f.Records), func(r *protocol.Record) bool {
+		return r.Problem == "" && foreign(v, r) && r.Node.Version.Release.Compare(newest) < 0
+	})
+	return unsettled(v, f)
+}
+
+func foreign(v protocol.StatusView, r *protocol.Record) bool {
+	return protocol.ForeignBundle(v, r.Node.Bundle) != ""
+}
+
 // otherRelease says how the controllers' releases differ from v, a status that is
 // DONE, and gives the remedy; empty: they do not differ.
 func otherRelease(v protocol.StatusView, f protocol.Fleet) string {
@@ -54,7 +73,7 @@ func otherRelease(v protocol.StatusView, f protocol.Fleet) string {
 	slices.SortStableFunc(all, func(a, b *protocol.Record) int { return release(a).Compare(release(b)) })
 	latest := release(all[len(all)-1])
 	first := slices.IndexFunc(all, func(r *protocol.Record) bool { return release(r) == latest })
-	foreign := func(r *protocol.Record) bool { return protocol.ForeignBundle(v, r.Node.Bundle) != "" }
+	foreign := func(r *protocol.Record) bool { return foreign(v, r) }
 	done := v.Status.Version.Release
 	switch older, newest := all[:first], all[first:]; {
 	case len(older) > 0 && slices.ContainsFunc(newest, foreign):

@@ -73,7 +73,7 @@ func obstacles(v protocol.StatusView, f protocol.Fleet) []protocol.Warning {
 			out = append(out, protocol.Warning{Reason: warn.OtherBundle, Subject: string(r.ID), Message: "it " + text})
 		}
 	}
-	if message := unsettled(v, f); message != "" {
+	if message := leftToDo(v, f); message != "" {
 		out = append(out, protocol.Warning{Reason: warn.UpgradeUnderWay, Message: message})
 	}
 	leads := func(r *protocol.Record) bool { return r.AliveController() && r.Presence.Election == protocol.Leading }

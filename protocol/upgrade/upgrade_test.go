@@ -288,9 +288,15 @@ func TestObstacles_anotherBundle(t *testing.T) {
 	}{
 		{"of a newer release", at(controller("a", "1.2.0").leading(), 9).runs("base", ""), "the nodes run different releases: b, c run release 1.1.0, a runs 1.2.0; " +
 			"upgrade no other node yet: a runs another bundle than that of the objects (OtherBundle), which has to be settled first"},
-		{"of an older release", at(controller("a", "0.1.0").serving(), 9).runs("base", ""), "an upgrade is in progress: a runs release 0.1.0, b, c run 1.1.0; upgrade a"},
+		{"of an older release", at(controller("a", "0.1.0").serving(), 9).runs("base", ""), "no node leads"},
+		{"beside one that is to be upgraded", at(controller("a", "0.1.0").serving(), 1).runs("base", ""),
+			"an upgrade is in progress: c runs release 1.1.0, b runs 1.2.0; upgrade c"},
 		{"none", at(controller("a", "1.2.0").leading(), 9), "an upgrade is in progress: b, c run release 1.1.0, a runs 1.2.0; upgrade b, c"},
 	} {
+		b := b
+		if strings.HasPrefix(tc.name, "beside") {
+			b = at(controller("b", "1.2.0").leading(), 9)
+		}
 		all := obstacles(v, protocol.Fleet{Records: of(tc.a, b, c)})
 		if tc.name != "none" {
 			if all[0].Reason != warn.OtherBundle || all[0].Subject != "a" {
