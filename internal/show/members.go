@@ -164,6 +164,8 @@ func (f memberFacts) fleetWarningsNow(v protocol.StatusView, now time.Time) []pr
 			}
 			w.Message += more
 			w.Since = f.seen.aliveSince(r, now) // the message changes while it lasts
+		} else if found && (w.Reason == protocol.APIServerNotReady || w.Reason == warn.GateClosed) {
+			w.Since = f.seen.servesSince(r, now) // so does this one
 		}
 		out = append(out, w)
 	}

@@ -278,3 +278,30 @@ func TestMemberFacts_restarts(t *testing.T) {
 		t.Errorf("the next change: got %s", at)
 	}
 }
+
+// The wording of a failed probe changes, and the age of the warning goes on.
+func TestMemberFacts_notReady(t *testing.T) {
+	node := func(message string) protocol.Fleet {
+		b := &protocol.Record{ID: "b", Alive: true, Node: protocol.Node{ID: "b", Serves: true, Roles: protocol.Roles{Controller: true}}}
+		b.Presence = protocol.Presence{Ready: true, Reason: protocol.Ready, APIServerDown: message != ""}
+		if message != "" {
+			b.Presence.Warnings = []protocol.Warning{{Reason: protocol.APIServerNotReady, Message: message}}
+		}
+		return protocol.Fleet{Revision: 1, Records: []*protocol.Record{b}}
+	}
+	facts := memberFacts{own: "me", seen: sightings{}.update(node(""), observedAt.Add(-time.Hour))}
+	for i, message := range []string{"refused", "no answer in 2s"} {
+		now := observedAt.Add(time.Duration(i) * time.Minute)
+		facts.fleet = node(message)
+		facts.seen = facts.seen.update(facts.fleet, now)
+		all := facts.fleetWarningsNow(protocol.StatusView{}, now)
+		at := slices.IndexFunc(all, func(w protocol.Warning) bool { return w.Reason == protocol.APIServerNotReady })
+		if at < 0 || !strings.HasPrefix(all[at].Message, message) || !all[at].Since.Equal(observedAt) {
+			t.Errorf("%s: got %+v", message, all)
+		}
+	}
+	now := observedAt.Add(time.Hour)
+	if got := facts.seen.servesSince(*node("").Records[0], now); !got.Equal(now) {
+		t.Errorf("a state that was not seen yet: got %s", got)
+	}
+}

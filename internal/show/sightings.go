@@ -138,6 +138,15 @@ func (s sightings) aliveSince(r protocol.Record, now time.Time) time.Time {
 	return now
 }
 
+// servesSince returns since when, by this sidecar's sightings, a node serves, or does not, for its reason.
+func (s sightings) servesSince(r protocol.Record, now time.Time) time.Time {
+	is := stateOf(&r)
+	if was, known := s.nodes[r.ID]; known && was.alive == is.alive && was.serves == is.serves && was.reason == is.reason {
+		return was.since.Serves
+	}
+	return now
+}
+
 // warningsSince returns the times of the warnings that this sidecar saw begin.
 func (s sightings) warningsSince() map[httpapi.NodeWarning]time.Time {
 	out := map[httpapi.NodeWarning]time.Time{}

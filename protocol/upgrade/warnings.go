@@ -18,11 +18,20 @@ func Warnings(f Facts, own protocol.NodeID) []protocol.Warning {
 	}
 	var out []protocol.Warning
 	for _, o := range obstacles(f.Status, f.fleet()) {
+		if o.Reason == protocol.APIServerNotReady && refused(f.Fleet, o.Subject) {
+			continue
+		}
 		if warnsOfFleet(o.Reason) || warnsOfNode(o.Reason) && o.Subject != string(own) {
 			out = append(out, o)
 		}
 	}
 	return out
+}
+
+// refused reports whether a node says itself that its kube-apiserver refuses its sidecar. Whether that is ready is not known.
+func refused(f protocol.Fleet, node string) bool {
+	r, _ := f.Record(protocol.NodeID(node))
+	return slices.ContainsFunc(r.Presence.Warnings, func(w protocol.Warning) bool { return w.Subject == "" && w.Reason == protocol.APIRefused })
 }
 
 func warnsOfFleet(reason protocol.Reason) bool {

@@ -37,6 +37,7 @@ func TestWarnings(t *testing.T) {
 	f := protocol.Fleet{Revision: 1, Records: of(
 		controller("a", "1.1.0").leading(), controller("b", "1.0.0").dead(), controller("c", "1.1.0").closedBy(protocol.Starting),
 		controller("d", "1.1.0").serving().warns(protocol.ServiceNotReady), controller("e", "1.1.0").corrupt("x"), controller("f", "1.1.0").serving().down(),
+		controller("g", "1.1.0").serving().down().warns(protocol.APIRefused), // it says so itself
 	)}
 	shown := func(own protocol.NodeID) (out []string) {
 		for _, w := range Warnings(Facts{Status: presentStatus(doneStatus("1.0.0")), Fleet: f}, own) {
