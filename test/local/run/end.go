@@ -8,13 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
 // cleanUp stops everything. It keeps the logs and the data if something failed.
 func cleanUp(c *cluster.Cluster, n node, cfg cluster.Config, p *printer, err error) error {
 	if c != nil {
-		p.stopping()
+		p.stopping(n.lacksMajority())
 		err = errors.Join(err, c.Close())
 	}
 	if err != nil && c != nil {
@@ -51,6 +52,17 @@ func (n node) others() []string {
 		_ = conn.Close()
 	}
 	return out
+}
+
+// lacksMajority reports whether so many of the nodes that joined have stopped that etcd has no majority.
+func (n node) lacksMajority() bool {
+	voters := 1
+	for _, j := range n.more {
+		if _, err := os.Stat(j.dir); j.dir != "" && err == nil {
+			voters++
+		}
+	}
+	return 1+len(n.others()) < protocol.Majority(voters)
 }
 
 // endOf waits for the end of a process, and describes it.

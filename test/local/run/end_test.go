@@ -73,13 +73,14 @@ func TestCleanUp_othersRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := node{own: joining{settings: "/x/local.env"}, more: []joining{{id: "b", url: "http://" + b.Addr().String()}}}
+	n := node{own: joining{settings: "/x/local.env"}, more: []joining{{id: "b", url: "http://" + b.Addr().String(), dir: t.TempDir()}, {id: "c", dir: "/did/not/join"}}}
+	const slow = "takes up to 30 s"
 	c, dir := attached(t)
 	var out strings.Builder
 	p := newPrinter(&out, "bin")
 	p.local = true
 	if err := cleanUp(c, n, cluster.Config{Dir: dir}, p, nil); err != nil || !strings.Contains(out.String(), "b still runs, so the data of all nodes stays in "+dir) ||
-		!strings.Contains(out.String(), "to start this node again: . /x/local.env && sidecar run\n") {
+		!strings.Contains(out.String(), "to start this node again: . /x/local.env && sidecar run\n") || strings.Contains(out.String(), slow) {
 		t.Errorf("got %v and %s", err, &out)
 	}
 	if _, err := os.Stat(dir); err != nil {
@@ -88,7 +89,7 @@ func TestCleanUp_othersRun(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cleanUp(c, n, cluster.Config{Dir: dir}, p, nil); err != nil || !strings.HasSuffix(out.String(), "nothing is left\n") {
+	if err := cleanUp(c, n, cluster.Config{Dir: dir}, p, nil); err != nil || !strings.HasSuffix(out.String(), "nothing is left\n") || !strings.Contains(out.String(), slow) {
 		t.Errorf("b has stopped: got %v and %s", err, &out)
 	}
 }

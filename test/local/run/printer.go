@@ -70,13 +70,16 @@ func (p *printer) waiting(reason, message string) {
 }
 
 // stopping also finishes the line of a part that did not start.
-func (p *printer) stopping() {
+func (p *printer) stopping(slow bool) {
 	if p.open {
 		p.print("failed\n")
 	}
 	what := "the sidecar"
 	if p.local {
-		what = "everything; a kube-apiserver whose etcd has no majority takes up to 30 s"
+		what = "everything"
+	}
+	if slow {
+		what += "; a kube-apiserver whose etcd has no majority takes up to 30 s"
 	}
 	p.print("\n  stopping %s\n", what)
 }
