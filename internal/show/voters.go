@@ -63,7 +63,7 @@ func voterTrouble(f voterFacts) string {
 }
 
 // noMajority says that too few voters serve, and which ones; empty: enough do. People need not start
-// voters that only wait for a leader. A restore is proposed only where the own voter is no patient, and if
+// voters that only wait for a leader. A restore is proposed only on a node whose voter is no patient, and if
 // the outage lasts: most end by themselves, and a restore loses what only the others have.
 func noMajority(all []protocol.Voter, own string, lasts bool) (text string, patients []string) {
 	var down, waiting, addresses []string
@@ -83,9 +83,9 @@ func noMajority(all []protocol.Voter, own string, lasts bool) (text string, pati
 			len(waiting), len(all)), waiting
 	}
 	slices.Sort(addresses)
-	does, start, lost := "do not serve", "start these nodes", "; if they are lost for good, "
+	does, start, lost := "do not serve", "start these nodes, or if they run, see sidecar status there", "; if they are lost for good, "
 	if len(down) == 1 {
-		does, start, lost = "does not serve", "start this node", "; if it is lost for good, "
+		does, start, lost = "does not serve", "start this node, or if it runs, see sidecar status there", "; if it is lost for good, "
 	}
 	switch {
 	case slices.Contains(down, own):

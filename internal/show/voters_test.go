@@ -65,15 +65,15 @@ func TestNoMajority(t *testing.T) {
 		want        string
 	}{
 		{"", "0", true, ""}, {"h", "0", true, ""}, {"hhd", "0", true, ""}, {"hhhdd", "0", true, ""}, {"hhw", "0", true, ""},
-		{"hd", "0", true, one + "start this node; if it is lost for good, " + cluster.Restore},
-		{"hd", "0", false, one + "start this node"},
+		{"hd", "0", true, one + "start this node, or if it runs, see sidecar status there; if it is lost for good, " + cluster.Restore},
+		{"hd", "0", false, one + "start this node, or if it runs, see sidecar status there"},
 		{"wd", "1", true, one + ownPatient}, // never a restore from the patient
 		{"wd", "1", false, one + ownPatient},
-		{"ddw", "2", true, two + "start these nodes; " + lost},
-		{"ddw", "2", false, two + "start these nodes"},
+		{"ddw", "2", true, two + "start these nodes, or if they run, see sidecar status there; " + lost},
+		{"ddw", "2", false, two + "start these nodes, or if they run, see sidecar status there"},
 		{"ddw", "0", true, two + ownPatient},
-		{"ddh", "2", true, two + "start these nodes; " + lost},
-		{"ddh", "without a member", true, two + "start these nodes; " + lost},
+		{"ddh", "2", true, two + "start these nodes, or if they run, see sidecar status there; " + lost},
+		{"ddh", "without a member", true, two + "start these nodes, or if they run, see sidecar status there; " + lost},
 		{"www", "0", true, "3 of 3 voters of etcd answer and have no leader, so etcd accepts no writes; if this lasts, check the network between them"},
 		{"dww", "0", true, "2 of 3 voters of etcd answer and have no leader, so etcd accepts no writes; if this lasts, check the network between them"},
 	} {

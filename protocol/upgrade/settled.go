@@ -43,17 +43,17 @@ func unsettled(v protocol.StatusView, f protocol.Fleet) string {
 func leftToDo(v protocol.StatusView, f protocol.Fleet) string {
 	var newest protocol.Release
 	for _, r := range f.Records {
-		if r.Problem == "" && r.MayServe() && !foreign(v, r) && newest.Compare(r.Node.Version.Release) < 0 {
+		if r.Problem == "" && r.MayServe() && !isForeign(v, r) && newest.Compare(r.Node.Version.Release) < 0 {
 			newest = r.Node.Version.Release
 		}
 	}
 	f.Records = slices.DeleteFunc(slices.Clone(f.Records), func(r *protocol.Record) bool {
-		return r.Problem == "" && foreign(v, r) && r.Node.Version.Release.Compare(newest) < 0
+		return r.Problem == "" && isForeign(v, r) && r.Node.Version.Release.Compare(newest) < 0
 	})
 	return unsettled(v, f)
 }
 
-func foreign(v protocol.StatusView, r *protocol.Record) bool {
+func isForeign(v protocol.StatusView, r *protocol.Record) bool {
 	return protocol.ForeignBundle(v, r.Node.Bundle) != ""
 }
 
@@ -73,7 +73,7 @@ func otherRelease(v protocol.StatusView, f protocol.Fleet) string {
 	slices.SortStableFunc(all, func(a, b *protocol.Record) int { return release(a).Compare(release(b)) })
 	latest := release(all[len(all)-1])
 	first := slices.IndexFunc(all, func(r *protocol.Record) bool { return release(r) == latest })
-	foreign := func(r *protocol.Record) bool { return foreign(v, r) }
+	foreign := func(r *protocol.Record) bool { return isForeign(v, r) }
 	done := v.Status.Version.Release
 	switch older, newest := all[:first], all[first:]; {
 	case len(older) > 0 && slices.ContainsFunc(newest, foreign):
