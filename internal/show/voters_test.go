@@ -115,7 +115,8 @@ func TestMemberWarnings_restore(t *testing.T) {
 			t.Errorf("%+v: got %+v", tt, got)
 		}
 	}
-	facts := memberFacts{own: "a", members: members}
+	facts := memberFacts{own: "a", members: members, fleet: protocol.Fleet{Records: []*protocol.Record{{ID: "a", Alive: true}, {ID: "b", Alive: true}}}}
+	facts.seen = sightings{}.update(facts.fleet, observedAt.Add(-time.Hour))
 	for passed := time.Duration(0); ; { // the text changes by itself
 		at := facts.nextRemoval(observedAt.Add(passed))
 		if at.IsZero() {
