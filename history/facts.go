@@ -216,7 +216,7 @@ func compareHere(was, now Facts) []Happening {
 		}
 		out = append(out, Happening{
 			Kind: Service, Node: now.Node, Subject: s.Name, Reason: Restarted, Count: s.Restarts - was.Services[at].Restarts,
-			Message: startedAgain(s, was.Services[at].LastLines),
+			Message: fmt.Sprintf("the service %s was started again: %s", s.Name, s.LastExit), // its output may contain secrets
 		})
 	}
 	if n := now.Repairs - was.Repairs; n > 0 {
@@ -232,22 +232,6 @@ func compareHere(was, now Facts) []Happening {
 		})
 	}
 	return out
-}
-
-// maxLine bounds the line of a service in a message.
-const maxLine = MaxMessage / 2
-
-// startedAgain says why a service ended, with its last line if the sidecar shows any; before are the lines shown until then.
-func startedAgain(s report.Service, before []string) string {
-	text := fmt.Sprintf("the service %s was started again: %s", s.Name, s.LastExit)
-	lines := []string(s.LastLines)
-	if len(lines) == 0 {
-		lines = before
-	}
-	if n := len(lines); n > 0 {
-		text += "; its last line: " + clipTo(lines[n-1], maxLine)
-	}
-	return text
 }
 
 // Lanes read these texts from messages.
