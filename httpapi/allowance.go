@@ -41,6 +41,9 @@ func placesFor(signature time.Duration) (share float64, places int) {
 // decide that, and a load balancer must not pay for them.
 const healthPrice = 40 * time.Microsecond
 
+// shortURI bounds the URI of a request whose cost is not measured: to parse a long query costs milliseconds.
+const shortURI = 128
+
 // Reasons of refusals.
 const (
 	refusedConnections = "connections"
@@ -109,7 +112,7 @@ func (s *Server) withinAllowance(next http.Handler) http.Handler {
 			s.problem(w, http.StatusTooManyRequests, "clients without an identity have used what they may use of a processor; try again later")
 			return
 		}
-		if !measured || asked(r, "watch") {
+		if !measured || stays(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -118,11 +121,16 @@ func (s *Server) withinAllowance(next http.Handler) http.Handler {
 	})
 }
 
-// fixedPrice reports whether a request is a health check whose client shows no certificate, which would have to be
-// verified.
+// fixedPrice reports whether a request is a health check with a short URI, whose client shows no certificate, which would
+// have to be verified.
 func fixedPrice(r *http.Request) bool {
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	return (name == "readyz" || name == "livez" || name == "healthz") && (r.TLS == nil || len(r.TLS.PeerCertificates) == 0)
+	return len(r.RequestURI) <= shortURI && (name == "readyz" || name == "livez" || name == "healthz") && (r.TLS == nil || len(r.TLS.PeerCertificates) == 0)
+}
+
+// stays reports whether a request is for a stream, if its URI is short.
+func stays(r *http.Request) bool {
+	return len(r.RequestURI) <= shortURI && asked(r.URL.Query(), "watch")
 }
 
 // signatureCost measures the time of a signature with a key, which is most of a handshake: the fastest of some, since the

@@ -9,10 +9,13 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,6 +122,42 @@ func TestPlacesFor(t *testing.T) {
 		share, places := placesFor(signature)
 		if two := 2 * (checkPrice + signature).Seconds(); places != want || share < two || places > 1 && share*float64(places) > placesShare {
 			t.Errorf("%s: got %d places of %g, want %d", signature, places, share, want)
+		}
+	}
+}
+
+// The cost of a request is measured unless it is a check that cannot cost much, or a stream: not with a long query, nor a
+// check with a certificate.
+func TestFixedPrice(t *testing.T) {
+	var query strings.Builder
+	for i := range 700 {
+		fmt.Fprintf(&query, "&%x", i)
+	}
+	shown := &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{}}}
+	for _, tc := range []struct {
+		uri          string
+		tls          *tls.ConnectionState
+		fixed, stays bool
+	}{
+		{"/readyz", nil, true, false},
+		{"/readyz/etcd?verbose&exclude=apiserver&exclude=etcd-member", &tls.ConnectionState{}, true, false},
+		{"/livez", nil, true, false},
+		{"/healthz", nil, true, false},
+		{"/status", nil, false, false},
+		{"/status?watch", nil, false, true},
+		{"/readyz", shown, false, false},
+		{"/readyz?" + query.String(), nil, false, false},
+		{"/livez?" + query.String(), nil, false, false},
+		{"/readyz/" + query.String(), nil, false, false},
+		{"/status?watch" + query.String(), nil, false, false},
+	} {
+		r := httptest.NewRequest(http.MethodGet, tc.uri, nil)
+		r.TLS = tc.tls
+		if got := fixedPrice(r); got != tc.fixed {
+			t.Errorf("%.60s: fixed: %t", tc.uri, got)
+		}
+		if got := stays(r); got != tc.stays {
+			t.Errorf("%.60s: stays: %t", tc.uri, got)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -79,7 +80,7 @@ func (s *Server) livez(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if !asked(r, "verbose") {
+	if !asked(r.URL.Query(), "verbose") {
 		s.reply(w, http.StatusOK, "ok")
 		return
 	}
@@ -93,13 +94,13 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(okBody) // the client closed the connection
 		return
 	}
-	all := s.checksFor(r)
-	body, ok := renderChecks(all, r.URL.Query()["exclude"])
+	all, query := s.checksFor(r), r.URL.Query()
+	body, ok := renderChecks(all, query["exclude"])
 	healthText(w)
 	switch {
 	case !ok:
 		s.reply(w, http.StatusServiceUnavailable, body)
-	case asked(r, "verbose"):
+	case asked(query, "verbose"):
 		s.reply(w, http.StatusOK, body)
 	default:
 		s.reply(w, http.StatusOK, overriddenOK(all))
@@ -207,9 +208,9 @@ func quoted(names []string) string {
 	return strings.Join(out, ", ") + more
 }
 
-// asked reports whether the query has the flag: `?name`, `?name=1`, and not
+// asked reports whether a query has the flag: `?name`, `?name=1`, and not
 // `?name=0` or `?name=false`.
-func asked(r *http.Request, name string) bool {
-	v, found := r.URL.Query()[name]
+func asked(query url.Values, name string) bool {
+	v, found := query[name]
 	return found && !slices.Contains([]string{"0", "false"}, strings.ToLower(v[0]))
 }

@@ -13,7 +13,7 @@ import (
 
 // status renders the newest snapshot, or streams it (?watch).
 func (s *Server) status(w http.ResponseWriter, r *http.Request) {
-	if asked(r, "watch") {
+	if asked(r.URL.Query(), "watch") {
 		s.stream(w, r)
 		return
 	}

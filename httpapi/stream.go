@@ -119,7 +119,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// A client elsewhere is not the command, and could pretend that it still runs.
-	if s.cfg.CommandFollows != nil && asked(r, "turn") && local {
+	if s.cfg.CommandFollows != nil && asked(r.URL.Query(), "turn") && local {
 		defer s.cfg.CommandFollows()()
 	}
 	s.follow(&sender{w: w, ctl: http.NewResponseController(w), within: s.timeouts.streamWrite}, r)
