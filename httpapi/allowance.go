@@ -20,7 +20,7 @@ import (
 
 // The shares of a processor for clients of other machines: with the refusals, less than 10 %
 // (docs/operations.md#strangers). A place pays for the checks of docs/load-balancers.md over TLS: two a second, each with
-// a new connection. An address where a client showed an identity has a larger share in place of that.
+// a new connection. An address whose client showed an identity has a larger share instead of a place.
 const (
 	commonShare     = 0.025
 	ownShare        = 0.0025
@@ -48,6 +48,7 @@ const shortURI = 128
 const (
 	refusedConnections = "connections"
 	refusedProcessor   = "processor"
+	refusedLocal       = "local"
 )
 
 func (s *Server) newPort() *allowance.Port {
@@ -75,10 +76,12 @@ func (s *Server) newPort() *allowance.Port {
 // another.
 func (s *Server) bounded(l net.Listener) net.Listener {
 	return newLimitedListener(s.port.Listener(l, l), s.log, func(c net.Conn) {
-		s.metrics.refusedFor(refusedConnections)
-		if !allowance.Local(c) {
-			s.port.Refuse(c)
+		if allowance.Local(c) {
+			s.metrics.refusedFor(refusedLocal)
+			return
 		}
+		s.metrics.refusedFor(refusedConnections)
+		s.port.Refuse(c)
 	})
 }
 

@@ -124,7 +124,9 @@ func (l *limitedListener) acceptLocal(conn net.Conn) net.Conn {
 	c, instead := l.locals.enter(conn)
 	if instead != nil {
 		l.reminderLocal.Do(func() {
-			l.log.Warn("connections are closed: programs on this machine have too many open", "most", l.locals.most)
+			_, port, _ := net.SplitHostPort(conn.LocalAddr().String()) // it has one
+			l.log.Warn("connections are closed: programs on this machine have too many open", "most", l.locals.most,
+				"remedy", "to see which: ss -tnp state established '( dport = :"+port+" )'")
 		})
 		l.refused(instead)
 		_ = instead.Conn.Close() // the client notices it either way

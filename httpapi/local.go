@@ -62,15 +62,15 @@ func (c *localConn) list() *list.List {
 	return &c.of.idle
 }
 
-// counts changes the number of requests that are under way.
-func (c *localConn) counts(change int) {
+// addRequests notes that n requests more are under way.
+func (c *localConn) addRequests(n int) {
 	if c == nil {
 		return
 	}
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
 	was := c.list()
-	c.requests += change
+	c.requests += n
 	if c.place != nil && c.list() != was {
 		was.Remove(c.place)
 		c.place = c.list().PushBack(c)
@@ -109,13 +109,18 @@ func withLocalConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, localConnKey{}, connOf[*localConn](c))
 }
 
-// occupied notes that a connection of this machine has a request. The health check that most load balancers ask is answered
-// before.
+// localConnOf returns the connection of a request; nil: its client is not on this machine.
+func localConnOf(r *http.Request) *localConn {
+	c, _ := r.Context().Value(localConnKey{}).(*localConn)
+	return c
+}
+
+// occupied notes that a connection of this machine has a request.
 func occupied(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, _ := r.Context().Value(localConnKey{}).(*localConn)
-		c.counts(1)
-		defer c.counts(-1)
+		c := localConnOf(r)
+		c.addRequests(1)
+		defer c.addRequests(-1)
 		next.ServeHTTP(w, r)
 	})
 }

@@ -5,10 +5,13 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/lockstep-dev/lockstep/internal/allowance"
 )
@@ -43,24 +46,27 @@ func TestLocals(t *testing.T) {
 		open()
 	}
 	closed()
-	servers[0].counts(1)
-	servers[1].counts(1)
-	servers[1].counts(1) // of HTTP/2
-	servers[1].counts(-1)
+	servers[0].addRequests(1)
+	servers[1].addRequests(1)
+	servers[1].addRequests(1) // of HTTP/2
+	servers[1].addRequests(-1)
 	open()
 	closed(2)
-	servers[3].counts(1)
-	servers[3].counts(-1) // it was idle for the shortest time
+	servers[3].addRequests(1)
+	servers[3].addRequests(-1) // it was idle for the shortest time
 	open()
 	closed(2, 4)
 	for _, i := range []int{3, 5} {
-		servers[i].counts(1)
+		servers[i].addRequests(1)
 	}
 	open()
 	closed(2, 4, 0)
-	servers[0].counts(-1) // its handler notices that it was closed
+	servers[0].addRequests(-1) // its handler notices that it was closed
 	if l.locals.idle.Len() != 1 || l.locals.busy.Len() != 3 || l.refused != 3 || strings.Count(l.logged.String(), "\n") != 1 {
 		t.Errorf("%d and %d connections, %d refused, the log: %s", l.locals.idle.Len(), l.locals.busy.Len(), l.refused, &l.logged)
+	}
+	if remedy := "'( dport = :8086 )'"; !strings.Contains(l.logged.String(), remedy) {
+		t.Errorf("the log does not say %s: %s", remedy, &l.logged)
 	}
 	for _, s := range servers {
 		for range 2 {
@@ -69,6 +75,21 @@ func TestLocals(t *testing.T) {
 	}
 	if l.locals.idle.Len() != 0 || l.locals.busy.Len() != 0 {
 		t.Error("closed connections are counted")
+	}
+}
+
+// A checker on this machine that keeps its connection asks again and again: another one makes room.
+func TestLocals_checker(t *testing.T) {
+	f := newFixture(t, passingSnapshot(t))
+	for _, path := range []string{"/readyz", "/readyz?verbose", "/livez"} {
+		l := locals{most: 2}
+		checker, _ := l.enter(nil)
+		silent, _ := l.enter(nil)
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		f.Handler().ServeHTTP(httptest.NewRecorder(), r.WithContext(context.WithValue(r.Context(), localConnKey{}, checker)))
+		if _, instead := l.enter(nil); instead != silent {
+			t.Errorf("%s: the checker makes room for a new connection", path)
+		}
 	}
 }
 
@@ -128,6 +149,11 @@ func TestRun_manyLocals(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+	for reason, want := range map[string]bool{refusedLocal: true, refusedConnections: false} {
+		if n := testutil.ToFloat64(f.metrics.refused.WithLabelValues(reason)); (n > 0) != want {
+			t.Errorf("%s: %v refused", reason, n)
+		}
 	}
 	if got := most.Load(); got > localConnections+1 { // a new one is accepted before another one is closed
 		t.Errorf("%d connections were open", got)

@@ -33,7 +33,9 @@ func (s *Server) quick(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		start := time.Now()
+		start, conn := time.Now(), localConnOf(r)
+		conn.addRequests(1)
+		defer conn.addRequests(-1)
 		if len(r.Header) > 0 {
 			h := w.Header()
 			h["X-Content-Type-Options"] = noSniff
