@@ -48,10 +48,11 @@ func (p program) tokenCreateCommand() *cobra.Command {
 
 A user who has the token can join the cluster until it expires or is used. A node that
 has joined reads and writes everything in etcd: with a kube-apiserver on it, every Secret.
-When it votes, it also has the key of the cluster's CA, and can sign certificates. Neither
-token revoke nor cluster remove takes that back: only a new CA does, with sidecar cluster
-rotate-ca. So keep the token secret. It is shown only once. With
---node it is refused for any other node; without, the first who has it can use it.
+When it votes, it also has the key of the cluster's CA, and can sign certificates; one that
+does not can make itself a voter in etcd. Neither token revoke nor cluster remove takes that
+back: after a node that you do not trust, always replace the CA, with sidecar cluster
+rotate-ca. So keep the token secret. It is shown only once. With --node it is refused for
+any other node; without, the first who has it can use it.
 
 The printed command has the token in its environment: ps shows the command line of a
 process to every user of the machine.`,
