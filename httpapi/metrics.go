@@ -62,7 +62,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			"Changes of the TLS files. failed: the last valid certificate stays in use; see the log.",
 			"result", reloadOK, reloadFailed),
 		refused: metric.Counters(in, "lockstep_httpapi_refused_connections_total",
-			"Connections and requests of clients without an identity that were refused: too many connections, or too much of a processor. Find out who reaches --listen, and close the port to them. local: too many of programs on this machine.",
+			"Refused connections and requests of clients without an identity: too many, or too much of a processor. Find out who reaches --listen, and close the port to them. local: too many of programs on this machine.",
 			"reason", refusedConnections, refusedLocal, refusedProcessor),
 		heldOff: in.Gauge("lockstep_httpapi_addresses_held_off",
 			"1: the kernel drops new connections of addresses that were refused again and again. Find out who attacks --listen."),
