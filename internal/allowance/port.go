@@ -34,8 +34,8 @@ type Port struct {
 	known    map[netip.Addr]bool
 	common   balance
 	accounts map[netip.Addr]*account
-	// free has the balances of the places that no address has. Who takes one over gets what is left of its share: so
-	// addresses that take turns use no more than one that stays.
+	// free has the balances of the places that no address has. An address that takes one over gets the rest of its share,
+	// so that addresses that take turns use no more than one that stays.
 	free       []balance
 	identified int       // addresses
 	swept      time.Time // when addresses were last forgotten

@@ -13,8 +13,8 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// This file starts strangers, who attack the HTTP API and the join port of one node after
-// another. The soak's own requests need a client certificate then: a client without one shares
+// This file starts strangers, who attack the HTTP API, the join port and the ports of etcd of one
+// node after another. The soak's own requests need a client certificate then: a client without one shares
 // its limits with all strangers.
 
 const (
