@@ -443,6 +443,21 @@ func TestKubeadm_damaged(t *testing.T) {
 	}
 }
 
+// open lets every user change a file.
+func (n *kubeadmNode) open(path string) {
+	n.Helper()
+	if err := os.Chmod(path, 0o666); err != nil {
+		n.Fatal(err)
+	}
+}
+
+const oneService = `apiVersion: lockstep.dev/v1
+kind: Service
+metadata: {name: a}
+role: kubernetes_controller
+systemdUnit: {name: a.service}
+`
+
 // TestKubeadm_check damages the files of a node, and asks for the facts that the check gathers itself.
 func TestKubeadm_check(t *testing.T) {
 	for _, test := range []struct {
@@ -466,6 +481,24 @@ func TestKubeadm_check(t *testing.T) {
 				n.Fatal(err)
 			}
 		}, []string{"/bundles/1.0.0/bundle.yaml: FileUntrusted: it can be changed by every user (mode 0666)", "type: chmod o-w "}},
+		{"every user can change the kubeconfig and what the administrator applies", func(n *kubeadmNode) {
+			n.open(n.dir + "/kubeconfig")
+			n.open(n.dir + "/cluster/rbac.yaml")
+		}, []string{"/kubeconfig: FileUntrusted: it can be changed by every user (mode 0666)", "/cluster/rbac.yaml: FileUntrusted: it can be changed by"}},
+		{"every user can change the file of a service", func(n *kubeadmNode) {
+			n.replaceIn(n.kubernetes+"/manifests/kube-apiserver.yaml", "--listen=:8086\n",
+				"--listen=:8086\n    - --services=/etc/lockstep/services\n    - --data-dir=/var/lib/lockstep\n")
+			dir := n.dir + "/services"
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				n.Fatal(err)
+			}
+			for _, name := range []string{"a.yaml", "README", ".a.yaml"} {
+				if err := os.WriteFile(dir+"/"+name, []byte(oneService), 0o600); err != nil {
+					n.Fatal(err)
+				}
+				n.open(dir + "/" + name)
+			}
+		}, []string{"PatchNotApplied", "/services/a.yaml: FileUntrusted: it can be changed by every user (mode 0666)"}},
 		{"the CA of etcd is garbage", func(n *kubeadmNode) { n.write("pki/etcd/ca.crt", []byte("x")) }, []string{"etcd/ca.crt: FileUnreadable: the CA of the etcd servers: no PEM certificate"}},
 		{"no kubeconfig", func(n *kubeadmNode) { n.remove(n.dir + "/kubeconfig") }, []string{"KubeconfigUnreadable", "type: sidecar kubeadm --dir="}},
 		{"the kubeconfig is empty", func(n *kubeadmNode) { n.replaceIn(n.dir+"/kubeconfig", "server:", "x:") }, []string{"KubeconfigUnreadable"}},

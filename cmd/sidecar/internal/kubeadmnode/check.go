@@ -106,16 +106,32 @@ func (p program) kubeadmFacts(ctx context.Context, f kubeadmFlags) kubeadm.Facts
 		opts = p.sidecarFacts(&out, f, kubeadmContainer{pod, *c})
 	}
 	p.kubeconfigFacts(ctx, &out, bundleFacts(&out, f))
-	patches := filepath.Join(f.dir, kubeadm.PatchesDir)
-	for _, path := range []string{
-		filepath.Join(f.dir, kubeadm.EnvFile), filepath.Join(patches, kubeadm.PodPatch),
-		filepath.Join(patches, kubeadm.FlagsPatch), out.BundleDir,
-	} {
+	for _, path := range append(f.deciding(), out.BundleDir) {
 		distrust(&out, path)
+	}
+	if !errors.Is(out.Kubeconfig.Err, errNotOfNode) {
+		distrust(&out, out.Kubeconfig.Path)
 	}
 	if runs && out.Sidecar.Err == nil {
 		fileFacts(&out, f, kubeadmContainer{pod, *c}, opts)
 		servicesFact(&out, kubeadmContainer{pod, *c}, opts.Services)
+	}
+	return out
+}
+
+// deciding are the files below the directory of Lockstep that decide what this node, or the cluster, runs.
+func (f kubeadmFlags) deciding() []string {
+	patches, cluster := filepath.Join(f.dir, kubeadm.PatchesDir), filepath.Join(f.dir, kubeadm.ClusterDir)
+	out := []string{filepath.Join(f.dir, kubeadm.EnvFile), filepath.Join(patches, kubeadm.PodPatch), filepath.Join(patches, kubeadm.FlagsPatch)}
+	return append(out, filesIn(cluster)...)
+}
+
+// filesIn returns a directory and the files in it.
+func filesIn(dir string) []string {
+	out := []string{dir}
+	entries, _ := os.ReadDir(dir) // it does not have to exist
+	for _, entry := range entries {
+		out = append(out, filepath.Join(dir, entry.Name()))
 	}
 	return out
 }
@@ -268,8 +284,19 @@ func servicesFact(out *kubeadm.Facts, c kubeadmContainer, dir string) {
 	} else if _, err := service.Check(found.Path); err != nil {
 		found.Unread = oneLine(err)
 	}
-	distrust(out, c.host(dir))
+	if host := c.host(dir); host != "" {
+		distrustAll(out, trusted.FindAll(serviceFiles(host)))
+	}
 	out.Certificates = append(out.Certificates, found)
+}
+
+// serviceFiles returns the directory of services and the files that the sidecar reads there: it refuses one that others can
+// change.
+func serviceFiles(dir string) []string {
+	return slices.DeleteFunc(filesIn(dir), func(path string) bool {
+		name := filepath.Base(path)
+		return path != dir && (strings.HasPrefix(name, ".") || !strict.IsFile(name))
+	})
 }
 
 // distrust notes a path that other users than root can change, unless it is noted already.
