@@ -128,7 +128,8 @@ func (s *Server) withinAllowance(next http.Handler) http.Handler {
 // have to be verified.
 func fixedPrice(r *http.Request) bool {
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	return len(r.RequestURI) <= shortURI && (name == "readyz" || name == "livez" || name == "healthz") && (r.TLS == nil || len(r.TLS.PeerCertificates) == 0)
+	health := name == "readyz" || name == "livez" || name == "healthz"
+	return health && len(r.RequestURI) <= shortURI && (r.TLS == nil || len(r.TLS.PeerCertificates) == 0)
 }
 
 // stays reports whether a request is for a stream, if its URI is short.

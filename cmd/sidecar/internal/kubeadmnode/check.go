@@ -122,8 +122,8 @@ func (p program) kubeadmFacts(ctx context.Context, f kubeadmFlags) kubeadm.Facts
 // deciding are the files below the directory of Lockstep that decide what this node, or the cluster, runs.
 func (f kubeadmFlags) deciding() []string {
 	patches, cluster := filepath.Join(f.dir, kubeadm.PatchesDir), filepath.Join(f.dir, kubeadm.ClusterDir)
-	out := []string{filepath.Join(f.dir, kubeadm.EnvFile), filepath.Join(patches, kubeadm.PodPatch), filepath.Join(patches, kubeadm.FlagsPatch)}
-	return append(out, filesIn(cluster)...)
+	return append(filesIn(cluster), filepath.Join(f.dir, kubeadm.EnvFile),
+		filepath.Join(patches, kubeadm.PodPatch), filepath.Join(patches, kubeadm.FlagsPatch))
 }
 
 // filesIn returns a directory and the files in it.
