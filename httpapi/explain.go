@@ -11,7 +11,7 @@ import (
 // etcdCommand finds the commands of this program that need flags for etcd, in the messages of package protocol.
 var etcdCommand = regexp.MustCompile("\\bsidecar (?:node (?:remove [^\\s;,)`]+ --confirm-stopped|set-roles [^\\s;,)`]+ --(?:add|remove) [a-z_]+|list)|" +
 	"bundle replace (?:--cancel|--from [a-z0-9.-]+ --to [a-z0-9.-]*[a-z0-9])|" +
-	"history --node [^\\s;,)`]+|rollback end|turn end [^\\s;,)`]+(?: --force)?|uncordon [^\\s;,)`]+|cluster (?:snapshot lockstep\\.snapshot|restore lockstep\\.snapshot --confirm-stopped|remove [^\\s;,)`]+|token create(?: --node [^\\s;,)`]+)?|members|defrag)|store (?:adopt(?: --id [0-9a-f]+)?|show))")
+	"history --node [^\\s;,)`]+|rollback end|turn end [^\\s;,)`]+(?: --force)?|(?:un)?cordon [^\\s;,)`]+|cluster (?:snapshot lockstep\\.snapshot|restore lockstep\\.snapshot --confirm-stopped|remove [^\\s;,)`]+|token create(?: --node [^\\s;,)`]+)?|members|defrag)|store (?:adopt(?: --id [0-9a-f]+)?|show))")
 
 // pasteable completes the commands in a message with the flags of this sidecar's
 // etcd.

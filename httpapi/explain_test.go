@@ -21,6 +21,7 @@ func TestPasteable(t *testing.T) {
 		"type sidecar cluster token create --node c; or not":              "type sidecar cluster token create --node c --etcd-servers=E; or not",
 		"remove it (sidecar cluster remove), then":                        "remove it (sidecar cluster remove), then",
 		"it is complete: sidecar uncordon a --etcd-servers=E":             "it is complete: sidecar uncordon a --etcd-servers=E",
+		"cordon it: sidecar cordon a; or not":                             "cordon it: sidecar cordon a --etcd-servers=E; or not",
 		"the sidecar is starting":                                         "the sidecar is starting",
 		"its sidecar node is old":                                         "its sidecar node is old",
 		"sidecar node remove n-1.x --confirm-stopped":                     "sidecar node remove n-1.x --confirm-stopped --etcd-servers=E",
