@@ -101,10 +101,10 @@ func (e Embedded) clientURL() string {
 // FreeSpace is the remedy for a full or nearly full database of the etcd that the sidecars run.
 const FreeSpace = "delete what is not needed, such as old Events, then type: sidecar cluster defrag"
 
-// Restore is the remedy for members that are lost for good, without a majority (docs/clusters.md#restore). It is typed on
-// a node that has a member.
-const Restore = "save what this node has: sidecar cluster snapshot lockstep.snapshot; stop the sidecars on all nodes, and type here: " +
-	"sidecar cluster restore lockstep.snapshot --confirm-stopped; start the sidecar here; for the other nodes: docs/clusters.md#restore"
+// Restore is the remedy for members that are lost for good, without a majority (docs/clusters.md#restore). Each node shows
+// it. It must be typed on a single node, which has a member: each restore makes a cluster of its own.
+const Restore = "choose one node that has a member, and type there, and nowhere else: sidecar cluster snapshot lockstep.snapshot; stop the sidecars on all nodes; " +
+	"on the chosen node: sidecar cluster restore lockstep.snapshot --confirm-stopped; start the sidecar there; for the other nodes: docs/clusters.md#restore"
 
 // advice names the remedies for a member that cannot be used. The log of the sidecar
 // there contains the reports of its process.

@@ -138,7 +138,7 @@ func TestRestore(t *testing.T) {
 	gate := watchGates(t, map[*Node]int{a: open})
 	p.awaitDisconnected(a)
 	gate.end()
-	if out, err := a.tryCommand(t, "cluster", "token", "create"); err == nil || !strings.Contains(out, "docs/clusters.md#restore") {
+	if out, err := a.tryCommand(t, "cluster", "token", "create"); err == nil || !strings.Contains(out, "sidecar cluster restore lockstep.snapshot --confirm-stopped --data-dir="+a.Dir+";") {
 		t.Errorf("without a majority: %v: %s", err, out)
 	}
 	newest := filepath.Join(t.TempDir(), "newest")

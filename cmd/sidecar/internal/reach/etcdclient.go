@@ -78,10 +78,14 @@ func WithEtcd(cmd *cobra.Command, do func(context.Context, Etcd, []string) error
 		to := Etcd{client, etcd.CommandFlags(reach, dataDir), reach, dataDir}
 		ctx := cmd.Context()
 		err = whenFull(to.whenNoNode(ctx, do(ctx, to, args)), dataDir)
-		err = to.whenAway(ctx, pasteable(err, to.Flags), opts)
-		return errors.Join(err, client.Close())
+		return errors.Join(to.complete(ctx, err, opts), client.Close())
 	}
 	return cmd
+}
+
+// complete adds to an error of a command what to do, with the flags of this machine.
+func (c Etcd) complete(ctx context.Context, err error, opts runflags.Flags) error {
+	return pasteable(c.whenAway(ctx, err, opts), c.Flags)
 }
 
 // whenAway adds to an error of a command that etcd did not answer where to look.
