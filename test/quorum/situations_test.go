@@ -370,7 +370,7 @@ func (s *situations) oldCopy() {
 	restrict(s.T, s.c.Dir)
 	last := s.c.Refused(s.flags[s.c]...)
 	wantText(s.T, last, "is an older copy", "docs/clusters.md#replace-a-node", "`sidecar cluster token create --node c --data-dir="+s.c.Dir+"`", "`mv "+s.c.Dir+" ")
-	s.saysEnded(s.c, "ended at |is an older copy|`sidecar cluster remove |`mv "+s.c.Dir+" "+s.c.Dir+".old`, and start it")
+	s.saysEnded(s.c, "ended at |is an older copy|`sidecar cluster remove |`mv "+s.c.Dir+" "+s.c.Dir+".old`, then what `token create` printed")
 	for _, n := range []*Node{s.a, s.b} {
 		s.says(n, "c|it is not alive; start it again|; its etcd member ("+s.c.Address+"): ", "UPGRADE|do not start")
 	}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -28,7 +29,7 @@ type Expected struct {
 // ReplaceNode names the commands that replace the node of a directory (docs/clusters.md#replace-a-node), for people: with the
 // flags of this machine, as those of the others are mostly the same. m is the zero Marker if the directory has none.
 func (l Layout) ReplaceNode(m Marker) string {
-	dir, node, remove := shell.Quote(string(l)), "", ""
+	dir, moved, node, remove := shell.Quote(string(l)), filepath.Clean(string(l)), "", ""
 	if m.Node != "" {
 		node = " --node " + shell.Quote(m.Node)
 	}
@@ -39,7 +40,8 @@ func (l Layout) ReplaceNode(m Marker) string {
 		remove = fmt.Sprintf("`sidecar cluster members --data-dir=%[1]s`, `sidecar cluster remove` with the ID of this one, then ", dir)
 	}
 	return fmt.Sprintf("replace this node: on another one type %s`sidecar cluster token create%s --data-dir=%s`; "+
-		"here stop the sidecar, type `mv %[3]s %[3]s.old`, and start it as the token's command printed: docs/clusters.md#replace-a-node", remove, node, dir)
+		"here stop the sidecar, type `mv %s %s`, then what `token create` printed, with the other flags of this sidecar: docs/clusters.md#replace-a-node",
+		remove, node, dir, shell.Quote(moved), shell.Quote(moved+".old"))
 }
 
 func (l Layout) restoreOrReplace(m Marker) string {

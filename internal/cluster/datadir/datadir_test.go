@@ -174,7 +174,7 @@ func TestCheck_refuses(t *testing.T) {
 		"no certificate":      {remove(Layout.NodeCert), []string{"node.crt", "is missing: restore it from a backup"}},
 		"no key":              {remove(Layout.NodeKey), []string{"node.key", "is missing: restore it from a backup"}},
 		"no pki":              {remove(Layout.PKI), []string{"is missing: restore it from a backup"}},
-		"no database":         {remove(Layout.db), []string{"is missing or empty", "`sidecar cluster remove a1 --data-dir=", "`sidecar cluster token create --node a --data-dir=", "`mv ", ".old`, and start it"}},
+		"no database":         {remove(Layout.db), []string{"is missing or empty", "`sidecar cluster remove a1 --data-dir=", "`sidecar cluster token create --node a --data-dir=", "`mv ", ".old`, then what `token create` printed"}},
 		"no log":              {remove(Layout.wal), []string{"has no log of etcd", "sidecar cluster remove a1"}},
 		"no etcd":             {remove(Layout.Etcd), []string{"is missing or empty", "sidecar cluster remove a1"}},
 		"open to the group":   {chmod(top, 0o750), []string{"has the mode 0750", "chmod 700"}},
@@ -217,6 +217,19 @@ func TestCheck_refuses(t *testing.T) {
 			tc.change(t, l, &want)
 			wantRefusal(t, l, want, tc.want...)
 		})
+	}
+}
+
+// The commands work also if people end the directory with a slash.
+func TestLayout_ReplaceNode_slash(t *testing.T) {
+	const want = "type `mv /data/x /data/x.old`, then what `token create` printed"
+	for _, dir := range []Layout{"/data/x", "/data/x/"} {
+		if got := dir.ReplaceNode(Marker{Node: "a"}); !strings.Contains(got, want) {
+			t.Errorf("got %q, want %q in it", got, want)
+		}
+	}
+	if got, want := Layout("/my data/").ReplaceNode(Marker{}), "`mv '/my data' '/my data.old'`"; !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q in it", got, want)
 	}
 }
 
