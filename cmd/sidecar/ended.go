@@ -75,7 +75,7 @@ func (p program) leaveReason(cmd *cobra.Command, err error) {
 	if inUse := locked || holder != 0 && holder != os.Getpid(); inUse || !datadir.Layout(dir).IsOurs() {
 		return
 	}
-	e := reach.LastRun{Time: p.Now().UTC().Truncate(time.Second), Listen: flag("listen")}
+	e := reach.Exit{Time: p.Now().UTC().Truncate(time.Second), Listen: flag("listen")}
 	if err != nil {
 		e.Error = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}

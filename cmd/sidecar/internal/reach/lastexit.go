@@ -24,20 +24,23 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 )
 
-// LastRun is how a sidecar ended.
-type LastRun struct {
+// Exit is how a sidecar ended.
+type Exit struct {
 	Time   time.Time `json:"time"`
 	Listen string    `json:"listen"`
 	Error  string    `json:"error"` // empty: it was stopped
 }
 
-func (e LastRun) String() string {
+func (e Exit) String() string {
 	at := e.Time.UTC().Format(time.RFC3339)
 	if e.Error == "" {
-		return "it was stopped at " + at + "; to start it again, with systemd: systemctl start lockstep, or lockstep-services"
+		return "it was stopped at " + at + startAgain
 	}
 	return "it ended at " + at + ": " + e.Error
 }
+
+// startAgain is the remedy for a sidecar that does not run, and has no mistake to correct first.
+const startAgain = "; to start it again, with systemd: systemctl start lockstep (with services: systemctl start lockstep-services)"
 
 // lastExit returns how the sidecar at a URL of this machine ended; empty: not known.
 func lastExit(p console.Program, base string) string {
@@ -81,11 +84,11 @@ func silentEnd(p console.Program, u *url.URL) string {
 	case pid != 0:
 		return fmt.Sprintf("its process %d runs since %s, and does not answer there: its log says what it does", pid, since.Format(time.RFC3339))
 	case run.Boot != "" && run.Boot != machine.BootID():
-		return fmt.Sprintf("it started at %s and ended without a reason, as in a loss of power: the machine has started again since, and the sidecar has not",
+		return fmt.Sprintf("it started at %s and ended without a reason, as in a loss of power: the machine has started again since, and the sidecar has not"+startAgain,
 			since.Format(time.RFC3339))
 	}
-	return fmt.Sprintf("it started at %s and ended without a reason: it was killed (kill -9, out of memory), or it crashed, which its log shows; "+
-		"to see whether memory ran out: "+kernelLog, since.Format(time.RFC3339), since.Format("2006-01-02 15:04:05 UTC"))
+	return fmt.Sprintf("it started at %s and ended without a reason: it was killed (kill -9, out of memory), or it crashed, which its log shows"+startAgain+
+		"; to see whether memory ran out: "+kernelLog, since.Format(time.RFC3339), since.Format("2006-01-02 15:04:05 UTC"))
 }
 
 // kernelLog is the command that lists the processes which the kernel has killed since a time.
@@ -94,7 +97,7 @@ const kernelLog = `journalctl -k --since "%s" | grep -i "killed process"`
 // leftReason returns what the sidecar at a URL left in its data directory.
 func leftReason(p console.Program, u *url.URL) string {
 	text, err := os.ReadFile(dirOf(p).Ended())
-	var e LastRun
+	var e Exit
 	if err != nil || json.Unmarshal(text, &e) != nil {
 		return ""
 	}
