@@ -294,12 +294,12 @@ func (s *Server) runRoles(ctx context.Context) error {
 	if s.disk != nil {
 		keep("roles-file", s.fetcher.keep)
 	}
-	keep("kubernetes", s.controller.Run)
+	keep(s.controller.cfg.Role, s.controller.Run)
 	if s.controlPlane != nil {
 		keep("control-plane", s.inCluster(s.controlPlane.Run))
 	}
-	for _, f := range s.others {
-		keep(f.cfg.Role, f.Run)
+	for _, starter := range s.others {
+		keep(starter.cfg.Role, starter.Run)
 	}
 	if s.cfg.Services.Dir != "" {
 		keep("services-directory", func(ctx context.Context) error {

@@ -35,7 +35,7 @@ type Running struct {
 	Awaiting string // the reason to wait, for people; empty: none
 }
 
-// StarterConfig configures a Starter. All fields are required.
+// StarterConfig configures a Starter. Disk may be nil: nothing is kept. Without ShutdownDelay, services stop at once.
 type StarterConfig struct {
 	Role     string
 	Services Services

@@ -53,7 +53,7 @@ type Facts struct {
 	// Known: the node's roles are known, from its record or from the disk, or its sidecar
 	// is stopping.
 	Known bool
-	// Wanted: the node has the controller role, and its sidecar is not stopping.
+	// Wanted: the node has the role of these services, and its sidecar is not stopping.
 	Wanted bool
 	// Old: a service runs, or may run, that was started for another release.
 	Old bool
