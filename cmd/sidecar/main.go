@@ -47,7 +47,7 @@ func runSidecar(ctx context.Context, opts lockstep.Options, log *slog.Logger) er
 // program is the outside world, as the commands see it.
 type program struct {
 	console.Program
-	environ func() []string // NAME=value each; nil: only variables that lookupEnv finds count
+	environ func() []string // NAME=value each; nil: only variables that LookupEnv finds count
 	running *runMark
 	// run runs a sidecar.
 	run func(ctx context.Context, opts lockstep.Options, log *slog.Logger) error

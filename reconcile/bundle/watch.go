@@ -17,7 +17,7 @@ import (
 // watch calls changed with the results of Load: once at the beginning, and each time the
 // directory changed (names, sizes, times, modes, owners, or targets of links). It takes a fingerprint every
 // interval, and loads when two in a row are equal, so that a copy in progress is not read half.
-// It calls changed from the goroutine that called Watch, and returns when ctx ends.
+// It calls changed from the goroutine that called watch, and returns when ctx ends.
 //
 // It polls because that works with every kind of mount, and with links that are swapped above
 // the directory, as in a mounted ConfigMap.

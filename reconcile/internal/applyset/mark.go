@@ -41,9 +41,8 @@ type entryJSON struct {
 
 // encodeMark is the inverse of decodeMark, for a mark that replaces another one; empty: there was none.
 // It sorts the entries by epoch. It returns an error where decodeMark would: a leader must never write a
-// mark that no leader can read. It keeps the fields that a newer
-// program added to that mark, and to entries that stay, unless they are larger than maxUnknown.
-// A damaged mark has none.
+// mark that no leader can read. It keeps the fields that a newer program added to that mark, and to
+// entries that stay, unless they are larger than maxUnknown. A damaged mark has none.
 func encodeMark(previous string, m MarkData) (string, error) {
 	if err := m.validate(); err != nil {
 		return "", fmt.Errorf("encode the mark: %w", err)

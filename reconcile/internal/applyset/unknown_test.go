@@ -15,7 +15,7 @@ const (
 )
 
 // The fields of a newer program survive a write of this one.
-func TestEncodeMarkOver(t *testing.T) {
+func TestEncodeMark_over(t *testing.T) {
 	old, next := content(release(1, 0, 0), 1), content(release(1, 1, 0), 2)
 	begun := MarkData{FirstDone: true, LeaderEpoch: 9, Entries: []protocol.Content{old, next}}
 	again := old

@@ -178,7 +178,7 @@ record stays: if the node is off for good, also type sidecar node remove.`,
 		ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 		defer cancel()
 		removed, err := quorum.Remove(ctx, at.Client, quorum.Removal{
-			Name: args[0], Dial: at.Dial, Force: force, By: console.WhoTypes(),
+			Name: args[0], Dial: at.Dial, Force: force, By: p.WhoTypes(),
 			Progress: func(text string) { fmt.Fprintln(p.Stderr, text) },
 		})
 		if err != nil {

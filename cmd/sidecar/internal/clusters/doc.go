@@ -10,7 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 )
 
-// Commands returns the commands of this package, for the root of all.
+// Commands returns the commands of this package, for the root command.
 func Commands(p console.Program) []*cobra.Command {
 	return []*cobra.Command{clusterCommand(p), storeCommand(p)}
 }

@@ -113,10 +113,10 @@ func NearestFlag(flags *pflag.FlagSet, err error) string {
 	return "--" + near
 }
 
-// WhoTypes names the user of this command and the machine, for the people who read the cordon. Through sudo, the
-// user is the one who typed it.
-func WhoTypes() string {
-	name := os.Getenv("SUDO_USER")
+// WhoTypes names the user of this command and the machine, for the people who later read who changed something.
+// Through sudo, the user is the one who typed it.
+func (p Program) WhoTypes() string {
+	name, _ := p.LookupEnv("SUDO_USER")
 	if u, err := user.Current(); err == nil && name == "" {
 		name = u.Username
 	}

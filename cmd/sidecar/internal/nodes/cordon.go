@@ -105,7 +105,7 @@ func (f cordonFlags) validate() error {
 }
 
 func (p program) cordon(ctx context.Context, client reach.Etcd, name string, f cordonFlags) (cordonReport, error) {
-	id, cordon := protocol.NodeID(name), protocol.Cordon{Since: p.Now().UTC(), Message: terminal.Clean(f.message), By: console.WhoTypes()}
+	id, cordon := protocol.NodeID(name), protocol.Cordon{Since: p.Now().UTC(), Message: terminal.Clean(f.message), By: p.WhoTypes()}
 	if f.duration > 0 {
 		cordon.Until = cordon.Since.Add(f.duration)
 	}

@@ -90,7 +90,7 @@ func (p program) beginRollback(ctx context.Context, client reach.Etcd, f rollbac
 		return console.Usagef("--to: %w", err)
 	}
 	now := p.Now().UTC().Truncate(time.Second)
-	r := protocol.Rollback{To: to, By: console.WhoTypes(), Since: now, Until: now.Add(f.duration)}
+	r := protocol.Rollback{To: to, By: p.WhoTypes(), Since: now, Until: now.Add(f.duration)}
 	request := election.RollbackRequest{Rollback: r, Force: f.force, Extend: f.extend}
 	begun, err := election.BeginRollback(ctx, client.Client, request)
 	if err != nil {

@@ -47,7 +47,7 @@ func (p program) newTurnWork(client reach.Etcd, f turnFlags, command []string) (
 	w := &turnWork{program: p, client: client, server: server, flags: f, causes: console.WaitCauses{Out: p.Stderr}}
 	now := time.Now().UTC()
 	w.want = protocol.Turn{
-		Since: now, Until: now.Add(f.duration), Message: terminal.Clean(f.message), By: console.WhoTypes(),
+		Since: now, Until: now.Add(f.duration), Message: terminal.Clean(f.message), By: p.WhoTypes(),
 		Kind: protocol.TurnOfPeople, BootID: machine.BootID(),
 	}
 	if len(command) > 0 {

@@ -27,7 +27,7 @@ import (
 	"github.com/lockstep-dev/lockstep/report"
 )
 
-// Server name the sidecar that a command sends its requests to, and the certificates to use.
+// Server names the sidecar to which a command sends its requests, and the certificates.
 type Server struct{ URL, CAFile, CertFile, keyFile string }
 
 // Bind adds the flags, with their defaults.

@@ -60,7 +60,7 @@ const zeroAllowed = "lockstep.dev/zero-allowed"
 // AllowZero allows 0 for a flag.
 func AllowZero(flags *pflag.FlagSet, name string) {
 	if err := flags.SetAnnotation(name, zeroAllowed, []string{"true"}); err != nil {
-		panic(err) // the flag does not exist: a mistake in this package
+		panic(err) // the flag does not exist: a mistake in the program
 	}
 }
 

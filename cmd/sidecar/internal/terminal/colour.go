@@ -101,7 +101,7 @@ func (s Screen) Paint(text string, as Colour) string {
 	return "\x1b[" + string(as) + "m" + text + "\x1b[0m"
 }
 
-// ColourCode matches the codes that paint adds to a text.
+// ColourCode matches the codes that Paint adds to a text.
 var ColourCode = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 // titleColour is the colour of a section's title.
