@@ -17,7 +17,7 @@ var levels = map[string]int{
 	"cmd/sidecar/internal/console":     4,  // what every command shares
 	"cmd/sidecar/internal/runflags":    13, // the flags of sidecar run, for Options
 	"cmd/sidecar/internal/reach":       14, // leads commands to a sidecar and to etcd
-	"cmd/sidecar/internal/views":       16, // shows, and changes nothing
+	"cmd/sidecar/internal/views":       16, // shows, and changes nothing; above its siblings, since support shows what kubeadmnode checks
 	"cmd/sidecar/internal/nodes":       15, // changes nodes of a fleet
 	"cmd/sidecar/internal/clusters":    15, // shows and changes the members of etcd
 	"cmd/sidecar/internal/bundles":     15, // validates, compares and plans

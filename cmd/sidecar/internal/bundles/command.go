@@ -27,11 +27,11 @@ func bundleCommand(caller console.Program) *cobra.Command {
 		Long: `Validate a bundle, compare it with a cluster, and print its digest and the rights that
 it needs. Only replace writes something. DIR is a directory, or builtin for the built-in
 bundle. A directory of that name is ./builtin.`,
-	}, p.bundleValidateCommand(), p.bundleDigestCommand(), p.bundleDiffCommand(),
-		p.bundleReplaceCommand(), p.bundleRightsCommand())
+	}, p.validateCommand(), p.digestCommand(), p.diffCommand(),
+		p.replaceCommand(), p.rightsCommand())
 }
 
-func (p program) bundleValidateCommand() *cobra.Command {
+func (p program) validateCommand() *cobra.Command {
 	var from []string
 	output := console.NewChoice("text", "json")
 	cmd := &cobra.Command{
@@ -128,7 +128,7 @@ func rolloutText(from, to protocol.Release) string {
 	return fmt.Sprintf("it is newer than this bundle, so there is no rollout to check; what it costs to go back, the check of the bundle of %s says, with --from %s", from, to)
 }
 
-func (p program) bundleDigestCommand() *cobra.Command {
+func (p program) digestCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "digest DIR",
 		Short: "Print the digest of a bundle",

@@ -25,7 +25,7 @@ func bindInspector(flags *pflag.FlagSet, opts *kubeaccess.InspectorConfig, kubec
 	flags.BoolVar(&opts.AllowMassPrune, "allow-mass-prune", opts.AllowMassPrune, "Set this if the sidecars run with it: large removals are not held.")
 }
 
-func (p program) bundleDiffCommand() *cobra.Command {
+func (p program) diffCommand() *cobra.Command {
 	var opts kubeaccess.InspectorConfig
 	output := console.NewChoice("text", "json")
 	cmd := &cobra.Command{

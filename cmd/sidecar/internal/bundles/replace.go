@@ -19,7 +19,7 @@ type replaceFlags struct {
 	cancel   bool
 }
 
-func (p program) bundleReplaceCommand() *cobra.Command {
+func (p program) replaceCommand() *cobra.Command {
 	var f replaceFlags
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "replace --from NAME --to NAME",

@@ -24,7 +24,7 @@ type rightsFlags struct {
 	output            console.Choice
 }
 
-func (p program) bundleRightsCommand() *cobra.Command {
+func (p program) rightsCommand() *cobra.Command {
 	f := rightsFlags{output: console.NewChoice("yaml", "json")}
 	cmd := &cobra.Command{
 		Use:   "rights DIR",

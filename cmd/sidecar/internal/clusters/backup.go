@@ -29,7 +29,7 @@ const (
 	restoreTimeout  = 10 * time.Minute
 )
 
-func (p program) clusterSnapshotCommand() *cobra.Command {
+func (p program) snapshotCommand() *cobra.Command {
 	return reach.WithEtcd(&cobra.Command{
 		Use:   "snapshot FILE",
 		Short: "Save the whole etcd into a file",
@@ -55,7 +55,7 @@ the newest writes may be missing in the file.`,
 	})
 }
 
-func (p program) clusterRestoreCommand() *cobra.Command {
+func (p program) restoreCommand() *cobra.Command {
 	opts, confirmed, latest := runflags.Default(), false, false
 	cmd := &cobra.Command{
 		Use:   "restore FILE",

@@ -34,8 +34,8 @@ func clusterCommand(caller console.Program) *cobra.Command {
 		Long: `Show and change the members of an etcd that the sidecars run themselves
 (--etcd=embedded). Run these commands on a node that is a member: they use its data
 directory. With --etcd-servers and the other flags of etcd they work anywhere.`,
-	}, p.clusterMembersCommand(), p.clusterRemoveCommand(), p.clusterTokenCommand(),
-		p.clusterSnapshotCommand(), p.clusterRestoreCommand(), p.clusterDefragCommand(), p.clusterRotateCommand())
+	}, p.membersCommand(), p.removeCommand(), p.tokenCommand(),
+		p.snapshotCommand(), p.restoreCommand(), p.defragCommand(), p.rotateCommand())
 }
 
 // MemberReport is a member in the output of `cluster members`. Every field is always
@@ -81,7 +81,7 @@ func hostOf(text string) string {
 	return text
 }
 
-func (p program) clusterMembersCommand() *cobra.Command {
+func (p program) membersCommand() *cobra.Command {
 	output := console.NewChoice("table", "json", "nftables")
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "members",
@@ -154,7 +154,7 @@ func (p program) printMembers(views []quorum.View, rotates *quorum.Rotation, for
 // removeTimeout is longer than any of the waits of a removal.
 const removeTimeout = time.Minute
 
-func (p program) clusterRemoveCommand() *cobra.Command {
+func (p program) removeCommand() *cobra.Command {
 	force := false
 	cmd := &cobra.Command{
 		Use:   "remove ID",

@@ -28,7 +28,7 @@ type defragReport struct {
 	LeftOut bool   `json:"leftOut"` // it did not answer
 }
 
-func (p program) clusterDefragCommand() *cobra.Command {
+func (p program) defragCommand() *cobra.Command {
 	output := console.NewChoice("text", "json")
 	var d quorum.Defragmentation
 	cmd := &cobra.Command{

@@ -19,7 +19,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-func (p program) clusterRotateCommand() *cobra.Command {
+func (p program) rotateCommand() *cobra.Command {
 	yes, detach := false, false
 	cmd := &cobra.Command{
 		Use:   "rotate-ca",

@@ -21,7 +21,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-func (p program) clusterTokenCommand() *cobra.Command {
+func (p program) tokenCommand() *cobra.Command {
 	return console.ParentOf(&cobra.Command{
 		Use:   "token",
 		Short: "Create, list and revoke the tokens with which other nodes join",

@@ -32,7 +32,7 @@ type Report struct {
 
 // reported returns the problems on this node.
 func (p program) reported(ctx context.Context, f kubeadmFlags) Report {
-	report := Report{Node: f.nodeID, Findings: p.kubeadmFacts(ctx, f).Check()}
+	report := Report{Node: f.nodeID, Findings: p.facts(ctx, f).Check()}
 	if report.Findings == nil {
 		report.Findings = []kubeadm.Finding{}
 	}
@@ -54,9 +54,9 @@ func Findings(ctx context.Context, caller console.Program, kubernetes string) (R
 	return program{caller}.reported(ctx, f), nil
 }
 
-func (p program) checkKubeadm(ctx context.Context, f kubeadmFlags) error {
+func (p program) check(ctx context.Context, f kubeadmFlags) error {
 	report := p.reported(ctx, f)
-	if err := p.printKubeadm(report, f.output.Value); err != nil {
+	if err := p.print(report, f.output.Value); err != nil {
 		return err
 	}
 	if n := len(report.Findings); n > 0 {
@@ -65,7 +65,7 @@ func (p program) checkKubeadm(ctx context.Context, f kubeadmFlags) error {
 	return nil
 }
 
-func (p program) printKubeadm(r Report, form string) error {
+func (p program) print(r Report, form string) error {
 	if form == "json" {
 		return p.PrintJSON(r)
 	}
@@ -84,8 +84,8 @@ func (p program) printKubeadm(r Report, form string) error {
 	return nil
 }
 
-// kubeadmFacts reads all inputs of the check.
-func (p program) kubeadmFacts(ctx context.Context, f kubeadmFlags) kubeadm.Facts {
+// facts reads all inputs of the check.
+func (p program) facts(ctx context.Context, f kubeadmFlags) kubeadm.Facts {
 	out := kubeadm.Facts{
 		Node: f.nodeID, Now: p.Now(), Dir: f.dir, Admin: f.admin(), Write: f.again(),
 		Manifest: contentOf(f.manifest()), PodPatch: contentOf(f.podPatch()),
@@ -103,7 +103,7 @@ func (p program) kubeadmFacts(ctx context.Context, f kubeadmFlags) kubeadm.Facts
 	}
 	var opts lockstep.Options
 	if c != nil {
-		opts = p.sidecarFacts(&out, f, kubeadmContainer{pod, *c})
+		opts = p.sidecarFacts(&out, f, container{pod, *c})
 	}
 	p.kubeconfigFacts(ctx, &out, bundleFacts(&out, f))
 	for _, path := range append(f.deciding(), out.BundleDir) {
@@ -113,8 +113,8 @@ func (p program) kubeadmFacts(ctx context.Context, f kubeadmFlags) kubeadm.Facts
 		distrust(&out, out.Kubeconfig.Path)
 	}
 	if runs && out.Sidecar.Err == nil {
-		fileFacts(&out, f, kubeadmContainer{pod, *c}, opts)
-		servicesFact(&out, kubeadmContainer{pod, *c}, opts.Services)
+		fileFacts(&out, f, container{pod, *c}, opts)
+		servicesFact(&out, container{pod, *c}, opts.Services)
 	}
 	return out
 }
@@ -160,17 +160,17 @@ func bundleFacts(out *kubeadm.Facts, f kubeadmFlags) []*bundle.Bundle {
 	return bundles
 }
 
-// kubeadmContainer is a container with its pod, which maps the container's paths to files of the node.
-type kubeadmContainer struct {
+// container is a container with its pod, which maps the container's paths to files of the node.
+type container struct {
 	pod kubeadm.Pod
 	kubeadm.ContainerSpec
 }
 
 // host returns the node's file that the container sees at a path.
-func (c kubeadmContainer) host(inside string) string { return c.pod.HostPath(c.ContainerSpec, inside) }
+func (c container) host(inside string) string { return c.pod.HostPath(c.ContainerSpec, inside) }
 
 // sidecarFacts parses the arguments of the sidecar.
-func (p program) sidecarFacts(out *kubeadm.Facts, f kubeadmFlags, c kubeadmContainer) lockstep.Options {
+func (p program) sidecarFacts(out *kubeadm.Facts, f kubeadmFlags, c container) lockstep.Options {
 	opts, err := runOptions(c.Args, c.Variable, f.nodeID)
 	out.Sidecar = kubeadm.Sidecar{
 		Err: oneLine(err), ShutdownDelay: opts.ShutdownDelay, Listen: opts.Listen, TLS: opts.TLSCertFile != "",
@@ -236,7 +236,7 @@ func certificate(file, name, renew string, content []byte) kubeadm.Certificate {
 var errNotOfNode = errors.New("it is not in a volume of this node")
 
 // fileFacts reads the files that the sidecar needs for etcd, and to serve: it does not start without them.
-func fileFacts(out *kubeadm.Facts, f kubeadmFlags, c kubeadmContainer, opts lockstep.Options) {
+func fileFacts(out *kubeadm.Facts, f kubeadmFlags, c container, opts lockstep.Options) {
 	const replace, renew = "# put a valid file there", "kubeadm certs renew apiserver-etcd-client"
 	external, _ := opts.Etcd.(lockstep.External) // else etcd's files are the sidecar's own
 	for _, file := range []struct{ inside, key, name, renew string }{
@@ -274,7 +274,7 @@ func fileFacts(out *kubeadm.Facts, f kubeadmFlags, c kubeadmContainer, opts lock
 }
 
 // servicesFact reads the directory of --services.
-func servicesFact(out *kubeadm.Facts, c kubeadmContainer, dir string) {
+func servicesFact(out *kubeadm.Facts, c container, dir string) {
 	if dir == "" {
 		return
 	}
@@ -318,7 +318,7 @@ func distrustAll(out *kubeadm.Facts, all []trusted.Finding) {
 }
 
 // contentIn reads a file that the container sees at a path.
-func contentIn(c kubeadmContainer, inside string) kubeadm.Content {
+func contentIn(c container, inside string) kubeadm.Content {
 	host := c.host(inside)
 	if host == "" {
 		return kubeadm.Content{Path: inside, Err: errNotOfNode}

@@ -73,9 +73,9 @@ Exit codes: 0 success, 1 failure, or something is wrong; 2 wrong usage.`,
 				return err
 			}
 			if f.check {
-				return p.checkKubeadm(cmd.Context(), f)
+				return p.check(cmd.Context(), f)
 			}
-			return p.writeKubeadm(cmd.Context(), f)
+			return p.write(cmd.Context(), f)
 		},
 	}
 	flags := cmd.Flags()

@@ -28,7 +28,7 @@ type kubeadmFiles struct {
 	sums  map[string]string // by path below dir
 }
 
-func openKubeadmFiles(dir string, force bool) (kubeadmFiles, error) {
+func openFiles(dir string, force bool) (kubeadmFiles, error) {
 	out := kubeadmFiles{dir: dir, force: force, sums: map[string]string{}}
 	text, err := os.ReadFile(filepath.Join(dir, kubeadm.SumsFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -104,15 +104,15 @@ func (k kubeadmFiles) refuse(files map[string][]byte, f kubeadmFlags) error {
 	return errors.Join(problems...)
 }
 
-// kubeadmContents are the files that kubeadm and kubectl read, and what they follow from.
-type kubeadmContents struct {
+// contents are the files that kubeadm and kubectl read, and what they follow from.
+type contents struct {
 	settings kubeadm.Settings
 	files    map[string][]byte // by path below the directory of Lockstep
 	rights   rights.Rights     // for the bundle
 }
 
 // writeFiles writes the files, and names each one that it leaves alone.
-func (p program) writeFiles(f kubeadmFlags, k kubeadmFiles, w kubeadmContents) error {
+func (p program) writeFiles(f kubeadmFlags, k kubeadmFiles, w contents) error {
 	var kept []string
 	for _, name := range slices.Sorted(maps.Keys(w.files)) {
 		why, err := k.changed(name, w.files[name])

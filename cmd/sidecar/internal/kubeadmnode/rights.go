@@ -15,9 +15,9 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/rights"
 )
 
-// kubeadmContent returns the files for kubeadm and kubectl, by their paths below the
+// content returns the files for kubeadm and kubectl, by their paths below the
 // directory of Lockstep. release is nil if this call sets none.
-func (p program) kubeadmContent(
+func (p program) content(
 	ctx context.Context, f kubeadmFlags, settings kubeadm.Settings, release *bundle.Bundle,
 ) (out map[string][]byte, r rights.Rights, err error) {
 	out = settings.Files()
@@ -42,7 +42,7 @@ func (p program) kubeadmContent(
 
 // reportWritten names the directories that were written whole, and the rights that the bundle needs and that are missing
 // in a file that was left alone. kept are the files that were left alone, which are named already.
-func (p program) reportWritten(f kubeadmFlags, w kubeadmContents, kept []string) error {
+func (p program) reportWritten(f kubeadmFlags, w contents, kept []string) error {
 	name := path.Join(kubeadm.ClusterDir, kubeadm.BundleRights)
 	whole := func(dir string) bool {
 		return !slices.ContainsFunc(kept, func(name string) bool { return path.Dir(name) == dir })

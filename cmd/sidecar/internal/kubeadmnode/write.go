@@ -22,8 +22,8 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
-// writeKubeadm checks everything before it writes anything.
-func (p program) writeKubeadm(ctx context.Context, f kubeadmFlags) error {
+// write checks everything before it writes anything.
+func (p program) write(ctx context.Context, f kubeadmFlags) error {
 	settings, err := f.settings()
 	if err != nil {
 		return err
@@ -55,11 +55,11 @@ func (p program) writeKubeadm(ctx context.Context, f kubeadmFlags) error {
 	if err != nil {
 		return err
 	}
-	own, err := openKubeadmFiles(f.dir, f.force)
+	own, err := openFiles(f.dir, f.force)
 	if err != nil {
 		return err
 	}
-	files, ofBundle, err := p.kubeadmContent(ctx, f, settings, release)
+	files, ofBundle, err := p.content(ctx, f, settings, release)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (p program) writeKubeadm(ctx context.Context, f kubeadmFlags) error {
 			return err
 		}
 	}
-	if err := p.writeFiles(f, own, kubeadmContents{settings, files, ofBundle}); err != nil {
+	if err := p.writeFiles(f, own, contents{settings, files, ofBundle}); err != nil {
 		return err
 	}
 	hasIdentity, err := p.writeIdentity(f, own, server, settings)
