@@ -31,7 +31,9 @@ func Warnings(f Facts, own protocol.NodeID) []protocol.Warning {
 // refused reports whether a node says itself that its kube-apiserver refuses its sidecar. Whether that is ready is not known.
 func refused(f protocol.Fleet, node string) bool {
 	r, _ := f.Record(protocol.NodeID(node))
-	return slices.ContainsFunc(r.Presence.Warnings, func(w protocol.Warning) bool { return w.Subject == "" && w.Reason == protocol.APIRefused })
+	return slices.ContainsFunc(r.Presence.Warnings, func(w protocol.Warning) bool {
+		return w.Subject == "" && w.Reason == protocol.APIRefused
+	})
 }
 
 func warnsOfFleet(reason protocol.Reason) bool {
