@@ -179,7 +179,7 @@ test-third: LIST = $(THIRD)
 
 test-others:
 	$(if $(RACE),,CGO_ENABLED=1 GOGC=400 nice -n 10 $(COMPILE_RACED) $(OTHERS) >/dev/null)
-	$(RACED) -p=4 $(LONG) $(OTHERS)
+	$(RACED) -p=3 $(LONG) $(OTHERS)
 
 # -vet=off: make vet already vets everything. On a fresh machine that saves 40 s of a processor.
 # MODEL=whole, for a run of both: make model repeats the searches in larger worlds, and runs the other tests of the model, too.

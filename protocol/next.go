@@ -78,7 +78,7 @@ func resign(in Input) (Step, bool) {
 		step.Rule = ResignForRollback
 	case eligibility.Reason == NewerAlive:
 		step.Rule = ResignToNewer
-	case in.Progress.APIGone:
+	case in.Progress.APIGone: // last: a node that may not lead says that, which does not pass
 		step.Rule, step.Reason, step.Withdraw = YieldUnreachable, APIUnreachable, true
 		step.Message = "this node's kube-apiserver is unreachable or rejects the kubeconfig's user; stepping down so that another node can lead"
 	default:

@@ -163,15 +163,15 @@ func (f Fleet) TurnWait(t Turn) string {
 	own, found := f.Record(t.Node)
 	reason, _ := own.WhyServes()
 	switch {
-	case t.Work != TurnWorkDone:
+	case t.Work != TurnWorkDone: // until then the node need not serve
 		return ""
 	case !found:
 		return "it has no record"
 	case own.Problem != "":
 		return "its record is corrupt"
-	case !own.Alive:
+	case !own.Alive: // what it reported last says nothing any more
 		return "it is dead"
-	case reason == Overridden:
+	case reason == Overridden: // before Serves, which an override satisfies, too: the gate closes when it ends
 		return "it serves by an override alone, which ends; repair its gate, and " + EndsOverride(own.Presence.Warnings)
 	case own.Serves():
 		return ""

@@ -180,11 +180,11 @@ const (
 // NextRotationDuty returns a node's own next action. self is its own view of itself.
 func NextRotationDuty(f RotationFacts, self RotationNode) RotationDuty {
 	switch {
-	case f.Phase == RotationTrusting && !self.TrustsNew && f.Turn == self.ID:
+	case f.Phase == RotationTrusting && !self.TrustsNew && f.Turn == self.ID: // in turn: its processes restart
 		return TrustBoth
 	case f.Phase == RotationTrusting && self.TrustsNew && self.Voter && !self.HasKey && slices.Contains(f.Given, self.ID):
 		return FetchKey
-	case f.Phase == RotationIssuing && !self.UsesNew:
+	case f.Phase == RotationIssuing && !self.UsesNew: // all at once: each trusts both CAs by now, and none restarts
 		return UseNewCA
 	case f.Phase == RotationDropping && self.TrustsOld && f.Turn == self.ID:
 		return DropOldCA

@@ -40,13 +40,13 @@ func whyOutside(r *protocol.Record, port int) (protocol.Reason, string) {
 		return protocol.NoPresence, "its sidecar does not run, or does not reach etcd"
 	case !e.TakesPart(): // its gate says nothing about the Service
 		return NotPublishing, "its sidecar runs without --kubernetes-service"
-	case r.Node.Cordon.On() && !r.InService():
+	case r.Node.Cordon.On() && !r.InService(): // before the closed gate, which it explains
 		return protocol.Cordoned, fmt.Sprintf("it was taken out of service; to end that now: %s", r.Node.Cordon.Remedy(r.ID))
 	case !r.InService():
 		return whyClosed(r.Presence), "its gate is closed"
 	case !r.Serves():
 		return r.WhyServes()
-	case e.Port != port:
+	case e.Port != port: // last: a node out of service needs that first
 		return PortDiffers, fmt.Sprintf("its kube-apiserver serves on port %d, and the others on %d: the Service has one port, so all of them need the same", e.Port, port)
 	}
 	if r.Presence.Reason == protocol.Overridden {

@@ -94,8 +94,8 @@ const (
 	// OptionalServiceFailing: a service with `required: false` ended, or does not become
 	// ready. It holds nothing. Its last lines are in the status of that node.
 	OptionalServiceFailing protocol.Reason = "OptionalServiceFailing"
-	// OverrideRejected: the override file of a sidecar is invalid. Write it with
-	// `sidecar override begin`.
+	// OverrideRejected: the override file of a sidecar is invalid and has no effect, or cannot be read: what it had before
+	// stays in force until its end. Write it with `sidecar override begin`.
 	OverrideRejected protocol.Reason = "OverrideRejected"
 	// WorkerFailed: a part of the sidecar failed or panicked, and was started again. Read
 	// the log, and report it.

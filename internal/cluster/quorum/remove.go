@@ -245,7 +245,7 @@ func mayRemove(all []View, target View, remedy string) error {
 	default: // KeepQuorum
 	}
 	if healthy >= protocol.Majority(len(others)) {
-		return fmt.Errorf("%w: without %s and those that are being removed the cluster would have %s, of which too few would answer: %s",
+		return fmt.Errorf("%w: without %s and the members that are being removed, the cluster would have %s, and too few of them would answer: %s",
 			ErrRefused, name(target), count(stay, "voter"), unhealthy(all, target))
 	}
 	return fmt.Errorf("%w: without %s the cluster would have %s, of which %d must answer, and %d would: %s",
