@@ -261,4 +261,5 @@ func (p *planes) publishes(node string) {
 		c.Args = append(c.Args, "--kubernetes-service", "--apiserver-address="+ofDocumentation+"2")
 	})
 	p.prom.Fires(p.store, "NotPublishing")
+	p.prom.Await("sum(up)", "", map[string]string{"": "5"}) // each remembers that the scraper may read metrics
 }

@@ -68,7 +68,7 @@ func TestCreate_endedAfterEachStep(t *testing.T) {
 				}
 				wantSameCluster(t, before, now)
 				before = now
-				if how == "STOP" && now.Phase == datadir.Member {
+				if how == stopAfter && now.Phase == datadir.Member {
 					break // while it stopped, it took the last step
 				}
 			}
@@ -88,9 +88,12 @@ func wantSameCluster(t *testing.T, before, after datadir.Marker) {
 	}
 }
 
+// stopAfter is the variable that stops a sidecar of the test build gracefully after a step.
+const stopAfter = "LOCKSTEP_STOP_AFTER_STEP"
+
 // endedBy are the variables that end a sidecar of the test build after a step, and its exit
 // code then.
-var endedBy = map[string]int{"LOCKSTEP_EXIT_AFTER_STEP": -1, "LOCKSTEP_STOP_AFTER_STEP": 0} // -1: by a signal
+var endedBy = map[string]int{"LOCKSTEP_EXIT_AFTER_STEP": -1, stopAfter: 0} // -1: by a signal
 
 // startUntil starts a sidecar that ends after a step.
 func (n *Node) startUntil(how, step string) {
