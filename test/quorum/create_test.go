@@ -269,7 +269,7 @@ func TestRefused(t *testing.T) {
 		if err := os.Rename(log, log+".away"); err != nil {
 			t.Fatal(err)
 		}
-		wantRefused(t, n, fmt.Sprintf("data directory: %q has no log of etcd: replace this node: on another member type `sidecar cluster remove %s`", log, n.Marker().MemberID))
+		wantRefused(t, n, fmt.Sprintf("data directory: %q has no log of etcd: an old copy of the directory must not be used; replace this node: on another one type `sidecar cluster remove %s", log, n.Marker().MemberID))
 		if err := os.Rename(log+".away", log); err != nil {
 			t.Fatal(err)
 		}
