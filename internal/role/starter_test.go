@@ -24,33 +24,17 @@ import (
 type fakeServices struct {
 	running *event.Value[Running]
 
-	mu      sync.Mutex // mu guards the fields below
-	log     []string
+	story   // its mu guards stopErr, too
 	stopErr error
 }
 
-func (f *fakeServices) note(text string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.log = append(f.log, text)
-}
-
-// read returns the steps since it was called last.
-func (f *fakeServices) read() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	out := f.log
-	f.log = nil
-	return out
-}
-
 func (f *fakeServices) Start() {
-	f.note("start")
+	f.add("start")
 	f.running.Set(Running{Any: true, All: true, Awaiting: "service api is not ready"})
 }
 
 func (f *fakeServices) Stop(context.Context) error {
-	f.note("stop")
+	f.add("stop")
 	<-time.After(time.Second)
 	if err := f.failure(); err != nil {
 		return err
@@ -76,7 +60,7 @@ func (f *fakeServices) failure() error {
 func (f *fakeServices) steps() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.log)
+	return slices.Clone(f.story.steps)
 }
 
 func (f *fakeServices) Running() *event.Value[Running] { return f.running }
@@ -139,12 +123,12 @@ func (r *rig) gate(ctx context.Context) {
 		withheld, changed := r.worker.Withheld().Load()
 		ready := withheld == ""
 		if was := r.shown.Get(); was.Ready != ready {
-			r.services.note(map[bool]string{true: "gate opens", false: "gate closes"}[ready])
+			r.services.add(map[bool]string{true: "gate opens", false: "gate closes"}[ready])
 			r.published.Set(r.published.Get() || ready)
 			r.shown.Set(status.Verdict{Verdict: protocol.Verdict{Ready: ready}})
 			if !ready && !r.stays {
 				<-time.After(time.Second)
-				r.services.note("address leaves")
+				r.services.add("address leaves")
 				r.published.Set(false)
 			}
 		}
@@ -335,7 +319,7 @@ func TestServer_stop(t *testing.T) {
 			leading := supervise.NewGroup(t.Context())
 			leading.Start("election", func(ctx context.Context) error {
 				<-ctx.Done()
-				r.services.note("resigns")
+				r.services.add("resigns")
 				return ctx.Err()
 			})
 			r.published.Set(true)
@@ -347,13 +331,13 @@ func TestServer_stop(t *testing.T) {
 			var run sync.WaitGroup
 			run.Go(func() {
 				<-gateCloses
-				r.services.note("gate closes")
+				r.services.add("gate closes")
 				s.gate.Show(s.gate.Verdict().Get())
 			})
 			if tc.leaves {
 				run.Go(func() {
 					<-time.After(time.Second)
-					r.services.note("address leaves")
+					r.services.add("address leaves")
 					r.published.Set(false)
 				})
 			}
@@ -529,10 +513,10 @@ func TestServer_whileServing(t *testing.T) {
 		var run sync.WaitGroup
 		run.Go(func() {
 			err := s.whileServing(func(ctx context.Context) error {
-				r.services.note("campaigns")
+				r.services.add("campaigns")
 				r.leads.Set(true)
 				<-ctx.Done()
-				r.services.note("resigns")
+				r.services.add("resigns")
 				r.leads.Set(false)
 				return ctx.Err()
 			})(ctx)
@@ -570,7 +554,7 @@ func TestServer_whileServingStuck(t *testing.T) {
 		var run sync.WaitGroup
 		run.Go(func() {
 			result <- s.whileServing(func(ctx context.Context) error {
-				r.services.note("campaigns")
+				r.services.add("campaigns")
 				<-ctx.Done()
 				return errors.Join(stuck, context.Cause(ctx)) // as the election does
 			})(ctx)

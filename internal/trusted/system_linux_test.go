@@ -65,7 +65,7 @@ func TestEveryID(t *testing.T) {
 
 // An access control list gives other users a right to write that neither the owner nor the mode shows.
 func TestProblem_accessControlList(t *testing.T) {
-	const owner, group, mask, others, nobody = 1, 4, 16, 32, math.MaxUint32
+	const owner, group, mask, others, noID = 1, 4, 16, 32, math.MaxUint32
 	type entry struct {
 		Kind, Rights uint16
 		ID           uint32
@@ -87,7 +87,7 @@ func TestProblem_accessControlList(t *testing.T) {
 			t.Fatal(err)
 		}
 		list := binary.LittleEndian.AppendUint32(nil, 2)
-		for _, e := range []entry{{owner, 6, nobody}, tc.entry, {group, 4, nobody}, {mask, tc.mask, nobody}, {others, 0, nobody}} {
+		for _, e := range []entry{{owner, 6, noID}, tc.entry, {group, 4, noID}, {mask, tc.mask, noID}, {others, 0, noID}} {
 			if e == tc.entry && e.Kind == 8 { // after the group
 				continue
 			}
