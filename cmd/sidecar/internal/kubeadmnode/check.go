@@ -281,11 +281,10 @@ func servicesFact(out *kubeadm.Facts, c container, dir string) {
 	found := kubeadm.Certificate{Path: c.host(dir), Name: "the directory of services", Renew: "# put a valid directory there"}
 	if found.Path == "" {
 		found.Path, found.Unread = dir, errNotOfNode
-	} else if _, err := service.Check(found.Path); err != nil {
+	} else {
+		_, err := service.Check(found.Path)
 		found.Unread = oneLine(err)
-	}
-	if host := c.host(dir); host != "" {
-		distrustAll(out, trusted.FindAll(serviceFiles(host)))
+		distrustAll(out, trusted.FindAll(serviceFiles(found.Path)))
 	}
 	out.Certificates = append(out.Certificates, found)
 }
