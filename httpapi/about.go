@@ -50,54 +50,24 @@ func (s *Server) openapi(w http.ResponseWriter, _ *http.Request) {
 	s.reply(w, http.StatusOK, s.cfg.OpenAPI)
 }
 
-// zpagesHead opens /statusz and /flagz in the form of Kubernetes components.
-const zpagesHead = "\nlockstep %s\nWarning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for debugging purposes only.\n\n"
-
 // statusz is the page of KEP-4827.
 func (s *Server) statusz(w http.ResponseWriter, r *http.Request) {
-	paths := endpoints()[:len(endpoints())-1]
-	switch form := s.zpageForm(w, r, "Statusz"); form {
-	case "":
-		return
-	case formText:
-	default:
-		s.replyZpage(w, form, statuszReport{
-			Kind: "Statusz", APIVersion: zpagesGroup + "/" + zpagesVersion, Metadata: zpageMetadata{"lockstep"},
-			StartTime: s.started.UTC().Truncate(time.Second), UptimeSeconds: int64(time.Since(s.started).Seconds()),
-			GoVersion: runtime.Version(), BinaryVersion: s.cfg.Build.Version, Paths: paths,
-		})
-		return
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, zpagesHead, "statusz")
-	fmt.Fprintf(&b, "Started: %s\n", s.started.UTC().Format(time.RFC1123))
-	fmt.Fprintf(&b, "Up: %s\n", time.Since(s.started).Round(time.Second))
-	fmt.Fprintf(&b, "Go version: %s\n", runtime.Version())
-	fmt.Fprintf(&b, "Binary version: %s\n", s.cfg.Build.Version)
-	fmt.Fprintf(&b, "Paths: %s\n", strings.Join(paths, " "))
-	healthText(w)
-	s.reply(w, http.StatusOK, b.String())
+	paths, up := endpoints()[:len(endpoints())-1], time.Since(s.started)
+	text := fmt.Sprintf("Started: %s\nUp: %s\nGo version: %s\nBinary version: %s\nPaths: %s\n",
+		s.started.UTC().Format(time.RFC1123), up.Round(time.Second), runtime.Version(), s.cfg.Build.Version, strings.Join(paths, " "))
+	s.zpage(w, r, "Statusz", text, statuszReport{
+		zpageHead: newZpageHead("Statusz"),
+		StartTime: s.started.UTC().Truncate(time.Second), UptimeSeconds: int64(up.Seconds()),
+		GoVersion: runtime.Version(), BinaryVersion: s.cfg.Build.Version, Paths: paths,
+	})
 }
 
 // flagz is the page of KEP-4828.
 func (s *Server) flagz(w http.ResponseWriter, r *http.Request) {
-	switch form := s.zpageForm(w, r, "Flagz"); form {
-	case "":
-		return
-	case formText:
-	default:
-		flags := make(map[string]string, len(s.cfg.Flags))
-		for _, f := range s.cfg.Flags {
-			flags[f.Name] = f.Value
-		}
-		s.replyZpage(w, form, flagzReport{Kind: "Flagz", APIVersion: zpagesGroup + "/" + zpagesVersion, Metadata: zpageMetadata{"lockstep"}, Flags: flags})
-		return
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, zpagesHead, "flagz")
+	flags, text := make(map[string]string, len(s.cfg.Flags)), ""
 	for _, f := range s.cfg.Flags {
-		fmt.Fprintf(&b, "%s=%s\n", f.Name, oneLine(f.Value))
+		flags[f.Name] = f.Value
+		text += f.Name + "=" + oneLine(f.Value) + "\n"
 	}
-	healthText(w)
-	s.reply(w, http.StatusOK, b.String())
+	s.zpage(w, r, "Flagz", text, flagzReport{newZpageHead("Flagz"), flags})
 }

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/allowance"
 )
 
 // Access: the health endpoints are open to all clients. All others reveal much about a control plane, and pass
@@ -96,20 +97,9 @@ func (s *Server) knowsHost(r *http.Request) bool {
 
 // isLocal reports whether the client is on this machine.
 func isLocal(r *http.Request) bool {
-	remote, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return false
-	}
-	client := remote.Addr().Unmap().WithZone("")
-	if client.IsLoopback() {
-		return true
-	}
+	client := allowance.HostOf(r.RemoteAddr)
 	own, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if own == nil {
-		return false
-	}
-	local, err := netip.ParseAddrPort(own.String())
-	return err == nil && local.Addr().Unmap().WithZone("") == client
+	return client.IsLoopback() || client.IsValid() && own != nil && allowance.HostOf(own.String()) == client
 }
 
 // maxChain is how many certificates a client may show. Each one of a longer chain can cost a
@@ -129,13 +119,6 @@ type clientVerdict struct {
 	valid  bool
 }
 
-type clientVerdictKey struct{}
-
-// withClientVerdict is a part of the ConnContext of the server.
-func withClientVerdict(ctx context.Context, _ net.Conn) context.Context {
-	return context.WithValue(ctx, clientVerdictKey{}, &clientVerdict{})
-}
-
 // verified reports whether a client shows a certificate of the present client CA. The handshake only asks for one,
 // so that a health probe with another certificate works, and so that removing a CA ends the access of open
 // connections too. Certificates are checked once for a connection, and again after verdictLife, or when the CA
@@ -145,8 +128,8 @@ func (c *certificates) verified(r *http.Request) bool {
 		return false
 	}
 	config, now := c.current.Load(), time.Now()
-	shared, _ := r.Context().Value(clientVerdictKey{}).(*clientVerdict)
-	if shared == nil { // Handler is served by another server
+	shared := connectionOf(r).verdict
+	if shared == nil {
 		valid, _ := verifyClient(config, r.TLS.PeerCertificates, now)
 		return valid
 	}

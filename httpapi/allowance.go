@@ -85,15 +85,30 @@ func (s *Server) bounded(l net.Listener) net.Listener {
 	})
 }
 
+// connection is what the requests of a connection share. The zero value: another server serves Handler.
+type connection struct {
+	limited *limitedConn // nil: it is not counted
+	local   *localConn   // nil: its client is not on this machine
+	verdict *clientVerdict
+}
+
+type connectionKey struct{}
+
 // connContext is the ConnContext of the server.
-func (s *Server) connContext(ctx context.Context, c net.Conn) context.Context {
-	return withClientVerdict(withLocalConn(withLimitedConn(allowance.ConnContext(ctx, c), c), c), c)
+func connContext(ctx context.Context, c net.Conn) context.Context {
+	of := connection{allowance.Below[*limitedConn](c), allowance.Below[*localConn](c), &clientVerdict{}}
+	return context.WithValue(allowance.ConnContext(ctx, c), connectionKey{}, of)
+}
+
+func connectionOf(r *http.Request) connection {
+	c, _ := r.Context().Value(connectionKey{}).(connection)
+	return c
 }
 
 // identified ends the bounds of a request's connection: its client showed a valid identity.
 func identified(r *http.Request) {
 	allowance.OfRequest(r).Identify()
-	limitedConnOf(r).identify()
+	connectionOf(r).limited.identify()
 }
 
 // withinAllowance delays a request until its client's allowance covers it, and counts its cost. The handler of a

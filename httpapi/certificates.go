@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -36,11 +35,7 @@ type certificates struct {
 }
 
 // pemFiles is the content of the files.
-type pemFiles struct{ cert, key, clientCA []byte }
-
-func (p pemFiles) equal(o pemFiles) bool {
-	return bytes.Equal(p.cert, o.cert) && bytes.Equal(p.key, o.key) && bytes.Equal(p.clientCA, o.clientCA)
-}
+type pemFiles struct{ cert, key, clientCA string }
 
 // config returns the TLS configuration of the listener.
 func (c *certificates) config() *tls.Config {
@@ -73,12 +68,8 @@ func withKeyPrice(config *tls.Config, pay func(time.Duration) error) *tls.Config
 	return config
 }
 
-// run reloads the files until ctx ends. On nil, it only waits.
+// run reloads the files until ctx ends.
 func (c *certificates) run(ctx context.Context) {
-	if c == nil {
-		<-ctx.Done()
-		return
-	}
 	_ = backoff.Every(ctx, certificatePeriod, c.reload) // its error is that ctx ended
 }
 
@@ -87,7 +78,7 @@ func (c *certificates) reload() {
 	before := c.seen
 	err := c.load()
 	switch {
-	case c.seen.equal(before):
+	case c.seen == before:
 	case err != nil:
 		c.metrics.reloaded(reloadFailed)
 		c.log.Error("certificate files are invalid, the last valid ones stay in use", "err", err)
@@ -101,14 +92,14 @@ func (c *certificates) reload() {
 // that cannot be read counts as empty, so that a missing file is reported once too.
 func (c *certificates) load() error {
 	read, err := c.read()
-	if read.equal(c.seen) && c.current.Load() != nil {
+	if read == c.seen && c.current.Load() != nil {
 		return err
 	}
 	c.seen = read
 	if err != nil {
 		return err
 	}
-	cert, err := tls.X509KeyPair(read.cert, read.key)
+	cert, err := tls.X509KeyPair([]byte(read.cert), []byte(read.key))
 	if err != nil {
 		return fmt.Errorf("TLS certificate %q with key %q: %w", c.files.CertFile, c.files.KeyFile, err)
 	}
@@ -119,7 +110,7 @@ func (c *certificates) load() error {
 	}
 	if c.files.ClientCAFile != "" {
 		config.ClientCAs = x509.NewCertPool()
-		if !config.ClientCAs.AppendCertsFromPEM(read.clientCA) {
+		if !config.ClientCAs.AppendCertsFromPEM([]byte(read.clientCA)) {
 			return fmt.Errorf("client CA %q contains no certificate", c.files.ClientCAFile)
 		}
 		config.ClientAuth = tls.RequestClientCert // verified judges it
@@ -131,15 +122,18 @@ func (c *certificates) load() error {
 }
 
 func (c *certificates) read() (pemFiles, error) {
-	var out pemFiles
-	var errs [3]error
-	out.cert, errs[0] = os.ReadFile(c.files.CertFile)
-	out.key, errs[1] = os.ReadFile(c.files.KeyFile)
-	if c.files.ClientCAFile != "" {
-		out.clientCA, errs[2] = os.ReadFile(c.files.ClientCAFile)
+	var failed error
+	content := func(file string) string {
+		text, err := os.ReadFile(file)
+		failed = errors.Join(failed, err)
+		return string(text)
 	}
-	if err := errors.Join(errs[:]...); err != nil {
-		return out, fmt.Errorf("read TLS files: %w", err)
+	out := pemFiles{cert: content(c.files.CertFile), key: content(c.files.KeyFile)}
+	if c.files.ClientCAFile != "" {
+		out.clientCA = content(c.files.ClientCAFile)
+	}
+	if failed != nil {
+		return out, fmt.Errorf("read TLS files: %w", failed)
 	}
 	return out, nil
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/warn"
@@ -35,11 +34,7 @@ type check struct {
 // required reports whether requests cannot exclude the check. If they could, a node
 // that must not serve could be made to look ready.
 func (c check) required() bool {
-	switch c.Name {
-	case checkShutdown, checkRegistered, checkCompatible:
-		return true
-	}
-	return false
+	return c.Name == checkShutdown || c.Name == checkRegistered || c.Name == checkCompatible
 }
 
 // checks derives the checks of /readyz from a snapshot, in the order in which they
@@ -107,17 +102,13 @@ func failing(s Snapshot, v protocol.Verdict) []string {
 	if v.Reason == protocol.ShuttingDown {
 		out = []string{checkShutdown}
 	}
-	if unreached(s, v) {
+	if !s.Etcd.Reached || v.Reason == protocol.Starting {
 		return append(out, checkEtcd, checkRegistered)
 	}
 	if unregistered(s, v) {
 		out = append(out, checkRegistered)
 	}
 	return out
-}
-
-func unreached(s Snapshot, v protocol.Verdict) bool {
-	return !s.Etcd.Reached || v.Reason == protocol.Starting
 }
 
 func unregistered(s Snapshot, v protocol.Verdict) bool {
@@ -157,9 +148,5 @@ func clip(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
-	cut := limit - len("…")
-	for !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
+	return strings.ToValidUTF8(s[:limit-len("…")], "") + "…"
 }

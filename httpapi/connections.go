@@ -2,10 +2,8 @@ package httpapi
 
 import (
 	"container/list"
-	"context"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"slices"
 	"sync"
@@ -213,7 +211,7 @@ func (c *limitedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// NetConn returns the connection below, for allowance.Of.
+// NetConn returns the connection below, for allowance.Below.
 func (c *limitedConn) NetConn() net.Conn { return c.Conn }
 
 // identify notes that the client of a connection showed a valid identity. Nil: it is not counted.
@@ -232,17 +230,4 @@ func (c *limitedConn) identify() {
 	own.strangers = slices.DeleteFunc(own.strangers, func(other *limitedConn) bool { return other == c })
 	own.known++
 	l.arrange(c.address)
-}
-
-type limitedConnKey struct{}
-
-// withLimitedConn is a part of the ConnContext of the server.
-func withLimitedConn(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, limitedConnKey{}, connOf[*limitedConn](c))
-}
-
-// limitedConnOf returns the connection of a request; nil: it is not counted.
-func limitedConnOf(r *http.Request) *limitedConn {
-	c, _ := r.Context().Value(limitedConnKey{}).(*limitedConn)
-	return c
 }

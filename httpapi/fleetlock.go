@@ -24,25 +24,10 @@ type LockRefused struct{ Reason string }
 
 func (e *LockRefused) Error() string { return e.Reason }
 
-// LockProblem is an answer to an agent that is not a success, as the protocol has it.
-type LockProblem struct {
-	Kind  string `json:"kind"`
-	Value string `json:"value"` // for people
-}
-
 // The paths of the protocol.
 const (
 	preRebootPath   = "/v1/pre-reboot"
 	steadyStatePath = "/v1/steady-state"
-)
-
-// The kinds of LockProblem.
-const (
-	lockBadRequest = "bad_request"
-	lockForbidden  = "forbidden"
-	lockNoPost     = "method_not_allowed"
-	lockRefused    = "failed_lock"
-	lockUnknown    = "unavailable"
 )
 
 // The protocol's header, and what a client must send with it.
@@ -63,37 +48,31 @@ type lockRequest struct {
 	} `json:"client_params"`
 }
 
-func (s *Server) preReboot(w http.ResponseWriter, r *http.Request) {
-	s.fleetLock(w, r, s.cfg.FleetLock.PreReboot)
-}
-
-func (s *Server) steadyState(w http.ResponseWriter, r *http.Request) {
-	s.fleetLock(w, r, s.cfg.FleetLock.SteadyState)
-}
-
-// fleetLock answers one request. Only an agent on this machine may send it: the turn is that of
+// fleetLock answers requests. Only an agent on this machine may send one: the turn is that of
 // this node. An agent can show no certificate and no token, so none is asked for.
-func (s *Server) fleetLock(w http.ResponseWriter, r *http.Request, do func(context.Context, string) error) {
-	if !isLocal(r) || !s.knowsHost(r) {
-		s.lockProblem(w, http.StatusForbidden, LockProblem{lockForbidden, "only an agent on this machine may ask: use http://127.0.0.1 and the port of this sidecar"})
-		return
+func (s *Server) fleetLock(do func(ctx context.Context, agent string) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !isLocal(r) || !s.knowsHost(r) {
+			s.lockProblem(w, http.StatusForbidden, "forbidden", "only an agent on this machine may ask: use http://127.0.0.1 and the port of this sidecar")
+			return
+		}
+		agent, why := agentOf(r)
+		if why != "" {
+			s.lockProblem(w, http.StatusBadRequest, "bad_request", why)
+			return
+		}
+		err := do(r.Context(), agent)
+		if refused, ok := errors.AsType[*LockRefused](err); ok {
+			s.lockProblem(w, http.StatusConflict, "failed_lock", refused.Reason)
+			return
+		}
+		if err != nil {
+			s.lockProblem(w, http.StatusServiceUnavailable, "unavailable", oneLine(err.Error()))
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		s.reply(w, http.StatusOK, "{}\n")
 	}
-	agent, why := agentOf(r)
-	if why != "" {
-		s.lockProblem(w, http.StatusBadRequest, LockProblem{lockBadRequest, why})
-		return
-	}
-	err := do(r.Context(), agent)
-	if refused, ok := errors.AsType[*LockRefused](err); ok {
-		s.lockProblem(w, http.StatusConflict, LockProblem{lockRefused, refused.Reason})
-		return
-	}
-	if err != nil {
-		s.lockProblem(w, http.StatusServiceUnavailable, LockProblem{lockUnknown, oneLine(err.Error())})
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	s.reply(w, http.StatusOK, "{}\n")
 }
 
 // agentOf returns the agent of a request, or what is wrong with it.
@@ -116,7 +95,8 @@ func agentOf(r *http.Request) (agent, why string) {
 	return request.Client.ID, ""
 }
 
-func (s *Server) lockProblem(w http.ResponseWriter, code int, p LockProblem) {
+// lockProblem answers an agent without success, as the protocol has it: with a kind, and a value for people.
+func (s *Server) lockProblem(w http.ResponseWriter, code int, kind, value string) {
 	w.Header().Set("Content-Type", "application/json")
-	s.reply(w, code, string(marshal(p))+"\n")
+	s.reply(w, code, string(marshal(map[string]string{"kind": kind, "value": value}))+"\n")
 }

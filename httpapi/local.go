@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"container/list"
-	"context"
 	"net"
 	"net/http"
 	"sync"
@@ -88,37 +87,10 @@ func (c *localConn) Close() error {
 // NetConn returns the connection below.
 func (c *localConn) NetConn() net.Conn { return c.Conn }
 
-// connOf returns the connection of a type at or below c; nil: there is none.
-func connOf[T net.Conn](c net.Conn) (found T) {
-	for {
-		if typed, is := c.(T); is {
-			return typed
-		}
-		below, is := c.(interface{ NetConn() net.Conn })
-		if !is {
-			return found
-		}
-		c = below.NetConn()
-	}
-}
-
-type localConnKey struct{}
-
-// withLocalConn is a part of the ConnContext of the server.
-func withLocalConn(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, localConnKey{}, connOf[*localConn](c))
-}
-
-// localConnOf returns the connection of a request; nil: its client is not on this machine.
-func localConnOf(r *http.Request) *localConn {
-	c, _ := r.Context().Value(localConnKey{}).(*localConn)
-	return c
-}
-
 // occupied notes that a connection of this machine has a request.
 func occupied(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := localConnOf(r)
+		c := connectionOf(r).local
 		c.addRequests(1)
 		defer c.addRequests(-1)
 		next.ServeHTTP(w, r)

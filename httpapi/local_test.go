@@ -86,7 +86,7 @@ func TestLocals_checker(t *testing.T) {
 		checker, _ := l.enter(nil)
 		silent, _ := l.enter(nil)
 		r := httptest.NewRequest(http.MethodGet, path, nil)
-		f.Handler().ServeHTTP(httptest.NewRecorder(), r.WithContext(context.WithValue(r.Context(), localConnKey{}, checker)))
+		f.Handler().ServeHTTP(httptest.NewRecorder(), r.WithContext(context.WithValue(r.Context(), connectionKey{}, connection{local: checker})))
 		if _, instead := l.enter(nil); instead != silent {
 			t.Errorf("%s: the checker makes room for a new connection", path)
 		}
@@ -102,7 +102,7 @@ func (l *limited) connectLocal(t *testing.T) (*localConn, *scriptedConn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return connOf[*localConn](got), client
+	return allowance.Below[*localConn](got), client
 }
 
 // A server with many connections of this machine, which say nothing, half of a request, or more requests than they read

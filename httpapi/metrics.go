@@ -77,27 +77,22 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return m
 }
 
-func (m *metrics) answered(endpoint string, code int) {
-	if c := m.answeredOK[endpoint]; c != nil && code == http.StatusOK {
-		c.Inc()
-		return
+// answered counts a response, and times it unless took is 0.
+func (m *metrics) answered(endpoint string, code int, took time.Duration) {
+	if m.took[endpoint] == nil {
+		endpoint = "other"
 	}
-	label := "other"
-	if slices.Contains(codes(), code) {
-		label = strconv.Itoa(code)
+	if took > 0 {
+		m.took[endpoint].Observe(took.Seconds())
 	}
-	m.requests.WithLabelValues(m.known(endpoint), label).Inc()
-}
-
-func (m *metrics) timed(endpoint string, took time.Duration) {
-	m.took[m.known(endpoint)].Observe(took.Seconds())
-}
-
-func (m *metrics) known(endpoint string) string {
-	if m.took[endpoint] != nil {
-		return endpoint
+	switch {
+	case code == http.StatusOK:
+		m.answeredOK[endpoint].Inc()
+	case slices.Contains(codes(), code):
+		m.requests.WithLabelValues(endpoint, strconv.Itoa(code)).Inc()
+	default:
+		m.requests.WithLabelValues(endpoint, "other").Inc()
 	}
-	return "other"
 }
 
 func (m *metrics) reloaded(result string) { m.reloads.WithLabelValues(result).Inc() }

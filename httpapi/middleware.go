@@ -79,10 +79,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 
 // answered counts a response, and times it unless took is 0.
 func (s *Server) answered(r *http.Request, endpoint string, code int, took time.Duration) {
-	s.metrics.answered(endpoint, code)
-	if took > 0 {
-		s.metrics.timed(endpoint, took)
-	}
+	s.metrics.answered(endpoint, code, took)
 	if s.log.Enabled(r.Context(), slog.LevelDebug) { // the values are allocated
 		s.log.Debug("answered", "method", r.Method, "endpoint", endpoint, "code", code, "duration", took)
 	}
@@ -102,16 +99,11 @@ func (s *Server) recover(next http.Handler) http.Handler {
 			}
 			s.metrics.panics.Inc()
 			s.log.Error("panic in a request handler", "path", clip(r.URL.Path, 200), "err", fmt.Sprint(p), "stack", string(debug.Stack()))
-			if begun(w) {
+			if ww, ok := w.(*observed); ok && ww.code != 0 {
 				panic(http.ErrAbortHandler)
 			}
 			s.problem(w, http.StatusInternalServerError, "this is a bug in the sidecar; its log has the details")
 		}()
 		next.ServeHTTP(w, r)
 	})
-}
-
-func begun(w http.ResponseWriter) bool {
-	ww, ok := w.(*observed)
-	return ok && ww.code != 0
 }

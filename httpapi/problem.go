@@ -22,7 +22,7 @@ func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 func (s *Server) methodNotAllowed(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == preRebootPath || r.URL.Path == steadyStatePath {
 		w.Header().Set("Allow", http.MethodPost)
-		s.lockProblem(w, http.StatusMethodNotAllowed, LockProblem{lockNoPost, "only POST is allowed"})
+		s.lockProblem(w, http.StatusMethodNotAllowed, "method_not_allowed", "only POST is allowed")
 		return
 	}
 	w.Header().Set("Allow", "GET, HEAD")

@@ -13,12 +13,10 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/allowance"
 )
 
-// healthText sets the headers that Kubernetes components send with the response of a
+// healthText sets the Content-Type that Kubernetes components send with the response of a
 // health check (docs/upstream.md#probes).
 func healthText(w http.ResponseWriter) {
-	h := w.Header()
-	h["Content-Type"] = plainText
-	h["Cache-Control"] = noCache
+	w.Header()["Content-Type"] = plainText
 }
 
 // okBody is the body of a health check that passes, without query. net/http adds Content-Type and Content-Length.
@@ -33,9 +31,7 @@ func (s *Server) quick(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		start, conn := time.Now(), localConnOf(r)
-		conn.addRequests(1)
-		defer conn.addRequests(-1)
+		start := time.Now()
 		if len(r.Header) > 0 {
 			h := w.Header()
 			h["X-Content-Type-Options"] = noSniff

@@ -96,14 +96,16 @@ func NewRecord(r *protocol.Record) report.Record {
 		Ephemeral:    r.Node.Ephemeral,
 	}
 	if r.Node.Cordon.On() {
-		out.Cordon = newCordonReport(r.Node.Cordon)
+		c := r.Node.Cordon
+		out.Cordon = &report.Cordon{Since: report.At(c.Since), Until: report.At(c.Until), Message: c.Message, By: c.By, Turn: c.Turn}
 	}
 	if r.Problem == "" {
 		out.Release, out.Version = r.Node.Version.Release.String(), r.Node.Version.String()
 	}
 	if r.Alive {
 		out.Reason, out.Election = string(r.Presence.Reason), string(r.Presence.Election)
-		out.Standing = newStanding(r)
+		reason, message := r.WhyServes()
+		out.Standing = report.Standing{Serves: r.Serves(), ServesReason: string(reason), ServesMessage: message}
 		out.Runs = report.Runs{ApiserverVersion: r.Presence.APIServer, ServicesDigest: r.Presence.Services}
 	}
 	return out
@@ -148,10 +150,6 @@ func (s Snapshot) rollbackReport() *report.Rollback {
 		out.Message = s.pasteable(out.Message)
 	}
 	return out
-}
-
-func newCordonReport(c protocol.Cordon) *report.Cordon {
-	return &report.Cordon{Since: report.At(c.Since), Until: report.At(c.Until), Message: c.Message, By: c.By, Turn: c.Turn}
 }
 
 func overrideReport(o protocol.Override) *report.Override {

@@ -11,7 +11,7 @@ import (
 // router contains every path of the API. openapi.yaml describes the same ones; a test holds the two together.
 func (s *Server) router() chi.Router {
 	r := chi.NewRouter()
-	r.Use(s.observe, s.recover, occupied, s.withinAllowance, securityHeaders, middleware.GetHead)
+	r.Use(s.observe, s.recover, s.withinAllowance, securityHeaders, middleware.GetHead)
 	r.NotFound(s.notFound)
 	r.MethodNotAllowed(s.methodNotAllowed)
 
@@ -22,8 +22,8 @@ func (s *Server) router() chi.Router {
 	r.Get("/readyz/{check}", s.readyzCheck)
 
 	if s.cfg.FleetLock != nil { // these answer all problems in the form of the protocol
-		r.Post(preRebootPath, s.preReboot)
-		r.Post(steadyStatePath, s.steadyState)
+		r.Post(preRebootPath, s.fleetLock(s.cfg.FleetLock.PreReboot))
+		r.Post(steadyStatePath, s.fleetLock(s.cfg.FleetLock.SteadyState))
 	}
 
 	r.Group(func(r chi.Router) {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -111,15 +112,6 @@ type timeouts struct {
 	shutdown                  time.Duration // for requests under way when Run ends
 }
 
-func defaultTimeouts() timeouts {
-	return timeouts{
-		header: 5 * time.Second, read: 10 * time.Second, write: 30 * time.Second, idle: 2 * time.Minute,
-		streamWrite: 10 * time.Second,
-		keepAlive:   15 * time.Second,
-		shutdown:    3 * time.Second,
-	}
-}
-
 // maxHeaderBytes is ample for a probe with many ?exclude= and for a browser.
 const maxHeaderBytes = 32 << 10
 
@@ -154,10 +146,12 @@ func New(cfg Config) (*Server, error) {
 		log:      cfg.Log.With("worker", "httpapi"),
 		metrics:  newMetrics(cfg.Registerer),
 		started:  time.Now(),
-		timeouts: defaultTimeouts(),
 		reading:  make(chan struct{}, 1),
 		stopping: make(chan struct{}),
-
+		timeouts: timeouts{
+			header: 5 * time.Second, read: 10 * time.Second, write: 30 * time.Second, idle: 2 * time.Minute,
+			streamWrite: 10 * time.Second, keepAlive: 15 * time.Second, shutdown: 3 * time.Second,
+		},
 		busyReviews: rate.Sometimes{Interval: refusalReminder}, silentReviews: rate.Sometimes{Interval: refusalReminder},
 	}
 	if cfg.TLS.CertFile != "" {
@@ -167,7 +161,7 @@ func New(cfg Config) (*Server, error) {
 		}
 	}
 	s.port = s.newPort()
-	s.handler = s.quick(s.router())
+	s.handler = occupied(s.quick(s.router()))
 	return s, nil
 }
 
@@ -190,19 +184,18 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 		WriteTimeout:      s.timeouts.write,
 		IdleTimeout:       s.timeouts.idle,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ConnContext:       s.connContext,
+		ConnContext:       connContext,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // handshakes of port scanners
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
 	served := make(chan error, 1)
-	reloads := make(chan struct{})
+	var reloads sync.WaitGroup
 	go func() { served <- s.serve(server, s.bounded(l)) }()
-	go func() {
-		defer close(reloads)
-		s.certs.run(ctx)
-	}()
+	if s.certs != nil {
+		reloads.Go(func() { s.certs.run(ctx) })
+	}
 
 	var err error
 	select {
@@ -215,7 +208,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 			err = errors.Join(err, end)
 		}
 	}
-	<-reloads
+	reloads.Wait()
 	return err
 }
 

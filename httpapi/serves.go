@@ -3,15 +3,8 @@ package httpapi
 import (
 	"time"
 
-	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
 )
-
-// newStanding describes a node that is alive, by its presence.
-func newStanding(r *protocol.Record) report.Standing {
-	reason, message := r.WhyServes()
-	return report.Standing{Serves: r.Serves(), ServesReason: string(reason), ServesMessage: message}
-}
 
 // Serves reports whether /readyz answers 200.
 func Serves(s Snapshot) bool {

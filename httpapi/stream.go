@@ -163,13 +163,10 @@ type sender struct {
 
 func (s *sender) send(text string) error {
 	if err := s.ctl.SetWriteDeadline(time.Now().Add(s.within)); err != nil {
-		return fmt.Errorf("set write deadline: %w", err)
+		return err
 	}
 	if _, err := io.WriteString(s.w, text); err != nil {
-		return fmt.Errorf("send event: %w", err)
+		return err
 	}
-	if err := s.ctl.Flush(); err != nil {
-		return fmt.Errorf("flush event: %w", err)
-	}
-	return nil
+	return s.ctl.Flush()
 }

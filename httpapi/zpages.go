@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"fmt"
 	"mime"
 	"net/http"
 	"strings"
@@ -15,29 +16,29 @@ const (
 	zpagesVersion = "v1beta1"
 )
 
-// statuszReport is kind Statusz.
-type statuszReport struct {
-	Kind             string        `json:"kind"`
-	APIVersion       string        `json:"apiVersion"`
-	Metadata         zpageMetadata `json:"metadata"`
-	StartTime        time.Time     `json:"startTime"`
-	UptimeSeconds    int64         `json:"uptimeSeconds"`
-	GoVersion        string        `json:"goVersion"`
-	BinaryVersion    string        `json:"binaryVersion"`
-	EmulationVersion string        `json:"emulationVersion,omitempty"` // never: the sidecar emulates none
-	Paths            []string      `json:"paths"`
-}
-
-// flagzReport is kind Flagz.
-type flagzReport struct {
+// zpageHead begins the structured form.
+type zpageHead struct {
 	Kind       string            `json:"kind"`
 	APIVersion string            `json:"apiVersion"`
-	Metadata   zpageMetadata     `json:"metadata"`
-	Flags      map[string]string `json:"flags"`
+	Metadata   map[string]string `json:"metadata"`
 }
 
-type zpageMetadata struct {
-	Name string `json:"name"`
+func newZpageHead(kind string) zpageHead {
+	return zpageHead{kind, zpagesGroup + "/" + zpagesVersion, map[string]string{"name": "lockstep"}}
+}
+
+type statuszReport struct {
+	zpageHead
+	StartTime     time.Time `json:"startTime"`
+	UptimeSeconds int64     `json:"uptimeSeconds"`
+	GoVersion     string    `json:"goVersion"`
+	BinaryVersion string    `json:"binaryVersion"`
+	Paths         []string  `json:"paths"`
+}
+
+type flagzReport struct {
+	zpageHead
+	Flags map[string]string `json:"flags"`
 }
 
 // The forms of a z-page.
@@ -69,16 +70,26 @@ func (s *Server) zpageForm(w http.ResponseWriter, r *http.Request, kind string) 
 	return ""
 }
 
-// replyZpage writes a page in a structured form.
-func (s *Server) replyZpage(w http.ResponseWriter, form string, page any) {
-	body := indented(page)
-	if form == formYAML {
-		text, err := yaml.JSONToYAML([]byte(body))
+// zpage answers with a text for people, or with the structured form of a kind.
+func (s *Server) zpage(w http.ResponseWriter, r *http.Request, kind, text string, structured any) {
+	form, body := s.zpageForm(w, r, kind), indented(structured)
+	switch form {
+	case "":
+		return
+	case formText:
+		healthText(w)
+		s.reply(w, http.StatusOK, fmt.Sprintf(zpagesHead, strings.ToLower(kind))+text)
+		return
+	case formYAML:
+		converted, err := yaml.JSONToYAML([]byte(body))
 		if err != nil {
 			panic(err) // it is JSON
 		}
-		body = string(text)
+		body = string(converted)
 	}
 	w.Header().Set("Content-Type", form)
 	s.reply(w, http.StatusOK, body)
 }
+
+// zpagesHead opens the text, in the form of Kubernetes components.
+const zpagesHead = "\nlockstep %s\nWarning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for debugging purposes only.\n\n"

@@ -31,7 +31,7 @@ type sum = [sha256.Size]byte
 
 // cache remembers answers. An answer that says yes outlives the kube-apiserver.
 type cache[V any] struct {
-	life  func(V) time.Duration // for how long an answer counts without another question
+	life  map[bool]time.Duration // for how long a yes or a no counts without another question
 	yes   func(V) bool
 	count func(result string)
 	// budget bounds the questions about strangers; slots hold a token for each of them that is under way, of vouched
@@ -54,7 +54,7 @@ type entry[V any] struct {
 	silent time.Time     // when a question last stayed without an answer
 }
 
-func newCache[V any](life func(V) time.Duration, yes func(V) bool, count func(string)) *cache[V] {
+func newCache[V any](life map[bool]time.Duration, yes func(V) bool, count func(string)) *cache[V] {
 	return &cache[V]{
 		life: life, yes: yes, count: count, budget: newBudget(), entries: map[sum]*entry[V]{},
 		slots: map[bool]chan struct{}{true: make(chan struct{}, maxFlights), false: make(chan struct{}, maxFlights)},
@@ -102,7 +102,7 @@ func (c *cache[V]) remembered(e *entry[V], now time.Time) (V, bool) {
 		return e.value, false
 	}
 	age := now.Sub(e.at)
-	if age < c.life(e.value) {
+	if age < c.life[c.yes(e.value)] {
 		return e.value, true
 	}
 	if c.outlives(e, now) && now.Sub(e.silent) < pause {
@@ -200,7 +200,7 @@ func (c *cache[V]) trim(key sum, added *entry[V], now time.Time) {
 	if full() && now.Sub(c.swept) >= time.Second { // not at each invented token
 		c.swept = now
 		for k, e := range c.entries {
-			if !e.at.IsZero() && now.Sub(e.at) >= c.life(e.value) && !c.outlives(e, now) {
+			if !e.at.IsZero() && now.Sub(e.at) >= c.life[c.yes(e.value)] && !c.outlives(e, now) {
 				c.remove(k, e)
 			}
 		}

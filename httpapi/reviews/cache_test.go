@@ -27,9 +27,7 @@ type asked struct {
 
 func newAsked(answer func(context.Context) (bool, error)) *asked {
 	a := &asked{answer: answer, counts: map[string]int{}}
-	a.cache = newCache(func(yes bool) time.Duration {
-		return map[bool]time.Duration{true: 10 * time.Second, false: 5 * time.Second}[yes]
-	}, func(yes bool) bool { return yes }, func(result string) { a.counts[result]++ })
+	a.cache = newCache(map[bool]time.Duration{true: 10 * time.Second, false: 5 * time.Second}, func(yes bool) bool { return yes }, func(result string) { a.counts[result]++ })
 	return a
 }
 

@@ -10,6 +10,7 @@
 package reviews
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -17,6 +18,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -65,21 +67,12 @@ type identity struct {
 
 // New returns a Reviewer that asked nothing yet.
 func New(cfg Config) *Reviewer {
-	for _, ttl := range []*time.Duration{&cfg.TokenTTL, &cfg.AllowedTTL, &cfg.DeniedTTL} {
-		if *ttl == 0 {
-			*ttl = DefaultTTL
-		}
-	}
-	m := newMetrics(cfg.Registerer)
+	count := counter(cfg.Registerer)
+	token, allowed, denied := cmp.Or(cfg.TokenTTL, DefaultTTL), cmp.Or(cfg.AllowedTTL, DefaultTTL), cmp.Or(cfg.DeniedTTL, DefaultTTL)
 	return &Reviewer{
 		cfg:    cfg,
-		tokens: newCache(func(identity) time.Duration { return cfg.TokenTTL }, func(i identity) bool { return i.valid }, m.counts("token")),
-		rights: newCache(func(allowed bool) time.Duration {
-			if allowed {
-				return cfg.AllowedTTL
-			}
-			return cfg.DeniedTTL
-		}, func(allowed bool) bool { return allowed }, m.counts("access")),
+		tokens: newCache(map[bool]time.Duration{true: token, false: token}, func(i identity) bool { return i.valid }, count("token")),
+		rights: newCache(map[bool]time.Duration{true: allowed, false: denied}, func(allowed bool) bool { return allowed }, count("access")),
 	}
 }
 
@@ -158,8 +151,7 @@ func post(ctx context.Context, send Post, group, kind string, spec, status any) 
 	if err != nil {
 		return err
 	}
-	resource := map[string]string{"TokenReview": "tokenreviews", "SubjectAccessReview": "subjectaccessreviews"}[kind]
-	text, err := send(ctx, "/apis/"+group+"/"+resource, body)
+	text, err := send(ctx, "/apis/"+group+"/"+strings.ToLower(kind)+"s", body)
 	answer := struct {
 		Status any `json:"status"`
 	}{status}

@@ -52,16 +52,19 @@ type Config struct {
 
 // Of returns the connection below c, such as the one below TLS, which Port counts; nil: the
 // client is on this machine, or was not counted. All methods of Conn may be called on nil.
-func Of(c net.Conn) *Conn {
+func Of(c net.Conn) *Conn { return Below[*Conn](c) }
+
+// Below returns the connection of a type at or below c; nil: there is none.
+func Below[C net.Conn](c net.Conn) (found C) {
 	for {
-		switch typed := c.(type) {
-		case *Conn:
+		if typed, is := c.(C); is {
 			return typed
-		case interface{ NetConn() net.Conn }:
-			c = typed.NetConn()
-		default:
-			return nil
 		}
+		below, is := c.(interface{ NetConn() net.Conn })
+		if !is {
+			return found
+		}
+		c = below.NetConn()
 	}
 }
 
@@ -76,24 +79,19 @@ func Network(c net.Conn) netip.Addr { return network(hostOf(c.RemoteAddr())) }
 
 // AddressOf returns the address that counts as the client at host:port; the zero address: it is
 // none.
-func AddressOf(hostPort string) netip.Addr {
-	parsed, err := netip.ParseAddrPort(hostPort)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return network(parsed.Addr().Unmap().WithZone(""))
+func AddressOf(hostPort string) netip.Addr { return network(HostOf(hostPort)) }
+
+// HostOf returns the address at host:port; the zero address: it is none.
+func HostOf(hostPort string) netip.Addr {
+	parsed, _ := netip.ParseAddrPort(hostPort) // the zero value if it is none
+	return parsed.Addr().Unmap().WithZone("")
 }
 
-// hostOf returns the zero address if a is not a TCP address.
 func hostOf(a net.Addr) netip.Addr {
 	if tcp, ok := a.(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr().Unmap().WithZone("")
 	}
-	parsed, err := netip.ParseAddrPort(a.String())
-	if err != nil {
-		return netip.Addr{}
-	}
-	return parsed.Addr().Unmap().WithZone("")
+	return HostOf(a.String())
 }
 
 // network returns the address that counts as one client: with IPv6, one machine uses as many
