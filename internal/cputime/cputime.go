@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Of runs f, and returns the time for which its thread used a processor. What other
+// Of runs f, also where the time is not known, and returns the time for which its thread used a processor. What other
 // goroutines that f starts use does not count.
 func Of(f func()) (time.Duration, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	before, err := used()
+	f() // in any case
 	if err != nil {
 		return 0, err
 	}
-	f()
 	after, err := used()
 	return after - before, err
 }
