@@ -29,7 +29,7 @@ func TestRun_versions(t *testing.T) {
 	s.awaitReason(protocol.Ready)
 	first := s.awaitOwn("the versions", func(n report.FleetNode) bool { return n.ApiserverVersion == "v1.0.0" && n.ServicesDigest != "" })
 
-	n := protocol.Node{ID: "peer", Roles: protocol.Roles{Controller: true}, Version: s.parts.bundle.Local().Get().Version, Digest: s.parts.bundle.Local().Get().Digest}
+	n := protocol.Node{ID: "peer", Roles: protocol.Roles{Controller: true}, Version: s.app.bundle.Local().Get().Version, Digest: s.app.bundle.Local().Get().Digest}
 	put(t, raw, keys.Node("peer"), fleet.Encode(n))
 	peer := runPeer(t, cfg.Etcd, fleet.Shown{Verdict: protocol.Verdict{Ready: true, Reason: protocol.Ready}, APIServer: "v1.0.0", Services: first.ServicesDigest})
 	s.awaitFleet("the peer", func(r report.Status) bool { return len(r.Fleet.Nodes) == 3 && len(differences(r)) == 0 })
@@ -46,7 +46,7 @@ func TestRun_versions(t *testing.T) {
 	_, body := s.get("/metrics")
 	for _, metric := range []string{
 		"lockstep_fleet_services_mismatches 1", "lockstep_fleet_apiserver_mismatches 1",
-		`lockstep_node_info{node="me",release="0.1.0",store="` + s.parts.follower.Store().Get().ID + `",version="0.1.0"} 1`,
+		`lockstep_node_info{node="me",release="0.1.0",store="` + s.app.follower.Store().Get().ID + `",version="0.1.0"} 1`,
 		`lockstep_status_info{minimum="`, `lockstep_gate_changes_total{reason="Ready"} 1`,
 	} {
 		if !strings.Contains(body, metric) {
@@ -82,7 +82,7 @@ func TestRun_otherAPIServer(t *testing.T) {
 	s.awaitReason(protocol.Ready)
 
 	api.version.Store(new("v1.0.0"))
-	s.parts.apiserver.State().Set(httpapi.APIServer{}) // it asks again when the kube-apiserver becomes ready
+	s.app.apiserver.State().Set(httpapi.APIServer{}) // it asks again when the kube-apiserver becomes ready
 	got := s.awaitFleet("the warning", func(r report.Status) bool {
 		return slices.ContainsFunc(r.Warnings, func(w report.Warning) bool { return w.Reason == string(protocol.OtherAPIServer) })
 	})

@@ -8,39 +8,78 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	"github.com/lockstep-dev/lockstep/election"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/internal/apiserver"
+	"github.com/lockstep-dev/lockstep/internal/certificates"
 	"github.com/lockstep-dev/lockstep/internal/cluster"
-	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/internal/cluster/backup"
+	"github.com/lockstep-dev/lockstep/internal/endpoints"
+	"github.com/lockstep-dev/lockstep/internal/etcdhealth"
+	"github.com/lockstep-dev/lockstep/internal/journal"
+	"github.com/lockstep-dev/lockstep/internal/kubeconfig"
 	"github.com/lockstep-dev/lockstep/internal/role"
 	"github.com/lockstep-dev/lockstep/internal/show"
 	"github.com/lockstep-dev/lockstep/internal/supervise"
+	"github.com/lockstep-dev/lockstep/internal/turns"
+	"github.com/lockstep-dev/lockstep/internal/variables"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/status"
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// App is the whole sidecar.
+// App is the whole sidecar: the parts that New made, of which a part finds those that it needs.
 type App struct {
+	cfg      Config
+	id       identity
 	log      *slog.Logger
-	url      string       // of the listener on this machine; empty: there is none
+	registry *registries
 	listener net.Listener // nil: the HTTP API is served only through Handler
-	used     atomic.Bool  // Run or Close was called
+	url      string       // of the listener on this machine; empty: there is none
+	address  string       // of the listener, for other machines; empty: unknown
+	recorder *trace.Recorder
+	trace    trace.Hook
+	live     *liveness
 
-	etcd       *etcd.Client
-	cluster    *cluster.Manager
-	roles      *role.Server
-	show       *show.Show
-	server     *httpapi.Server
+	// The files of this node.
+	kubeconfig   *kubeconfig.File
+	bundle       *bundle.Current
+	overrides    *status.Overrides
+	certificates *certificates.Watch
+
+	// Etcd, and what is in it.
+	etcd     *etcd.Client
+	health   *etcdhealth.Watch
+	cluster  *cluster.Manager
+	schedule *backup.Schedule
+	follower *fleet.Follower
+	store    *status.Store
+	journal  *journal.Journal
+
+	// This node.
+	presence  *fleet.Presence
+	shown     *event.Value[fleet.Shown] // what the presence contains
+	apiserver *apiserver.Follower
+	publisher *endpoints.Publisher // nil: without --kubernetes-service
+	endpoint  protocol.Endpoint    // the zero Endpoint: without --kubernetes-service
+	turns     *turns.Node
+	variables *variables.Keeper
+	leads     *event.Value[bool] // this node may hold the leader's key
+	roles     *role.Server
+	clocks    *fleet.Clocks
+	reconcile Reconciler
+	election  *election.Election
+	show      *show.Show
+	server    *httpapi.Server
+
 	supervisor *supervise.Supervisor
-	registries *registries
 	workers    []worker       // they follow the facts that the API shows
 	ends       []func() error // close what the workers used, after all have ended
-	recorder   *trace.Recorder
-	// data is the directory for the recording of a sidecar that ends by an error; empty: none. ownMember: it has this node's
-	// etcd member.
-	data      datadir.Layout
-	ownMember bool
+	used       atomic.Bool    // Run or Close was called
 }
 
 // worker is a part that runs as long as the API.
@@ -49,14 +88,25 @@ type worker struct {
 	run  supervise.Worker
 }
 
-// New reads the bundle, the kubeconfig and the certificates, and opens the listener. It starts
-// nothing. The caller must call Run or Close.
+// New creates the parts, each after the parts that it needs. It reads the bundle, the kubeconfig and the certificates, and
+// opens the listener. It starts nothing. The caller must call Run or Close.
 func New(cfg Config, log *slog.Logger) (*App, error) {
-	p, err := connect(cfg, log)
-	if err != nil {
-		return nil, err
+	a := &App{
+		cfg: cfg, id: newIdentity(cfg.NodeID), registry: newRegistries(cfg.Registerer), live: newLiveness(cfg.LeaseTTL),
+		shown: event.New(fleet.Shown{}), leads: event.New(false), recorder: trace.NewRecorder(recordingSize),
 	}
-	return p.app, nil
+	a.log = log.With("node", string(a.id.node))
+	for _, step := range []func() error{
+		a.openFiles, a.openEtcd, a.listen, a.wireTrace, a.wireNode, a.wireEndpoints, a.wireRoles,
+		a.wireLeader, a.wireShow, a.wireServer, a.registry.Err,
+	} {
+		if err := step(); err != nil {
+			return nil, errors.Join(err, a.release())
+		}
+	}
+	a.addWorkers()
+	a.ends = append(a.ends, a.variables.Close)
+	return a, nil
 }
 
 // URL returns the URL of the listener on this machine; empty without a listener.
@@ -98,8 +148,6 @@ func (a *App) release() error {
 	if a.etcd != nil {
 		errs = append(errs, a.etcd.Close())
 	}
-	if a.registries != nil {
-		a.registries.release()
-	}
+	a.registry.release()
 	return errors.Join(errs...)
 }

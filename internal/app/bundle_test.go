@@ -72,13 +72,13 @@ func TestRun_bundleReload(t *testing.T) {
 	first := s.awaitBundle("the record", func(r bundleReport) bool {
 		return len(r.Fleet.Nodes) == 1 && r.Fleet.Nodes[0].BundleDigest == r.Node.BundleDigest
 	})
-	revision := s.parts.roles.Registrar().Registration().Get().Revision
+	revision := s.app.roles.Registrar().Registration().Get().Revision
 
 	writeBundle(t, dir, "release: 1.0.0", "two")
 	second := s.awaitBundle("the other objects", func(r bundleReport) bool {
 		return r.Node.BundleDigest != first.Node.BundleDigest && r.Fleet.Nodes[0].BundleDigest == r.Node.BundleDigest
 	})
-	if now := s.parts.roles.Registrar().Registration().Get().Revision; !second.Ready.Ready || now != revision {
+	if now := s.app.roles.Registrar().Registration().Get().Revision; !second.Ready.Ready || now != revision {
 		t.Errorf("got ready %t and registration %d, want the gate left alone at %d", second.Ready.Ready, now, revision)
 	}
 

@@ -7,33 +7,25 @@ import (
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/cluster"
-	"github.com/lockstep-dev/lockstep/internal/cluster/backup"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/trusted"
 )
 
 // This file schedules the snapshots that this node saves by itself (docs/clusters.md#scheduled).
 
-func (p *parts) newSchedule() *backup.Schedule {
-	return backup.NewSchedule(backup.ScheduleConfig{
-		Plan: p.cfg.Snapshots, Client: p.etcd, Votes: p.cluster.HasVoter, DatabaseSize: p.databaseSize,
-		Log: p.log.With("worker", "snapshots"),
-	})
-}
-
 // keepSnapshots saves snapshots until ctx ends, if --snapshot-every is set.
-func (p *parts) keepSnapshots(ctx context.Context) error {
-	if p.cfg.Snapshots.Every == 0 {
+func (a *App) keepSnapshots(ctx context.Context) error {
+	if a.cfg.Snapshots.Every == 0 {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	if problem := trusted.NewFileProblem(filepath.Join(p.cfg.Snapshots.Dir, "snapshot")); problem != "" {
-		p.log.Warn("others can replace the snapshots, and with them what a restore brings back", "problem", problem)
+	if problem := trusted.NewFileProblem(filepath.Join(a.cfg.Snapshots.Dir, "snapshot")); problem != "" {
+		a.log.Warn("others can replace the snapshots, and with them what a restore brings back", "problem", problem)
 	}
 	for {
-		changes := event.Changes(p.cluster.Members(), p.cluster.Membership())
-		if p.cluster.HasVoter() {
-			return p.schedule.Run(ctx)
+		changes := event.Changes(a.cluster.Members(), a.cluster.Membership())
+		if a.cluster.HasVoter() {
+			return a.schedule.Run(ctx)
 		}
 		if !event.Wait(ctx, changes...) {
 			return ctx.Err()
@@ -41,8 +33,8 @@ func (p *parts) keepSnapshots(ctx context.Context) error {
 	}
 }
 
-func (p *parts) databaseSize() int64 {
-	size, err := datadir.Layout(p.dataDir()).DatabaseSize()
+func (a *App) databaseSize() int64 {
+	size, err := datadir.Layout(a.dataDir()).DatabaseSize()
 	if err != nil { // etcd has just started: the database is small
 		return 0
 	}
@@ -50,21 +42,21 @@ func (p *parts) databaseSize() int64 {
 }
 
 // dataDir returns the directory of this node's member; empty: etcd runs elsewhere.
-func (p *parts) dataDir() string {
-	if p.cfg.Embedded == nil {
+func (a *App) dataDir() string {
+	if a.cfg.Embedded == nil {
 		return ""
 	}
-	return p.cfg.Embedded.DataDir
+	return a.cfg.Embedded.DataDir
 }
 
 // issues reports whether this sidecar issues and renews a certificate itself: one of an etcd
 // cluster that the sidecars run.
-func (p *parts) issues(file string) bool {
-	return p.cfg.Embedded != nil && strings.HasPrefix(file, p.cfg.Embedded.DataDir+string(filepath.Separator))
+func (a *App) issues(file string) bool {
+	return a.cfg.Embedded != nil && strings.HasPrefix(file, a.cfg.Embedded.DataDir+string(filepath.Separator))
 }
 
 // joined reports whether this sidecar has reached its cluster.
-func (p *parts) joined() (bool, <-chan struct{}) {
-	now, changed := p.cluster.Status().Load()
+func (a *App) joined() (bool, <-chan struct{}) {
+	now, changed := a.cluster.Status().Load()
 	return now.State == cluster.Running, changed
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -19,20 +20,20 @@ import (
 // (docs/protocol-endpoints.md#kubernetes-service).
 
 // wireEndpoints creates the publisher, if the sidecar writes the Service.
-func (p *parts) wireEndpoints() error {
-	if !p.cfg.KubernetesService {
-		endpoints.New(endpoints.Config{Registerer: p.registry}) // to register its documented metrics
+func (a *App) wireEndpoints() error {
+	if !a.cfg.KubernetesService {
+		endpoints.New(endpoints.Config{Registerer: a.registry}) // to register its documented metrics
 		return nil
 	}
 	var err error
-	if p.endpoint, err = endpointOf(p.cfg, p.kubeconfig.Config().Get().Host); err != nil {
+	if a.endpoint, err = endpointOf(a.cfg, a.kubeconfig.Config().Get().Host); err != nil {
 		return err
 	}
-	api := p.kubeconfig.Transport().Client(buildinfo.UserAgent())
-	p.publisher = endpoints.New(endpoints.Config{
-		Node: p.id.node, Own: p.endpoint, API: api, Etcd: p.etcd, Fleet: p.follower.Fleet(), Store: p.follower.Store(),
+	api := a.kubeconfig.Transport().Client(buildinfo.UserAgent())
+	a.publisher = endpoints.New(endpoints.Config{
+		Node: a.id.node, Own: a.endpoint, API: api, Etcd: a.etcd, Fleet: a.follower.Fleet(), Store: a.follower.Store(),
 		Parent: endpoints.Parent{Namespace: reconcile.ParentNamespace, Name: reconcile.ParentName},
-		Log:    p.log.With("worker", "endpoints"), Registerer: p.registry,
+		Log:    a.log.With("worker", "endpoints"), Registerer: a.registry,
 	})
 	return nil
 }
@@ -42,17 +43,14 @@ const apiserverAddressRemedy = "type --apiserver-address=IP, the address at whic
 // endpointOf returns the addresses and the port at which clients reach the kube-apiserver of the
 // kubeconfig.
 func endpointOf(cfg Config, server string) (protocol.Endpoint, error) {
+	var out protocol.Endpoint
 	u, err := url.Parse(server)
+	if err == nil {
+		out.Port, err = strconv.Atoi(cmp.Or(u.Port(), "443"))
+	}
 	if err != nil {
 		return protocol.Endpoint{}, fmt.Errorf("kubeconfig %q: server %q: %w", cfg.Kubeconfig, server, err)
 	}
-	port := 443
-	if u.Port() != "" {
-		if port, err = strconv.Atoi(u.Port()); err != nil {
-			return protocol.Endpoint{}, fmt.Errorf("kubeconfig %q: server %q: %w", cfg.Kubeconfig, server, err)
-		}
-	}
-	out := protocol.Endpoint{Port: port}
 	if len(cfg.APIServerAddress) == 0 {
 		if out.Address, err = ownAddress(u.Hostname()); err != nil {
 			return protocol.Endpoint{}, fmt.Errorf("--kubernetes-service: the server %s of kubeconfig %q %w; %s", server, cfg.Kubeconfig, err, apiserverAddressRemedy)
@@ -90,10 +88,10 @@ func ownAddress(host string) (string, error) {
 
 // published reports whether this node's address may still leave the Service. The channel is closed
 // when the answer may have changed; nil: it never changes.
-func (p *parts) published() (bool, <-chan struct{}) {
-	if p.publisher == nil {
+func (a *App) published() (bool, <-chan struct{}) {
+	if a.publisher == nil {
 		return false, nil
 	}
-	state, next := p.publisher.State().Load()
+	state, next := a.publisher.State().Load()
 	return state.RemovalPending, next
 }

@@ -11,11 +11,11 @@ import (
 // fleetLock adapts the turns of this node to the HTTP API.
 type fleetLock struct{ *turns.Node }
 
-func (p *parts) fleetLock() httpapi.FleetLock {
-	if p.cfg.NoFleetLock {
+func (a *App) fleetLock() httpapi.FleetLock {
+	if a.cfg.NoFleetLock {
 		return nil
 	}
-	return fleetLock{p.turns}
+	return fleetLock{a.turns}
 }
 
 // PreReboot implements httpapi.FleetLock.

@@ -72,9 +72,8 @@ users: [{name: u, user: {}}]
 // sidecar is a whole one, in this process.
 type sidecar struct {
 	*testing.T
-	app   *App
-	parts *parts
-	stop  func() error // stops it and returns the error of Run
+	app  *App
+	stop func() error // stops it and returns the error of Run
 }
 
 func configure(t *testing.T, endpoint string, api *countingAPI) Config {
@@ -87,26 +86,25 @@ func configure(t *testing.T, endpoint string, api *countingAPI) Config {
 }
 
 // start runs a sidecar until the test ends. Changes are made before it runs.
-func start(t *testing.T, cfg Config, changes ...func(*parts)) *sidecar {
+func start(t *testing.T, cfg Config, changes ...func(*App)) *sidecar {
 	t.Helper()
 	return startLogging(t, cfg, slog.New(slog.DiscardHandler), changes...)
 }
 
-func startLogging(t *testing.T, cfg Config, log *slog.Logger, changes ...func(*parts)) *sidecar {
+func startLogging(t *testing.T, cfg Config, log *slog.Logger, changes ...func(*App)) *sidecar {
 	t.Helper()
-	p, err := connect(cfg, log)
+	a, err := New(cfg, log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, change := range changes {
-		change(p)
+		change(a)
 	}
-	a := p.app
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var result error
 	ended := make(chan struct{}) // closed when result is set
 	go func() { defer close(ended); result = a.Run(ctx) }()
-	s := &sidecar{T: t, app: a, parts: p, stop: func() error {
+	s := &sidecar{T: t, app: a, stop: func() error {
 		cancel()
 		<-ended
 		return result

@@ -10,36 +10,36 @@ import (
 )
 
 // wireLeader creates the reconciler and the election.
-func (p *parts) wireLeader() error {
+func (a *App) wireLeader() error {
 	var err error
-	if p.reconcile, err = p.newReconciler(); err != nil {
+	if a.reconcile, err = a.newReconciler(); err != nil {
 		return err
 	}
-	p.election = election.New(election.Config{
-		Client: p.etcd, Store: p.store, Local: p.bundle.Local(), Fleet: p.follower.Fleet(),
-		StoreKey: p.follower.Store(), Applier: p.reconcile, Session: p.presence.Session(),
-		TTL: p.cfg.LeaseTTL, ResyncInterval: p.cfg.ResyncInterval, YieldAfter: p.cfg.LeaderYieldAfter, APIProblem: p.apiProblem,
-		Missing: func(id protocol.NodeID) time.Time { return p.show.Missing(id) }, // the show comes after the election
-		MayLead: p.leads,
-		Log:     p.log.With("worker", "election"), Registerer: p.registry, Trace: p.trace,
+	a.election = election.New(election.Config{
+		Client: a.etcd, Store: a.store, Local: a.bundle.Local(), Fleet: a.follower.Fleet(),
+		StoreKey: a.follower.Store(), Applier: a.reconcile, Session: a.presence.Session(),
+		TTL: a.cfg.LeaseTTL, ResyncInterval: a.cfg.ResyncInterval, YieldAfter: a.cfg.LeaderYieldAfter, APIProblem: a.apiProblem,
+		Missing: func(id protocol.NodeID) time.Time { return a.show.Missing(id) }, // the show comes after the election
+		MayLead: a.leads,
+		Log:     a.log.With("worker", "election"), Registerer: a.registry, Trace: a.trace,
 	})
 	return nil
 }
 
-func (p *parts) newReconciler() (Reconciler, error) {
-	if p.cfg.Reconciler != nil {
-		return p.cfg.Reconciler, nil
+func (a *App) newReconciler() (Reconciler, error) {
+	if a.cfg.Reconciler != nil {
+		return a.cfg.Reconciler, nil
 	}
 	r, err := reconcile.New(reconcile.Config{
-		RESTConfig: p.kubeconfig.Transport().Config(), UserAgent: buildinfo.UserAgent(),
-		Bundle: p.bundle.Bundle(), Concurrency: p.cfg.ApplyConcurrency,
-		AllowMassPrune: p.cfg.AllowMassPrune, Log: p.log, Registerer: p.registry,
+		RESTConfig: a.kubeconfig.Transport().Config(), UserAgent: buildinfo.UserAgent(),
+		Bundle: a.bundle.Bundle(), Concurrency: a.cfg.ApplyConcurrency,
+		AllowMassPrune: a.cfg.AllowMassPrune, Log: a.log, Registerer: a.registry,
 	})
 	return applier{r}, err
 }
 
 // apiProblem explains why this node's kube-apiserver cannot be used. The election asks only when it
 // cannot be used.
-func (p *parts) apiProblem() protocol.Eligibility {
-	return p.apiserver.Unusable(p.reconcile.Trouble(), p.election.State().Get().Problem)
+func (a *App) apiProblem() protocol.Eligibility {
+	return a.apiserver.Unusable(a.reconcile.Trouble(), a.election.State().Get().Problem)
 }

@@ -1,10 +1,12 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
 
+	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/internal/supervise"
 	"github.com/lockstep-dev/lockstep/internal/trusted"
 )
@@ -42,7 +44,7 @@ func (a *App) Run(ctx context.Context) error {
 		err = errors.Join(err, end())
 	}
 	err = errors.Join(err, a.etcd.Close())
-	a.registries.release()
+	a.registry.release()
 	a.log.Info("stopped")
 	return err
 }
@@ -51,14 +53,15 @@ func (a *App) Run(ctx context.Context) error {
 // reached, the directory may be in use by another sidecar, or refused: keepRecording leaves it alone, and there
 // is little to record.
 func (a *App) keepRecording() {
-	if a.data == "" || !a.etcd.Contact().Get().Reached() {
+	data := datadir.Layout(cmp.Or(a.dataDir(), a.cfg.DataDir))
+	if data == "" || !a.etcd.Contact().Get().Reached() {
 		return
 	}
-	if problem := a.noRecordingIn(); problem != "" {
-		a.log.Warn("the recording was not kept", "dataDir", string(a.data), "problem", problem)
+	if problem := a.noRecordingIn(data); problem != "" {
+		a.log.Warn("the recording was not kept", "dataDir", string(data), "problem", problem)
 		return
 	}
-	file := a.data.Recording()
+	file := data.Recording()
 	if err := a.recorder.WriteFile(file); err != nil {
 		a.log.Warn("the recording was not written", "err", err)
 		return
@@ -68,15 +71,15 @@ func (a *App) keepRecording() {
 
 // noRecordingIn says why the data directory of a sidecar whose etcd runs elsewhere takes no recording: such a
 // sidecar does not need the directory, so it has not checked it.
-func (a *App) noRecordingIn() string {
-	if a.ownMember {
+func (a *App) noRecordingIn(data datadir.Layout) string {
+	if a.cfg.Embedded != nil {
 		return ""
 	}
-	if info, err := os.Stat(string(a.data)); err != nil || !info.IsDir() {
+	if info, err := os.Stat(string(data)); err != nil || !info.IsDir() {
 		return "there is no such directory; make it, and the next recording is kept"
 	}
-	if _, err := os.Stat(a.data.Marker()); err == nil {
+	if _, err := os.Stat(data.Marker()); err == nil {
 		return "it has a member of an etcd that other sidecars run"
 	}
-	return trusted.NewFileProblem(a.data.Recording())
+	return trusted.NewFileProblem(data.Recording())
 }

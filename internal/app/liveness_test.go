@@ -56,7 +56,7 @@ func TestRun_loopsMakeProgress(t *testing.T) {
 	for name, endpoint := range map[string]string{"etcd answers": etcdtest.New(t).Endpoints()[0], "no etcd": "http://127.0.0.1:1"} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, configure(t, endpoint, newCountingAPI(t)))
-			live := s.parts.live
+			live := s.app.live
 			for range 3 {
 				event.Update(live.ticks, func(n int64) int64 { return n + 1 })
 				now := live.ticks.Get()
@@ -76,15 +76,14 @@ func TestRun_loopsMakeProgress(t *testing.T) {
 }
 
 func TestNew_livezWatchesTheLoops(t *testing.T) {
-	p, err := connect(configure(t, "http://127.0.0.1:1", newCountingAPI(t)), slog.New(slog.DiscardHandler))
+	a, err := New(configure(t, "http://127.0.0.1:1", newCountingAPI(t)), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := p.app
 	t.Cleanup(func() { _ = a.Close() })
-	p.live.beatOf(gateLoop)()
+	a.live.beatOf(gateLoop)()
 	for ticks, want := range map[int64]int{0: http.StatusOK, ticksUntilStuck: http.StatusOK, ticksUntilStuck + 1: http.StatusServiceUnavailable} {
-		p.live.ticks.Set(ticks)
+		a.live.ticks.Set(ticks)
 		w := httptest.NewRecorder()
 		a.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/livez", nil))
 		if w.Code != want {

@@ -1,156 +1,87 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"syscall"
 
-	"github.com/lockstep-dev/lockstep/election"
 	"github.com/lockstep-dev/lockstep/etcd"
-	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/allowance"
 	"github.com/lockstep-dev/lockstep/internal/apiserver"
+	"github.com/lockstep-dev/lockstep/internal/buildinfo"
 	"github.com/lockstep-dev/lockstep/internal/certificates"
 	"github.com/lockstep-dev/lockstep/internal/cluster"
 	"github.com/lockstep-dev/lockstep/internal/cluster/backup"
-	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
-	"github.com/lockstep-dev/lockstep/internal/endpoints"
 	"github.com/lockstep-dev/lockstep/internal/etcdhealth"
+	"github.com/lockstep-dev/lockstep/internal/events"
 	"github.com/lockstep-dev/lockstep/internal/journal"
 	"github.com/lockstep-dev/lockstep/internal/kubeconfig"
-	"github.com/lockstep-dev/lockstep/internal/role"
 	"github.com/lockstep-dev/lockstep/internal/show"
 	"github.com/lockstep-dev/lockstep/internal/supervise"
-	"github.com/lockstep-dev/lockstep/internal/turns"
-	"github.com/lockstep-dev/lockstep/internal/variables"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/status"
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// parts is what New has made so far, for what it makes next. App keeps only what Run starts and stops.
-type parts struct {
-	cfg      Config
-	id       identity
-	log      *slog.Logger
-	app      *App
-	registry *registries
-	address  string // of the listener, for other machines; empty: unknown
-	trace    trace.Hook
-	live     *liveness
-
-	// The files of this node.
-	kubeconfig   *kubeconfig.File
-	bundle       *bundle.Current
-	overrides    *status.Overrides
-	certificates *certificates.Watch
-
-	// Etcd, and what is in it.
-	etcd     *etcd.Client
-	health   *etcdhealth.Watch
-	cluster  *cluster.Manager
-	schedule *backup.Schedule
-	follower *fleet.Follower
-	store    *status.Store
-	journal  *journal.Journal
-
-	// This node.
-	presence  *fleet.Presence
-	shown     *event.Value[fleet.Shown] // what the presence contains
-	apiserver *apiserver.Follower
-	publisher *endpoints.Publisher // nil: without --kubernetes-service
-	endpoint  protocol.Endpoint    // the zero Endpoint: without --kubernetes-service
-	turns     *turns.Node
-	variables *variables.Keeper
-	leads     *event.Value[bool] // this node may hold the leader's key
-	roles     *role.Server
-	clocks    *fleet.Clocks
-	reconcile Reconciler
-	election  *election.Election
-	show      *show.Show
-}
-
-// connect creates the parts, each after the parts that it needs. It starts nothing.
-func connect(cfg Config, log *slog.Logger) (*parts, error) {
-	p := &parts{
-		cfg: cfg, id: newIdentity(cfg.NodeID), registry: newRegistries(cfg.Registerer), live: newLiveness(cfg.LeaseTTL),
-		shown: event.New(fleet.Shown{}), leads: event.New(false),
-	}
-	p.log = log.With("node", string(p.id.node))
-	p.app = &App{log: p.log, recorder: trace.NewRecorder(recordingSize), registries: p.registry}
-	for _, step := range []func() error{
-		p.openFiles, p.openEtcd, p.listen, p.wireTrace, p.wireNode, p.wireEndpoints, p.wireRoles,
-		p.wireLeader, p.wireShow, p.wireEvents, p.wireServer, p.registry.Err,
-	} {
-		if err := step(); err != nil {
-			return nil, errors.Join(err, p.app.release())
-		}
-	}
-	p.addWorkers()
-	p.app.ends = append(p.app.ends, p.variables.Close)
-	return p, nil
-}
-
 // openFiles reads the bundle and the kubeconfig.
-func (p *parts) openFiles() error {
-	b, err := bundle.Open(p.cfg.Bundle)
+func (a *App) openFiles() error {
+	b, err := bundle.Open(a.cfg.Bundle)
 	if err != nil {
 		return err
 	}
-	p.bundle = bundle.NewCurrent(p.cfg.Bundle, b, protocol.Local{
-		ID: p.cfg.NodeID, ExpireAfter: p.cfg.ExpireDeadNodes, EtcdElectionTimeout: p.cfg.EtcdElectionTimeout, Ephemeral: p.cfg.Ephemeral,
-	}, p.log)
-	p.overrides = status.NewOverrides(p.cfg.OverrideFile, p.log)
-	p.kubeconfig, err = kubeconfig.Open(p.cfg.Kubeconfig, kubeconfig.Local, p.log.With("worker", "kubeconfig"))
+	a.bundle = bundle.NewCurrent(a.cfg.Bundle, b, protocol.Local{
+		ID: a.cfg.NodeID, ExpireAfter: a.cfg.ExpireDeadNodes, EtcdElectionTimeout: a.cfg.EtcdElectionTimeout, Ephemeral: a.cfg.Ephemeral,
+	}, a.log)
+	a.overrides = status.NewOverrides(a.cfg.OverrideFile, a.log)
+	a.kubeconfig, err = kubeconfig.Open(a.cfg.Kubeconfig, kubeconfig.Local, a.log.With("worker", "kubeconfig"))
 	if err != nil {
 		return err
 	}
-	p.app.ends = append(p.app.ends, func() error { p.kubeconfig.Transport().CloseIdleConnections(); return nil })
-	p.kubeconfig.Transport().Observe(show.RegisterRequests(p.registry))
+	a.ends = append(a.ends, func() error { a.kubeconfig.Transport().CloseIdleConnections(); return nil })
+	a.kubeconfig.Transport().Observe(show.RegisterRequests(a.registry))
 	return nil
 }
 
 // openEtcd creates the client of etcd, and the manager of the cluster.
-func (p *parts) openEtcd() error {
-	reach := p.cfg.Etcd
-	reach.Log = p.log.With("worker", "etcd")
+func (a *App) openEtcd() error {
+	reach := a.cfg.Etcd
+	reach.Log = a.log.With("worker", "etcd")
 	var err error
-	if p.etcd, err = etcd.NewClient(reach); err != nil {
+	if a.etcd, err = etcd.NewClient(reach); err != nil {
 		return err
 	}
-	p.app.etcd = p.etcd
-	p.etcd.Observe(show.RegisterEtcdRequests(p.registry))
-	p.cluster = cluster.NewManager(cluster.Config{
-		Embedded: p.cfg.Embedded, Client: p.etcd, Reach: reach, Log: p.log, Registerer: p.registry, AwaitServices: p.awaitServices,
+	a.etcd.Observe(show.RegisterEtcdRequests(a.registry))
+	a.cluster = cluster.NewManager(cluster.Config{
+		Embedded: a.cfg.Embedded, Client: a.etcd, Reach: reach, Log: a.log, Registerer: a.registry, AwaitServices: a.awaitServices,
 	})
-	p.app.cluster = p.cluster
-	p.schedule = p.newSchedule()
-	p.health = etcdhealth.New(etcdhealth.Config{Client: p.etcd, Cluster: p.cluster, Embedded: p.cfg.Embedded != nil, Log: p.log})
-	p.certificates = certificates.New(certificates.Config{
-		EtcdCert: p.cfg.Etcd.CertFile, EtcdCA: p.cfg.Etcd.CAFile, Serving: p.cfg.TLS.CertFile, ClientCA: p.cfg.TLS.ClientCAFile,
-		Kubeconfig: p.kubeconfig, Issues: p.issues, Joined: p.joined, Log: p.log,
+	a.schedule = backup.NewSchedule(backup.ScheduleConfig{
+		Plan: a.cfg.Snapshots, Client: a.etcd, Votes: a.cluster.HasVoter, DatabaseSize: a.databaseSize,
+		Log: a.log.With("worker", "snapshots"),
+	})
+	a.health = etcdhealth.New(etcdhealth.Config{Client: a.etcd, Cluster: a.cluster, Embedded: a.cfg.Embedded != nil, Log: a.log})
+	a.certificates = certificates.New(certificates.Config{
+		EtcdCert: a.cfg.Etcd.CertFile, EtcdCA: a.cfg.Etcd.CAFile, Serving: a.cfg.TLS.CertFile, ClientCA: a.cfg.TLS.ClientCAFile,
+		Kubeconfig: a.kubeconfig, Issues: a.issues, Joined: a.joined, Log: a.log,
 	})
 	return nil
 }
 
 // listen opens the listener.
-func (p *parts) listen() error {
-	if p.cfg.Listen != "" {
-		l, err := allowance.Listen(p.cfg.Listen)
+func (a *App) listen() error {
+	if a.cfg.Listen != "" {
+		l, err := allowance.Listen(a.cfg.Listen)
 		switch {
 		case errors.Is(err, syscall.EADDRINUSE):
 			return fmt.Errorf("open the HTTP API (--listen): %w; if a sidecar of this node runs already, stop that first; another node on this machine needs another address", err)
 		case err != nil:
 			return fmt.Errorf("open the HTTP API (--listen): %w", err)
 		}
-		p.app.listener, p.app.url = l, scheme(p.cfg)+"://"+l.Addr().String()
+		a.listener, a.url = l, scheme(a.cfg)+"://"+l.Addr().String()
 	}
-	p.address = address(p.cfg, p.app.listener)
+	a.address = address(a.cfg, a.listener)
 	return nil
 }
 
@@ -158,13 +89,13 @@ func (p *parts) listen() error {
 const recordingSize = 8 << 20
 
 // wireTrace sets a hook that passes events to the flight recorder, and to the hook of tests.
-func (p *parts) wireTrace() error {
-	tests, err := newTrace(p.id.node)
+func (a *App) wireTrace() error {
+	tests, err := newTrace(a.id.node)
 	if err != nil {
 		return err
 	}
-	record := p.app.recorder.Hook()
-	p.trace = func(e trace.Event) {
+	record := a.recorder.Hook()
+	a.trace = func(e trace.Event) {
 		if recorded() {
 			record(e)
 		}
@@ -172,98 +103,105 @@ func (p *parts) wireTrace() error {
 			tests(e)
 		}
 	}
-	if dir := cmp.Or(p.dataDir(), p.cfg.DataDir); dir != "" {
-		p.app.data, p.app.ownMember = datadir.Layout(dir), p.cfg.Embedded != nil
-	}
 	return nil
 }
 
 // wireNode creates the parts that follow the fleet, the status and the kube-apiserver.
-func (p *parts) wireNode() error {
-	p.app.supervisor = supervise.New(p.log, p.registry)
-	p.follower = fleet.NewFollower(p.etcd)
-	p.presence = fleet.NewPresence(fleet.PresenceConfig{
-		Client: p.etcd, Node: p.id.node, Instance: p.id.instance, MachineID: p.id.machineID,
-		Host: p.id.host, Address: p.address,
-		TTL: p.cfg.LeaseTTL, Shown: p.shown, Beat: p.live.beatOf(presenceLoop), Log: p.log.With("worker", "presence"),
+func (a *App) wireNode() error {
+	a.supervisor = supervise.New(a.log, a.registry)
+	a.follower = fleet.NewFollower(a.etcd)
+	a.presence = fleet.NewPresence(fleet.PresenceConfig{
+		Client: a.etcd, Node: a.id.node, Instance: a.id.instance, MachineID: a.id.machineID,
+		Host: a.id.host, Address: a.address,
+		TTL: a.cfg.LeaseTTL, Shown: a.shown, Beat: a.live.beatOf(presenceLoop), Log: a.log.With("worker", "presence"),
 	})
-	p.store = status.NewStore(p.etcd)
-	p.journal = journal.New(journal.Config{Client: p.etcd, Node: p.id.node, Log: p.log.With("worker", "history"), Registerer: p.registry})
-	p.apiserver = apiserver.New(apiserver.Config{
-		Node: p.id.node, Kubeconfig: p.kubeconfig, Asks: p.cfg.APIServerReadyz, None: p.cfg.Reconciler != nil,
-		Local: p.bundle.Local(), Fleet: p.follower.Fleet(),
-		ServicesChanged: func() <-chan struct{} { _, changed := p.roles.State().Load(); return changed },
-		YieldAfter:      p.cfg.LeaderYieldAfter, Bundle: p.cfg.Bundle, Log: p.log,
+	a.store = status.NewStore(a.etcd)
+	a.journal = journal.New(journal.Config{Client: a.etcd, Node: a.id.node, Log: a.log.With("worker", "history"), Registerer: a.registry})
+	a.apiserver = apiserver.New(apiserver.Config{
+		Node: a.id.node, Kubeconfig: a.kubeconfig, Asks: a.cfg.APIServerReadyz, None: a.cfg.Reconciler != nil,
+		Local: a.bundle.Local(), Fleet: a.follower.Fleet(),
+		ServicesChanged: func() <-chan struct{} { _, changed := a.roles.State().Load(); return changed },
+		YieldAfter:      a.cfg.LeaderYieldAfter, Bundle: a.cfg.Bundle, Log: a.log,
 	})
 	return nil
 }
 
 // wireShow creates the part that shows the facts of all others.
-func (p *parts) wireShow() error {
-	p.show = show.New(show.Config{
-		Address: p.address, Bundle: p.cfg.Bundle, OverrideFile: p.cfg.OverrideFile, Etcd: p.cfg.Etcd, DataDir: p.dataDir(),
-		Endpoint: p.endpoint, Log: p.log, Facts: p.facts(),
-		Rendered: p.roles.Gate().Show, Beat: p.live.beatOf(snapshotLoop), Presence: p.shown, Observe: p.journal.Observe,
+func (a *App) wireShow() error {
+	a.show = show.New(show.Config{
+		Address: a.address, Bundle: a.cfg.Bundle, OverrideFile: a.cfg.OverrideFile, Etcd: a.cfg.Etcd, DataDir: a.dataDir(),
+		Endpoint: a.endpoint, Log: a.log, Facts: a.facts(),
+		Rendered: a.roles.Gate().Show, Beat: a.live.beatOf(snapshotLoop), Presence: a.shown, Observe: a.journal.Observe,
 	})
-	p.app.show = p.show
-	p.show.Register(p.registry, p.etcd)
+	a.show.Register(a.registry, a.etcd)
 	return nil
 }
 
-func (p *parts) facts() show.Facts {
+func (a *App) facts() show.Facts {
 	f := show.Facts{
-		Local: p.bundle.Local(), BundleFault: p.bundle.Fault(), Roles: p.roles.Local(), Services: p.roles.Loaded(),
-		ServicesProblem: p.roles.Problem(), ServiceState: p.roles.State(), Withheld: p.roles.Withheld(), Servers: p.variables.Missing(),
-		APIServer:    p.apiserver,
-		Registration: p.roles.Registrar().Registration(), Verdict: p.roles.Gate().Verdict(),
-		Override: p.overrides.InForce(), OverrideProblem: p.overrides.Problem(),
-		Election: p.election.State(), Reconcile: p.reconcile.Report(), Failures: p.app.supervisor.Failures(),
-		Kubeconfig: p.kubeconfig.Warnings(), Certificates: p.certificates.List(), CertificateWarnings: p.certificates.Warnings(),
-		Contact: p.etcd.Contact(), EtcdProblem: p.health.Problem(), EtcdFaults: p.health.Faults(),
-		Cluster: p.cluster, Schedule: p.schedule.State(), Status: p.store.Observed(), Leader: p.election.Leader(),
-		Fleet: p.follower.Fleet(), Store: p.follower.Store(), Rival: p.presence.Rival(), Clocks: p.clocks.State(),
+		Local: a.bundle.Local(), BundleFault: a.bundle.Fault(), Roles: a.roles.Local(), Services: a.roles.Loaded(),
+		ServicesProblem: a.roles.Problem(), ServiceState: a.roles.State(), Withheld: a.roles.Withheld(), Servers: a.variables.Missing(),
+		APIServer:    a.apiserver,
+		Registration: a.roles.Registrar().Registration(), Verdict: a.roles.Gate().Verdict(),
+		Override: a.overrides.InForce(), OverrideProblem: a.overrides.Problem(),
+		Election: a.election.State(), Reconcile: a.reconcile.Report(), Failures: a.supervisor.Failures(),
+		Kubeconfig: a.kubeconfig.Warnings(), Certificates: a.certificates.List(), CertificateWarnings: a.certificates.Warnings(),
+		Contact: a.etcd.Contact(), EtcdProblem: a.health.Problem(), EtcdFaults: a.health.Faults(),
+		Cluster: a.cluster, Schedule: a.schedule.State(), Status: a.store.Observed(), Leader: a.election.Leader(),
+		Fleet: a.follower.Fleet(), Store: a.follower.Store(), Rival: a.presence.Rival(), Clocks: a.clocks.State(),
 	}
-	if p.publisher != nil {
-		f.Endpoints = p.publisher.State()
+	if a.publisher != nil {
+		f.Endpoints = a.publisher.State()
 	}
 	return f
 }
 
 // addWorkers lists the workers that run as long as the API.
-func (p *parts) addWorkers() {
-	p.keep("liveness", p.live.run)
-	p.keep("snapshot", p.show.KeepSnapshot)
-	p.keep("status", p.store.Run)
-	p.keep("fleet", p.follower.Run)
-	p.keep("etcd-servers", p.health.RunFaults)
-	p.keep("kubeconfig", p.kubeconfig.Run)
-	p.keep("apiserver-version", p.apiserver.RunVersion)
-	p.keep("other-apiserver", p.apiserver.RunOther)
-	p.keep("certificates", p.certificates.Run)
-	p.keep("check", func(ctx context.Context) error { return p.etcd.KeepChecking(ctx, p.cfg.LeaseTTL) })
-	p.keep("bundle", p.bundle.Run)
-	p.keep("digests", p.show.LogDigests)
-	p.keep("warnings", p.show.KeepWarnings)
-	p.keep("clocks", p.clocks.Run)
-	p.keep("override", p.overrides.Run)
-	p.keep("happenings", p.show.KeepHistory)
-	p.keep("history", p.journal.Run)
-	p.keep("etcd-problem", p.health.RunProblem)
-	if p.cfg.Embedded != nil {
-		p.keep("servers", p.cluster.InCluster(p.variables.RunServers))
-		p.keep("member-health", p.cluster.RunHealth)
-		p.keep("snapshots", p.cluster.InCluster(p.keepSnapshots))
+func (a *App) addWorkers() {
+	a.keep("liveness", a.live.run)
+	a.keep("snapshot", a.show.KeepSnapshot)
+	a.keep("status", a.store.Run)
+	a.keep("fleet", a.follower.Run)
+	a.keep("etcd-servers", a.health.RunFaults)
+	a.keep("kubeconfig", a.kubeconfig.Run)
+	a.keep("apiserver-version", a.apiserver.RunVersion)
+	a.keep("other-apiserver", a.apiserver.RunOther)
+	a.keep("certificates", a.certificates.Run)
+	a.keep("check", func(ctx context.Context) error { return a.etcd.KeepChecking(ctx, a.cfg.LeaseTTL) })
+	a.keep("bundle", a.bundle.Run)
+	a.keep("digests", a.show.LogDigests)
+	a.keep("warnings", a.show.KeepWarnings)
+	a.keep("clocks", a.clocks.Run)
+	a.keep("override", a.overrides.Run)
+	a.keep("happenings", a.show.KeepHistory)
+	a.keep("history", a.journal.Run)
+	a.keep("etcd-problem", a.health.RunProblem)
+	if a.cfg.Embedded != nil {
+		a.keep("servers", a.cluster.InCluster(a.variables.RunServers))
+		a.keep("member-health", a.cluster.RunHealth)
+		a.keep("snapshots", a.cluster.InCluster(a.keepSnapshots))
 	}
-	p.keep("turns", p.cluster.InCluster(p.turns.KeepCommands))
-	if p.publisher != nil {
-		p.keep("endpoints", p.publisher.Run)
+	a.keep("turns", a.cluster.InCluster(a.turns.KeepCommands))
+	if a.publisher != nil {
+		a.keep("endpoints", a.publisher.Run)
 	}
-	if p.cfg.APIServerReadyz {
-		p.keep("apiserver", p.apiserver.RunReadyz)
+	if a.cfg.Reconciler == nil { // else this sidecar may not use a kube-apiserver at all
+		a.keep("events", events.New(events.Config{ // the history as Events of Kubernetes
+			API:  a.kubeconfig.Transport().Client(buildinfo.UserAgent()),
+			Node: a.id.node, Fleet: a.follower.Fleet(), Own: a.journal.Changed(), Read: a.journal.Read,
+			Log: a.log.With("worker", "events"),
+			Leads: func() (bool, <-chan struct{}) {
+				state, stateChanged := a.election.State().Load()
+				return state.Election == protocol.Leading, stateChanged
+			},
+		}).Run)
+	}
+	if a.cfg.APIServerReadyz {
+		a.keep("apiserver", a.apiserver.RunReadyz)
 	}
 }
 
 // keep adds a worker.
-func (p *parts) keep(name string, run supervise.Worker) {
-	p.app.workers = append(p.app.workers, worker{name, run})
+func (a *App) keep(name string, run supervise.Worker) {
+	a.workers = append(a.workers, worker{name, run})
 }

@@ -36,14 +36,14 @@ func TestKeepRecording_external(t *testing.T) {
 		filepath.Join(own, "missing"): "make it",
 	} {
 		var log bytes.Buffer
-		p := &parts{
-			cfg: Config{DataDir: dir},
-			app: &App{etcd: client, log: slog.New(slog.NewTextHandler(&log, nil)), recorder: trace.NewRecorder(recordingSize)},
+		a := &App{
+			cfg:  Config{DataDir: dir},
+			etcd: client, log: slog.New(slog.NewTextHandler(&log, nil)), recorder: trace.NewRecorder(recordingSize),
 		}
-		if err := p.wireTrace(); err != nil {
+		if err := a.wireTrace(); err != nil {
 			t.Fatal(err)
 		}
-		p.app.keepRecording()
+		a.keepRecording()
 		_, err := os.Stat(datadir.Layout(dir).Recording())
 		if kept := err == nil; kept != (dir == own) || !strings.Contains(log.String(), want) {
 			t.Errorf("%s: kept %t, want the log to contain %q:\n%s", dir, kept, want, log.String())
@@ -59,15 +59,15 @@ func TestKeepRecording(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	dir := t.TempDir()
-	p := &parts{
-		cfg: Config{Embedded: &cluster.Embedded{DataDir: dir}},
-		app: &App{etcd: client, log: slog.New(slog.DiscardHandler), recorder: trace.NewRecorder(recordingSize)},
+	a := &App{
+		cfg:  Config{Embedded: &cluster.Embedded{DataDir: dir}},
+		etcd: client, log: slog.New(slog.DiscardHandler), recorder: trace.NewRecorder(recordingSize),
 	}
-	if err := p.wireTrace(); err != nil {
+	if err := a.wireTrace(); err != nil {
 		t.Fatal(err)
 	}
-	p.trace(trace.Event{Elected: &trace.Elected{Epoch: 7}})
-	a, file := p.app, datadir.Layout(dir).Recording()
+	a.trace(trace.Event{Elected: &trace.Elected{Epoch: 7}})
+	file := datadir.Layout(dir).Recording()
 
 	a.keepRecording()
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {

@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/kubeconfig"
 )
 
-// Reviews configures the kube-apiservers that decide who may read the HTTP API. The zero value:
+// Reviews configures the kube-apiservers that decide who may read the HTTP API. Without Authorization,
 // none does.
 type Reviews struct {
 	Authentication, Authorization   string // kubeconfigs; a single one is Authorization
@@ -20,8 +20,8 @@ type Reviews struct {
 }
 
 // newReviewer returns the reviewer of clients; nil: none is configured.
-func (p *parts) newReviewer() (*reviews.Reviewer, error) {
-	want := p.cfg.Reviews
+func (a *App) newReviewer() (*reviews.Reviewer, error) {
+	want := a.cfg.Reviews
 	if want.Authorization == "" {
 		return nil, nil
 	}
@@ -30,7 +30,7 @@ func (p *parts) newReviewer() (*reviews.Reviewer, error) {
 		if _, known := clients[path]; known {
 			continue
 		}
-		file, err := p.kubeconfigAt(path)
+		file, err := a.kubeconfigAt(path)
 		if err != nil {
 			return nil, err
 		}
@@ -41,20 +41,20 @@ func (p *parts) newReviewer() (*reviews.Reviewer, error) {
 	}
 	return reviews.New(reviews.Config{
 		Authentication: clients[want.Authentication], Authorization: clients[want.Authorization],
-		TokenTTL: want.TokenTTL, AllowedTTL: want.AllowedTTL, DeniedTTL: want.DeniedTTL, Registerer: p.registry,
+		TokenTTL: want.TokenTTL, AllowedTTL: want.AllowedTTL, DeniedTTL: want.DeniedTTL, Registerer: a.registry,
 	}), nil
 }
 
 // kubeconfigAt returns the kubeconfig of a file: this node's own, or another one, which is also
 // read again after changes.
-func (p *parts) kubeconfigAt(path string) (*kubeconfig.File, error) {
-	if path == p.cfg.Kubeconfig {
-		return p.kubeconfig, nil
+func (a *App) kubeconfigAt(path string) (*kubeconfig.File, error) {
+	if path == a.cfg.Kubeconfig {
+		return a.kubeconfig, nil
 	}
-	file, err := kubeconfig.Open(path, kubeconfig.Anywhere, p.log.With("worker", "review-kubeconfig"))
+	file, err := kubeconfig.Open(path, kubeconfig.Anywhere, a.log.With("worker", "review-kubeconfig"))
 	if err != nil {
 		return nil, err
 	}
-	p.keep("review-kubeconfig", file.Run)
+	a.keep("review-kubeconfig", file.Run)
 	return file, nil
 }

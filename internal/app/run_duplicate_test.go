@@ -46,16 +46,16 @@ func TestRun_duplicateOnAnotherMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := connect(configure(t, server.Endpoints()[0], api), slog.New(slog.DiscardHandler))
+	a, err := New(configure(t, server.Endpoints()[0], api), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.id.machineID = "another"
-	p.presence = fleet.NewPresence(fleet.PresenceConfig{
-		Client: p.etcd, Node: "me", Instance: "i", MachineID: "another", TTL: 3 * time.Second, Shown: p.shown, Log: p.log,
+	a.id.machineID = "another"
+	a.presence = fleet.NewPresence(fleet.PresenceConfig{
+		Client: a.etcd, Node: "me", Instance: "i", MachineID: "another", TTL: 3 * time.Second, Shown: a.shown, Log: a.log,
 	})
 	var duplicate *fleet.DuplicateError
-	if err := p.app.Run(t.Context()); !errors.As(err, &duplicate) || !duplicate.Newcomer {
+	if err := a.Run(t.Context()); !errors.As(err, &duplicate) || !duplicate.Newcomer {
 		t.Errorf("the newcomer ended with %v", err)
 	}
 	last, err := raw.Get(t.Context(), keys.Node("me"))
@@ -91,12 +91,12 @@ func TestRun_duplicateStartsNoServices(t *testing.T) {
 	if err := errors.Join(os.Mkdir(cfg.DataDir, 0o700), disk.SetRoles(protocol.Roles{Controller: true})); err != nil {
 		t.Fatal(err)
 	}
-	p, err := connect(cfg, slog.New(slog.DiscardHandler))
+	a, err := New(cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var duplicate *fleet.DuplicateError
-	if err := p.app.Run(t.Context()); !errors.As(err, &duplicate) || !duplicate.Newcomer {
+	if err := a.Run(t.Context()); !errors.As(err, &duplicate) || !duplicate.Newcomer {
 		t.Errorf("the newcomer ended with %v", err)
 	}
 	if text, err := os.ReadFile(log); !errors.Is(err, os.ErrNotExist) {

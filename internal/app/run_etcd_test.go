@@ -96,11 +96,11 @@ func TestRun_lostEvent(t *testing.T) {
 func TestRun_fences(t *testing.T) {
 	server, _, api := ledByNewer(t)
 	proxy := etcdtest.NewProxy(t, server.Addr())
-	s := start(t, configure(t, "http://"+proxy.Addr(), api), func(p *parts) {
-		event.Update(p.bundle.Local(), func(l protocol.Local) protocol.Local { l.ExpireAfter = 2 * time.Second; return l })
+	s := start(t, configure(t, "http://"+proxy.Addr(), api), func(a *App) {
+		event.Update(a.bundle.Local(), func(l protocol.Local) protocol.Local { l.ExpireAfter = 2 * time.Second; return l })
 	})
 	s.awaitReason(protocol.Ready)
-	first := s.parts.roles.Registrar().Registration().Get().Revision
+	first := s.app.roles.Registrar().Registration().Get().Revision
 	proxy.Cut(etcdtest.Blackhole)
 	s.awaitReason(protocol.Fenced)
 	if code, body := s.get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "[-]registered failed: Fenced") {
@@ -111,7 +111,7 @@ func TestRun_fences(t *testing.T) {
 	}
 	proxy.Restore()
 	s.awaitReason(protocol.Ready)
-	if again := s.parts.roles.Registrar().Registration().Get().Revision; again <= first {
+	if again := s.app.roles.Registrar().Registration().Get().Revision; again <= first {
 		t.Errorf("ready again with the registration of revision %d", again)
 	}
 }

@@ -81,11 +81,11 @@ func (s *sidecar) observeDelay() error {
 	if code, _, err := s.ask("/livez"); err != nil || code != http.StatusOK {
 		return errors.Join(fmt.Errorf("/livez: %d", code), err)
 	}
-	ctx, cancel := context.WithTimeout(s.Context(), s.parts.cfg.ShutdownDelay)
+	ctx, cancel := context.WithTimeout(s.Context(), s.app.cfg.ShutdownDelay)
 	defer cancel()
 	for {
-		now, fleetChanged := s.parts.follower.Fleet().Load()
-		if r, _ := now.Record(s.parts.id.node); r.Alive && r.Presence.Election == protocol.Withdrawn && !r.Presence.Ready {
+		now, fleetChanged := s.app.follower.Fleet().Load()
+		if r, _ := now.Record(s.app.id.node); r.Alive && r.Presence.Election == protocol.Withdrawn && !r.Presence.Ready {
 			return nil
 		}
 		if !event.Wait(ctx, fleetChanged) {

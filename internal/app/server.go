@@ -1,6 +1,8 @@
 package app
 
 import (
+	"context"
+	"errors"
 	"net"
 	"net/url"
 	"strings"
@@ -10,45 +12,60 @@ import (
 )
 
 // wireServer creates the server of the HTTP API.
-func (p *parts) wireServer() error {
-	reviewer, err := p.newReviewer()
+func (a *App) wireServer() error {
+	reviewer, err := a.newReviewer()
 	if err != nil {
 		return err
 	}
-	p.app.server, err = httpapi.New(httpapi.Config{
-		Snapshot: p.show.Snapshot(), Log: p.log, Registerer: p.registry,
-		Metrics:       newScrapes(p.registry),
-		MemberMetrics: p.memberMetrics(), Profiling: p.cfg.Profiling,
+	a.server, err = httpapi.New(httpapi.Config{
+		Snapshot: a.show.Snapshot(), Log: a.log, Registerer: a.registry,
+		Metrics:       newScrapes(a.registry),
+		MemberMetrics: a.memberMetrics(), Profiling: a.cfg.Profiling,
 		Build:   httpapi.Build(buildinfo.Get()),
-		Flags:   p.cfg.Flags,
-		OpenAPI: p.cfg.OpenAPI,
-		TLS:     p.cfg.TLS,
-		Reviews: reviewer, AlwaysAllowPaths: p.cfg.Reviews.AlwaysAllowPaths,
+		Flags:   a.cfg.Flags,
+		OpenAPI: a.cfg.OpenAPI,
+		TLS:     a.cfg.TLS,
+		Reviews: reviewer, AlwaysAllowPaths: a.cfg.Reviews.AlwaysAllowPaths,
 		// Without a listener, the program that mounts the handler decides.
-		LocalOnly: p.cfg.Listen != "" && !p.cfg.AnonymousStatus,
-		Hosts:     p.hosts(),
-		Stuck:     p.live.stuck,
-		History:   p.journal.Read,
-		Recording: p.app.recorder.WriteTo,
-		FleetLock: p.fleetLock(), CommandFollows: p.turns.CommandFollows,
+		LocalOnly: a.cfg.Listen != "" && !a.cfg.AnonymousStatus,
+		Hosts:     a.hosts(),
+		Stuck:     a.live.stuck,
+		History:   a.journal.Read,
+		Recording: a.recorder.WriteTo,
+		FleetLock: a.fleetLock(), CommandFollows: a.turns.CommandFollows,
 	})
 	return err
 }
 
-// hosts returns the names by which clients may call the listener; nil: there is no listener, and
-// the program that mounts the handler knows its names.
-func (p *parts) hosts() []string {
-	if p.cfg.Listen == "" {
+// memberMetrics returns a function that reads the metrics of this node's etcd member; nil: etcd
+// runs elsewhere.
+func (a *App) memberMetrics() func(context.Context) ([]byte, error) {
+	if a.cfg.Embedded == nil {
 		return nil
 	}
-	out := []string{strings.ToLower(p.id.host)}
+	own := a.cfg.Etcd.Endpoints[0] // this node's own member: the client may use others
+	return func(ctx context.Context) ([]byte, error) {
+		if !a.cfg.Embedded.HasMember() {
+			return nil, errors.New("this node has no etcd member")
+		}
+		return a.etcd.ServerMetrics(ctx, own)
+	}
+}
+
+// hosts returns the names by which clients may call the listener; nil: there is no listener, and
+// the program that mounts the handler knows its names.
+func (a *App) hosts() []string {
+	if a.cfg.Listen == "" {
+		return nil
+	}
+	out := []string{strings.ToLower(a.id.host)}
 	if short, _, cut := strings.Cut(out[0], "."); cut {
 		out = append(out, short)
 	}
-	if u, err := url.Parse(p.cfg.AdvertiseURL); err == nil {
+	if u, err := url.Parse(a.cfg.AdvertiseURL); err == nil {
 		out = append(out, strings.ToLower(u.Hostname()))
 	}
-	if host, _, err := net.SplitHostPort(p.cfg.Listen); err == nil {
+	if host, _, err := net.SplitHostPort(a.cfg.Listen); err == nil {
 		out = append(out, strings.ToLower(host))
 	}
 	return out

@@ -15,83 +15,81 @@ import (
 )
 
 // wireRoles creates the server of this node's roles.
-func (p *parts) wireRoles() error {
+func (a *App) wireRoles() error {
 	var services []service.Service
-	if p.cfg.Services != "" {
+	if a.cfg.Services != "" {
 		var err error
-		if services, err = service.Load(p.cfg.Services); err != nil {
+		if services, err = service.Load(a.cfg.Services); err != nil {
 			return err
 		}
 	}
-	p.variables = variables.New(variables.Config{
-		Node: p.id.node, Etcd: p.cfg.Etcd, Cluster: p.cluster, Embedded: p.cfg.Embedded != nil,
-		Services: p.cfg.Services, DataDir: p.cfg.DataDir, NodeAddress: p.cfg.NodeAddress, Log: p.log,
+	a.variables = variables.New(variables.Config{
+		Node: a.id.node, Etcd: a.cfg.Etcd, Cluster: a.cluster, Embedded: a.cfg.Embedded != nil,
+		Services: a.cfg.Services, DataDir: a.cfg.DataDir, NodeAddress: a.cfg.NodeAddress, Log: a.log,
 	})
-	p.turns = turns.New(turns.Config{
-		Client: p.etcd, Node: p.id.node, BootID: p.id.bootID, Fleet: p.follower.Fleet(),
-		Voters: p.cluster.Voters, Published: p.published, Log: p.log,
+	a.turns = turns.New(turns.Config{
+		Client: a.etcd, Node: a.id.node, BootID: a.id.bootID, Fleet: a.follower.Fleet(),
+		Voters: a.cluster.Voters, Published: a.published, Log: a.log,
 	})
 	cfg := role.ServerConfig{
 		Registrar: fleet.RegistrarConfig{
-			Client: p.etcd, Local: p.bundle.Local(), Address: p.address, BootID: p.id.bootID, Consensus: p.cfg.Embedded.HasMember(),
-			Presence: p.presence.Lease(), Fleet: p.follower.Fleet(), Store: p.follower.Store(),
-			APIServer: p.apiserver.Other(), Log: p.log.With("worker", "registrar"), Trace: p.trace,
+			Client: a.etcd, Local: a.bundle.Local(), Address: a.address, BootID: a.id.bootID, Consensus: a.cfg.Embedded.HasMember(),
+			Presence: a.presence.Lease(), Fleet: a.follower.Fleet(), Store: a.follower.Store(),
+			APIServer: a.apiserver.Other(), Log: a.log.With("worker", "registrar"), Trace: a.trace,
 		},
 		Gate: status.GateConfig{
-			Store: p.store, Local: p.bundle.Local(), Contact: p.etcd.Contact(), Log: p.log.With("worker", "gate"),
-			Registerer: p.registry, Trace: p.trace, Beat: p.live.beatOf(gateLoop), Override: p.overrides.InForce(),
-			APIServer: p.apiserver.Other(), Seen: p.journal.Verdict,
+			Store: a.store, Local: a.bundle.Local(), Contact: a.etcd.Contact(), Log: a.log.With("worker", "gate"),
+			Registerer: a.registry, Trace: a.trace, Beat: a.live.beatOf(gateLoop), Override: a.overrides.InForce(),
+			APIServer: a.apiserver.Other(), Seen: a.journal.Verdict,
 		},
 		Presence: role.PresenceConfig{
-			Run:  func(ctx context.Context) error { return p.presence.Run(ctx) },
-			Show: func(ctx context.Context) error { return p.show.KeepPresence(ctx) }, Rest: p.presence.Rest,
+			Run:  func(ctx context.Context) error { return a.presence.Run(ctx) },
+			Show: func(ctx context.Context) error { return a.show.KeepPresence(ctx) }, Rest: a.presence.Rest,
 		},
-		// A sidecar whose node ID belongs to another sidecar must not campaign. So the election waits for
-		// the presence (docs/protocol-nodes.md#duplicate-ids).
-		Election: role.ElectionConfig{
-			Run: after(p.presence.Lease(), func(ctx context.Context) error { return p.election.Run(ctx) }), Leads: p.leads,
-		},
-		APIServer:     role.APIServerConfig{Published: p.published, Refuses: p.apiserver.Refuses},
-		Services:      role.ServicesConfig{Dir: p.cfg.Services, Loaded: services, Variables: p.variables.Variables(), Turns: p.turns},
-		Roles:         role.RolesConfig{File: p.rolesFile(), Hold: p.variables.Hold},
-		ShutdownDelay: p.cfg.ShutdownDelay, Supervisor: p.app.supervisor, Log: p.log,
+		Election:      role.ElectionConfig{Run: a.runElection, Leads: a.leads},
+		APIServer:     role.APIServerConfig{Published: a.published, Refuses: a.apiserver.Refuses},
+		Services:      role.ServicesConfig{Dir: a.cfg.Services, Loaded: services, Variables: a.variables.Variables(), Turns: a.turns},
+		Roles:         role.RolesConfig{File: a.rolesFile(), Hold: a.variables.Hold},
+		ShutdownDelay: a.cfg.ShutdownDelay, Supervisor: a.supervisor, Log: a.log,
 	}
-	if p.cfg.Embedded != nil {
-		cfg.Cluster = p.cluster
+	if a.cfg.Embedded != nil {
+		cfg.Cluster = a.cluster
 	}
-	p.roles = role.NewServer(cfg)
-	p.app.roles = p.roles
-	p.clocks = fleet.NewClocks(fleet.ClocksConfig{
-		Own: p.id.node, Fleet: p.follower.Fleet(), Contact: p.etcd.Contact(), CordonOver: p.roles.Registrar().CordonOver(),
+	a.roles = role.NewServer(cfg)
+	a.clocks = fleet.NewClocks(fleet.ClocksConfig{
+		Own: a.id.node, Fleet: a.follower.Fleet(), Contact: a.etcd.Contact(), CordonOver: a.roles.Registrar().CordonOver(),
 	})
 	return nil
 }
 
 // rolesFile returns the file that keeps the roles; empty: none.
-func (p *parts) rolesFile() string {
+func (a *App) rolesFile() string {
 	switch {
-	case p.cfg.Embedded != nil:
-		return datadir.Layout(p.cfg.Embedded.DataDir).Roles()
-	case p.cfg.Services != "":
-		return datadir.Layout(p.cfg.DataDir).Roles()
+	case a.cfg.Embedded != nil:
+		return datadir.Layout(a.cfg.Embedded.DataDir).Roles()
+	case a.cfg.Services != "":
+		return datadir.Layout(a.cfg.DataDir).Roles()
 	}
 	return ""
 }
 
 // awaitServices waits until all services that use the CAs of etcd run with these CAs.
-func (p *parts) awaitServices(ctx context.Context, trust string) error {
-	return event.Until(ctx, p.roles.State(), func(now service.State) bool {
+func (a *App) awaitServices(ctx context.Context, trust string) error {
+	return event.Until(ctx, a.roles.State(), func(now service.State) bool {
 		return !slices.ContainsFunc(now.Services, func(st service.Status) bool { return !st.Trusts(trust) })
 	})
 }
 
-// after returns a worker that waits until ready is not zero, and then runs.
-func after[T comparable](ready *event.Value[T], run func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		var none T
-		if err := event.Until(ctx, ready, func(now T) bool { return now != none }); err != nil {
-			return err
+// runElection waits for the presence: a sidecar whose node ID belongs to another sidecar must not campaign
+// (docs/protocol-nodes.md#duplicate-ids).
+func (a *App) runElection(ctx context.Context) error {
+	for {
+		lease, changed := a.presence.Lease().Load()
+		if lease != 0 {
+			return a.election.Run(ctx)
 		}
-		return run(ctx)
+		if !event.Wait(ctx, changed) {
+			return ctx.Err()
+		}
 	}
 }

@@ -80,7 +80,7 @@ func (s *sidecar) awaitElectionShown(want protocol.ElectionState) {
 	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
 	defer cancel()
 	for {
-		now, next := s.parts.shown.Load()
+		now, next := s.app.shown.Load()
 		if now.Election == want {
 			return
 		}

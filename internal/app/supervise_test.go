@@ -17,9 +17,9 @@ import (
 // the process.
 func TestRun_panicEndsInOrder(t *testing.T) {
 	server, _, api := ledByNewer(t)
-	s := start(t, configure(t, server.Endpoints()[0], api), func(p *parts) {
-		p.presence = fleet.NewPresence(fleet.PresenceConfig{
-			Client: p.etcd, Node: "me", TTL: 3 * time.Second, Shown: p.shown, Log: p.log, Beat: func() <-chan struct{} { panic("on purpose") },
+	s := start(t, configure(t, server.Endpoints()[0], api), func(a *App) {
+		a.presence = fleet.NewPresence(fleet.PresenceConfig{
+			Client: a.etcd, Node: "me", TTL: 3 * time.Second, Shown: a.shown, Log: a.log, Beat: func() <-chan struct{} { panic("on purpose") },
 		})
 	})
 	if err := s.ended(); err == nil || err.Error() != "presence: panic: on purpose" {
