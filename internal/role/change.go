@@ -2,7 +2,6 @@ package role
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +15,7 @@ import (
 // keepLoaded puts changes of the services directory and of variables into use until ctx ends. Services that clients
 // use wait for this node's turn (docs/protocol-nodes.md#service-turns).
 func (s *Server) keepLoaded(ctx context.Context) error {
-	var closedSince time.Time // since when the gate is closed; zero: it is open
+	var shut outOfService // the gate
 	for {
 		stops, stopped := s.stopping.Load()
 		found, foundChanged := s.found.Load()
@@ -25,11 +24,8 @@ func (s *Server) keepLoaded(ctx context.Context) error {
 		state, stateChanged := s.supervised.State().Load()
 		gate, gateChanged := s.gate.Shown().Load()
 		facts := nodeservices.RestartFacts{Draining: now.draining, Alone: now.alone, Stops: stops}
-		if gate.Ready {
-			closedSince = time.Time{}
-		} else {
-			closedSince = firstTime(closedSince, time.Now())
-			facts.Closed = time.Since(closedSince) + 1 // not 0, which is an open gate
+		if shut.observe(!gate.Ready); !gate.Ready {
+			facts.Closed = shut.duration() + 1 // not 0, which is an open gate
 		}
 		next, names := service.Held(protocol.RoleController, s.loaded.Get(), found)
 		variables, trusting := service.HeldVariables(protocol.RoleController, s.loaded.Get(), s.variables.Get(), values)
@@ -49,7 +45,11 @@ func (s *Server) keepLoaded(ctx context.Context) error {
 			s.loaded.Set(next)
 		}
 		event.SetIfNew(s.variables, variables)
-		event.SetIfNew(s.pending, waiting(names))
+		pending := ""
+		if len(names) > 0 {
+			pending = "start again what has changed: " + strings.Join(names, ", ")
+		}
+		event.SetIfNew(s.pending, pending)
 		if s.changing.Get() && s.changed() {
 			s.changing.Set(false)
 		}
@@ -63,24 +63,9 @@ func (s *Server) keepLoaded(ctx context.Context) error {
 	}
 }
 
-// firstTime returns was, or if that is zero, now.
-func firstTime(was, now time.Time) time.Time {
-	if was.IsZero() {
-		return now
-	}
-	return was
-}
-
 // identical reports whether two services are equal and come from the same file.
 func identical(a, b service.Service) bool {
 	return a.Equal(b) && a.Source == b.Source && a.Restart == b.Restart
-}
-
-func waiting(names []string) string {
-	if len(names) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("start again what has changed: %s", strings.Join(names, ", "))
 }
 
 // changed reports whether all services of the controller role are ready with the current content of

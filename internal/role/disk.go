@@ -83,7 +83,11 @@ func (d *Disk) Loaded() bool {
 }
 
 // Roles returns the newest roles.
-func (d *Disk) Roles() (protocol.Roles, bool) { return d.read().roles() }
+func (d *Disk) Roles() (protocol.Roles, bool) {
+	kept := d.read().Roles
+	roles, err := protocol.ParseRoles(kept)
+	return roles, err == nil && kept != nil
+}
 
 // read returns what is known now.
 func (d *Disk) read() content {
@@ -93,11 +97,6 @@ func (d *Disk) read() content {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.now
-}
-
-func (c content) roles() (protocol.Roles, bool) {
-	roles, err := protocol.ParseRoles(c.Roles)
-	return roles, err == nil && c.Roles != nil
 }
 
 // SetRoles keeps the roles. After an error Roles still returns them, and KeepRoles tries again to
@@ -120,12 +119,12 @@ func GiveConsensus(path string) error {
 	if err := d.Load(); err != nil {
 		return err
 	}
-	now := d.now
-	roles, known := now.roles() // Load checked them
+	roles, known := d.Roles()
 	if !known {
 		return nil
 	}
 	roles.Consensus = true
+	now := d.now
 	now.Roles = roles.Names()
 	return d.write(now)
 }

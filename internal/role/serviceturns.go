@@ -86,7 +86,7 @@ type turn struct {
 	alone    bool // no other registered controller is known
 }
 
-// outOfService records since when a node is out of service.
+// outOfService records since when a node is out of service, or its gate closed.
 type outOfService struct{ since time.Time } // zero: clients may use it
 
 //revive:disable-next-line:flag-parameter it is a fact

@@ -174,12 +174,7 @@ func (r *Group) observe(now service.State, v service.Variables) Running {
 
 // remains reports whether a service of the role has not stopped yet.
 func (r *Group) remains(now service.State) bool {
-	for _, st := range now.Services {
-		if st.Role == r.role {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(now.Services, func(st service.Status) bool { return st.Role == r.role })
 }
 
 // outlives reports whether a service may have outlived the sidecar that started it.

@@ -34,11 +34,8 @@ func withoutZeros(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, field := range v {
-			switch field := withoutZeros(field).(type) {
-			case nil:
+			if v[name] = withoutZeros(field); v[name] == nil {
 				delete(v, name)
-			default:
-				v[name] = field
 			}
 		}
 		if len(v) == 0 {

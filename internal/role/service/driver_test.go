@@ -151,7 +151,7 @@ func awaitReady(t *testing.T, s *Supervisor) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	if err := s.AwaitReady(ctx); err != nil {
+	if err := s.awaitReady(ctx); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/internal/role/service/driver"
@@ -54,16 +55,13 @@ func (s *Supervisor) newProbe(svc Service) readiness.Probe {
 // clean removes manifests that an earlier sidecar placed for other services.
 func (s *Supervisor) clean(ctx context.Context, services []Service) {
 	keep := map[string][]string{}
-	var directories []string
 	for _, svc := range services {
 		if svc.StaticPod != nil {
 			dir := svc.StaticPod.Directory
-			directories = append(directories, dir)
 			keep[dir] = append(keep[dir], svc.Name)
 		}
 	}
-	slices.Sort(directories)
-	for _, dir := range slices.Compact(directories) {
+	for _, dir := range slices.Sorted(maps.Keys(keep)) {
 		removed, err := staticpod.Clean(dir, keep[dir])
 		if len(removed) > 0 {
 			s.log.InfoContext(ctx, "manifests of earlier services removed", "directory", dir, "files", removed)

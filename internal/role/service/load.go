@@ -26,22 +26,20 @@ const maxServices = 100
 //
 // Load ignores directories, names that begin with a dot, and files that do not end in .yaml, .yml
 // or .json.
-func Load(dir string) ([]Service, error) { return load(dir, true) }
+func Load(dir string) ([]Service, error) { return (&loader{dir: dir, here: true}).load() }
 
 // Check reads the services in dir for another machine: of the files that they name, only the
 // manifests of static pods must exist. It returns the same errors as Load.
-func Check(dir string) ([]Service, error) { return load(dir, false) }
+func Check(dir string) ([]Service, error) { return (&loader{dir: dir}).load() }
 
-//revive:disable-next-line:flag-parameter the two callers are the two functions above
-func load(dir string, here bool) ([]Service, error) {
-	entries, err := os.ReadDir(dir) // sorted by name
+func (l *loader) load() ([]Service, error) {
+	entries, err := os.ReadDir(l.dir) // sorted by name
 	if err != nil {
 		return nil, fmt.Errorf("open services: %w", err)
 	}
-	l := &loader{dir: dir, here: here}
-	l.names, l.units, l.outputs = map[string]strict.Place{}, map[string]strict.Place{}, map[string]strict.Place{}
-	if problem := l.trusted(dir); problem != "" {
-		l.problems.Add(strict.Place{File: dir}, "%s", problem)
+	l.seen = map[[2]string]strict.Place{}
+	if problem := l.trusted(l.dir); problem != "" {
+		l.problems.Add(strict.Place{File: l.dir}, "%s", problem)
 		return nil, l.problems.Err()
 	}
 	files := 0
@@ -50,13 +48,13 @@ func load(dir string, here bool) ([]Service, error) {
 			continue
 		}
 		if files++; files > maxServices {
-			l.problems.Add(strict.Place{File: dir}, "has more than %d files", maxServices)
+			l.problems.Add(strict.Place{File: l.dir}, "has more than %d files", maxServices)
 			break
 		}
 		l.file(entry.Name())
 	}
 	if files == 0 {
-		l.problems.Add(strict.Place{File: dir}, "has no services: no file ends in .yaml, .yml or .json")
+		l.problems.Add(strict.Place{File: l.dir}, "has no services: no file ends in .yaml, .yml or .json")
 	}
 	if err := l.problems.Err(); err != nil {
 		return nil, err
@@ -70,8 +68,8 @@ type loader struct {
 	here     bool // the files that services name must exist on this machine
 	problems strict.Problems
 	services []Service
-	// The places of names, units and output files: two services cannot share one.
-	names, units, outputs map[string]strict.Place
+	// seen has the places of names, units and output files, each below its field: two services cannot share one.
+	seen map[[2]string]strict.Place
 }
 
 func (l *loader) file(name string) {
@@ -104,15 +102,14 @@ func (l *loader) trusted(path string) string {
 	if !l.here {
 		return ""
 	}
-	return distrust(path)
+	return distrust(trusted.Problem(path))
 }
 
-// distrust explains why a path cannot be trusted; empty: it can.
-func distrust(path string) string {
-	if problem := trusted.Problem(path); problem != "" {
-		return "cannot be trusted: " + problem
+func distrust(problem string) string {
+	if problem == "" {
+		return ""
 	}
-	return ""
+	return "cannot be trusted: " + problem
 }
 
 // open returns the content of a file, and when it was written. It follows links, as a mounted
@@ -129,13 +126,13 @@ func (l *loader) open(name string) (data []byte, changed time.Time, err error) {
 	return data, info.ModTime(), err
 }
 
-// unique adds a problem if another service uses the same name.
-func (l *loader) unique(seen map[string]strict.Place, what, name string, at strict.Place) {
-	if first, dup := seen[name]; dup {
-		l.problems.Add(at, "%s %q is used twice, first at %s", what, name, first)
+// unique adds a problem if another service uses the same name in a field.
+func (l *loader) unique(field, name string, at strict.Place) {
+	if first, dup := l.seen[[2]string{field, name}]; dup {
+		l.problems.Add(at, "%s %q is used twice, first at %s", field, name, first)
 		return
 	}
-	seen[name] = at
+	l.seen[[2]string{field, name}] = at
 }
 
 // Watch calls changed with the result of Load, once at the beginning and at each change, until ctx
@@ -177,21 +174,17 @@ func executable(path string) string {
 	case mode.Perm()&0o111 == 0:
 		return "is not executable; type: chmod +x " + path
 	}
-	return distrust(path)
+	return distrust(trusted.Problem(path))
 }
 
 // directory returns the problem of a directory; empty: none.
-func directory(path string) string { return cmp.Or(anyDirectory(path), distrust(path)) }
+func directory(path string) string {
+	return cmp.Or(anyDirectory(path), distrust(trusted.Problem(path)))
+}
 
 // newFile returns the problem of a file that the sidecar makes; empty: none.
 func newFile(path string) string {
-	if problem := directory(filepath.Dir(path)); problem != "" {
-		return problem
-	}
-	if problem := trusted.NewFileProblem(path); problem != "" {
-		return "cannot be trusted: " + problem
-	}
-	return ""
+	return cmp.Or(directory(filepath.Dir(path)), distrust(trusted.NewFileProblem(path)))
 }
 
 // anyDirectory is like directory, but does not check who can change the directory.

@@ -120,7 +120,7 @@ func (l *loader) name(f strict.Fields, name string) {
 	case !validName.MatchString(name):
 		f.Add("name", "must be up to 63 lower case letters, digits and hyphens, and begin and end with a letter or digit")
 	default:
-		l.unique(l.names, "metadata.name", name, f.Place("name"))
+		l.unique("metadata.name", name, f.Place("name"))
 	}
 }
 
@@ -192,7 +192,7 @@ func (l *loader) output(f strict.Fields, out *Output) {
 	out.MaxSizeMiB, out.Backups = cmp.Or(out.MaxSizeMiB, DefaultMaxSizeMiB), cmp.Or(out.Backups, DefaultBackups)
 	if out.File != "" {
 		l.place(f, "file", out.File, newFile)
-		l.unique(l.outputs, "process.output.file", filepath.Clean(out.File), f.Place("file"))
+		l.unique("process.output.file", filepath.Clean(out.File), f.Place("file"))
 	}
 }
 
@@ -204,7 +204,7 @@ func (l *loader) systemdUnit(f strict.Fields, name string) {
 	case !validUnit.MatchString(name):
 		f.Add("name", "must be the full name of a unit, like kube-apiserver.service")
 	default:
-		l.unique(l.units, "systemdUnit.name", name, f.Place("name"))
+		l.unique("systemdUnit.name", name, f.Place("name"))
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 // next steps. Only Run's goroutine uses it.
 type round struct {
 	s        *Supervisor
-	workers  []*worker // in the order of the services
-	changes  []<-chan struct{}
+	workers  []*worker         // in the order of the services
+	changes  []<-chan struct{} // after which the next steps may be due
 	problems []error
 }
 
@@ -47,9 +47,6 @@ func (r *round) finished(ctx context.Context) bool {
 	}
 	return stopping && len(r.workers) == 0
 }
-
-// wait returns after a change.
-func (r *round) wait(ctx context.Context) { event.Wait(context.WithoutCancel(ctx), r.changes...) }
 
 // reap drops the workers that have ended.
 func (r *round) reap() {
@@ -94,35 +91,21 @@ func (r *round) sort(wanted []Service) {
 // starts meanwhile: so the old instance of a service ends before its new one starts, even under
 // another name. A service starts once all required services before it were ready.
 func plan(wanted []Service, workers []*worker, now State) (stop *worker, start *Service) {
-	byName := map[string]*worker{}
-	for _, w := range workers {
-		byName[w.service.Name] = w
-	}
 	for _, w := range slices.Backward(workers) {
-		if isWanted(wanted, w.service) && !w.stopping {
-			continue
-		}
-		if w.stopping {
+		switch {
+		case w.stopping:
 			return nil, nil
+		case !slices.ContainsFunc(wanted, w.service.Equal):
+			return w, nil
 		}
-		return w, nil
 	}
-	for i := range wanted {
-		if byName[wanted[i].Name] == nil {
+	for i, svc := range wanted {
+		if !slices.ContainsFunc(workers, func(w *worker) bool { return w.service.Name == svc.Name }) {
 			return nil, &wanted[i]
 		}
-		if st, _ := now.find(wanted[i].Name); !st.wasReady && !wanted[i].Optional {
+		if st, _ := now.find(svc.Name); !st.wasReady && !svc.Optional {
 			return nil, nil
 		}
 	}
 	return nil, nil
-}
-
-func isWanted(wanted []Service, s Service) bool {
-	for _, w := range wanted {
-		if w.Name == s.Name {
-			return w.Equal(s)
-		}
-	}
-	return false
 }

@@ -2,6 +2,7 @@ package service
 
 import (
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/role/service/readiness"
@@ -107,11 +108,5 @@ const (
 
 // OfRole returns the services of a role, in their order.
 func OfRole(all []Service, role string) []Service {
-	var out []Service
-	for _, s := range all {
-		if s.Role == role {
-			out = append(out, s)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(all), func(s Service) bool { return s.Role != role })
 }

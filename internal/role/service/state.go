@@ -60,8 +60,6 @@ func (s Status) Trusts(trust string) bool {
 // State is the state of all services.
 type State struct {
 	Services []Status // in the order in which they start
-	// Ready: all required services are ready.
-	Ready bool
 	// Reload is the number of the last call of Supervisor.Reload that this state reflects. A service
 	// that is neither in that call nor in Services is stopped and does not start.
 	Reload int
@@ -102,28 +100,28 @@ func (s State) Runs(wanted []Service) bool {
 
 // find returns the status of a service.
 func (s State) find(name string) (Status, bool) {
-	i := slices.IndexFunc(s.Services, func(st Status) bool { return st.Name == name })
-	if i < 0 {
-		return Status{}, false
+	if i := s.index(name); i >= 0 {
+		return s.Services[i], true
 	}
-	return s.Services[i], true
+	return Status{}, false
+}
+
+func (s State) index(name string) int {
+	return slices.IndexFunc(s.Services, func(st Status) bool { return st.Name == name })
 }
 
 // with returns a copy of s with one changed status. s stays as it is.
 func (s State) with(name string, change func(*Status)) State {
-	out := State{Services: slices.Clone(s.Services), Ready: true, Reload: s.Reload}
-	for i := range out.Services {
+	out := State{Services: slices.Clone(s.Services), Reload: s.Reload}
+	if i := out.index(name); i >= 0 {
 		st := &out.Services[i]
-		if st.Name == name {
-			before := *st
-			change(st)
-			if st.Phase != before.Phase || st.Ready != before.Ready {
-				st.Since = report.At(time.Now())
-			}
-			st.wasReady = st.wasReady || st.Ready
-			st.served = st.Phase == Running && (st.served || st.Ready)
+		before := *st
+		change(st)
+		if st.Phase != before.Phase || st.Ready != before.Ready {
+			st.Since = report.At(time.Now())
 		}
-		out.Ready = out.Ready && (st.Ready || !st.Required)
+		st.wasReady = st.wasReady || st.Ready
+		st.served = st.Phase == Running && (st.served || st.Ready)
 	}
 	return out
 }
@@ -131,10 +129,10 @@ func (s State) with(name string, change func(*Status)) State {
 // arranged returns a state with the statuses of the wanted services in their order, followed by the
 // others. A service without a status starts as Waiting.
 func (s State) arranged(wanted wish, others []Service) State {
-	out := State{Services: make([]Status, 0, len(wanted.services)+len(others)), Ready: true, Reload: wanted.number}
-	add := func(svc Service) {
+	out := State{Services: make([]Status, 0, len(wanted.services)+len(others)), Reload: wanted.number}
+	for _, svc := range slices.Concat(wanted.services, others) {
 		if _, done := out.find(svc.Name); done {
-			return
+			continue
 		}
 		st, known := s.find(svc.Name)
 		if !known || st.Phase == Stopped {
@@ -147,13 +145,6 @@ func (s State) arranged(wanted wish, others []Service) State {
 			st.LastLines = []string{}
 		}
 		out.Services = append(out.Services, st)
-		out.Ready = out.Ready && (st.Ready || !st.Required)
-	}
-	for _, svc := range wanted.services {
-		add(svc)
-	}
-	for _, svc := range others {
-		add(svc)
 	}
 	return out
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -55,7 +54,7 @@ var ErrStillRuns = errors.New("service still runs")
 func New(cfg Config) *Supervisor {
 	s := &Supervisor{
 		cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), starter: child.NewStarter(),
-		wanted: event.New(wish{}), state: event.New(State{Ready: true}), ended: event.New(struct{}{}),
+		wanted: event.New(wish{}), state: event.New(State{}), ended: event.New(struct{}{}),
 		final: event.New(false),
 	}
 	if s.cfg.NewDriver == nil {
@@ -87,20 +86,9 @@ func (s *Supervisor) Reload(services []Service) int {
 // or the end of Run, stops them.
 func (s *Supervisor) EndStarts() { s.final.Set(true) }
 
-// AwaitReady returns when all services of the last Reload are ready. If ctx ends before, the error
-// names the first service that is not ready, and why.
-func (s *Supervisor) AwaitReady(ctx context.Context) error {
-	for {
-		wanted, reloaded := s.wanted.Load()
-		now, changed := s.state.Load()
-		problem := now.Unready(wanted.services)
-		if problem == "" {
-			return nil
-		}
-		if !event.Wait(ctx, reloaded, changed) {
-			return fmt.Errorf("%s: %w", problem, context.Cause(ctx))
-		}
-	}
+// change changes the status of a service.
+func (s *Supervisor) change(name string, edit func(*Status)) {
+	event.Update(s.state, func(st State) State { return st.with(name, edit) })
 }
 
 // Run starts the services in order and keeps them running. When ctx ends, it stops them in reverse
@@ -118,7 +106,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	s.clean(ctx, s.cfg.Known)
 	r := &round{s: s}
 	for !r.finished(ctx) {
-		r.wait(ctx)
+		event.Wait(context.WithoutCancel(ctx), r.changes...)
 	}
 	return errors.Join(append([]error{ctx.Err()}, r.problems...)...)
 }

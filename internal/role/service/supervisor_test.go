@@ -32,7 +32,7 @@ func TestSupervisor_order(t *testing.T) {
 		wait(2 * time.Second)
 		r.wantStory(t, "start c")
 		r.wantPhases(t, "a Running ready", "b Running ready", "c Running ready")
-		if err := r.AwaitReady(t.Context()); err != nil {
+		if err := r.awaitReady(t.Context()); err != nil {
 			t.Error(err)
 		}
 		// One that is no longer ready holds up no service that started.
@@ -86,16 +86,16 @@ func TestSupervisor_optional(t *testing.T) {
 		if story := r.read(); !slices.Contains(story, "start a") || !slices.Contains(story, "start b") {
 			t.Errorf("got %q, want both started", story)
 		}
-		if st := r.State().Get(); st.Ready || st.Unready(services) != `service "b" is not ready (Running): not yet` {
-			t.Errorf("b is required: got ready %t, %s", st.Ready, st.Unready(services))
+		if st := r.State().Get(); st.Unready(services) != `service "b" is not ready (Running): not yet` {
+			t.Errorf("b is required: got %s", st.Unready(services))
 		}
 		r.set(func() { r.ready["b"] = true })
 		wait(time.Minute)
 		if a, b := r.status(t, "a"), r.status(t, "b"); a.Ready || !b.Ready {
 			t.Errorf("got %+v, %+v", a, b)
 		}
-		if st := r.State().Get(); !st.Ready || st.Unready(services) != "" || !st.Runs(services) {
-			t.Errorf("only a is not ready, which is not required: got ready %t, %s", st.Ready, st.Unready(services))
+		if st := r.State().Get(); st.Unready(services) != "" || !st.Runs(services) {
+			t.Errorf("only a is not ready, which is not required: got %s", st.Unready(services))
 		}
 		services[0].Optional = false
 		if st := r.State().Get(); st.Unready(services) == "" {
@@ -249,7 +249,7 @@ func TestSupervisor_endsAtOnce(t *testing.T) {
 		for range 5 {
 			_, changed := r.State().Load()
 			<-changed
-			if r.State().Get().Ready || r.status(t, "a").Ready {
+			if r.status(t, "a").Ready {
 				t.Fatal("ready")
 			}
 		}
@@ -281,7 +281,7 @@ func TestSupervisor_readyIsOfTheNewInstance(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := r.AwaitReady(ctx); err == nil || !strings.HasPrefix(err.Error(), `service "a" is not ready (Running): not yet: `) {
+		if err := r.awaitReady(ctx); err == nil || !strings.HasPrefix(err.Error(), `service "a" is not ready (Running): not yet: `) {
 			t.Errorf("got %v", err)
 		}
 		r.set(func() { r.ready["a"] = true })
@@ -342,7 +342,7 @@ func TestSupervisor_reload(t *testing.T) {
 		r.wantPhases(t, "a Running ready", "b Stopping", "c Running ready")
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if err := r.AwaitReady(ctx); err == nil {
+		if err := r.awaitReady(ctx); err == nil {
 			t.Error("ready while a service stops")
 		}
 		wait(time.Second)
@@ -362,18 +362,18 @@ func TestSupervisor_reload(t *testing.T) {
 	})
 }
 
-// AwaitReady does not take the service before a reload for the one after it.
+// awaitReady does not take the service before a reload for the one after it.
 func TestSupervisor_awaitReadyAfterReload(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.set(func() { r.plans["a"] = fakePlan{takes: time.Second, onlyOne: true} })
 		r.Reload(plain("a"))
-		if err := r.AwaitReady(t.Context()); err != nil {
+		if err := r.awaitReady(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		changed := plain("a")
 		changed[0].Process.Command = []string{"/new"}
 		r.Reload(changed)
-		if err := r.AwaitReady(t.Context()); err != nil {
+		if err := r.awaitReady(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		r.wantStory(t, "start a", "stop a", "stopped a", "start a")

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/role/service/driver"
 	"github.com/lockstep-dev/lockstep/internal/role/service/readiness"
@@ -41,13 +40,11 @@ type worker struct {
 func (s *Supervisor) start(ctx context.Context, svc Service) *worker {
 	workerCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	w := &worker{s: s, service: svc, cancel: cancel, done: make(chan struct{})}
-	event.Update(s.state, func(st State) State {
-		return st.with(svc.Name, func(status *Status) {
-			if !status.of.Equal(svc) { // the history belongs to another program
-				status.Restarts, status.LastExit, status.LastLines = 0, "", []string{}
-			}
-			status.Phase, status.Ready, status.wasReady, status.of = Starting, false, false, svc
-		})
+	s.change(svc.Name, func(status *Status) {
+		if !status.of.Equal(svc) { // the history belongs to another program
+			status.Restarts, status.LastExit, status.LastLines = 0, "", []string{}
+		}
+		status.Phase, status.Ready, status.wasReady, status.of = Starting, false, false, svc
 	})
 	go func() {
 		defer s.ended.Set(struct{}{})
@@ -61,9 +58,7 @@ func (s *Supervisor) start(ctx context.Context, svc Service) *worker {
 func (s *Supervisor) stop(w *worker) {
 	w.stopping = true
 	s.log.Info("service stops", "service", w.service.Name, "timeout", w.service.StopTimeout)
-	event.Update(s.state, func(st State) State {
-		return st.with(w.service.Name, func(status *Status) { status.Phase, status.Ready, status.Problem = Stopping, false, "" })
-	})
+	s.change(w.service.Name, func(status *Status) { status.Phase, status.Ready, status.Problem = Stopping, false, "" })
 	w.cancel()
 }
 
@@ -71,14 +66,12 @@ func (s *Supervisor) stop(w *worker) {
 // stopped changes the status.
 func (w *worker) set(change func(*Status)) {
 	lines := w.lines()
-	event.Update(w.s.state, func(st State) State {
-		return st.with(w.service.Name, func(status *Status) {
-			if status.Phase == Stopping {
-				return
-			}
-			change(status)
-			status.LastLines = lines
-		})
+	w.s.change(w.service.Name, func(status *Status) {
+		if status.Phase == Stopping {
+			return
+		}
+		change(status)
+		status.LastLines = lines
 	})
 }
 
@@ -129,13 +122,11 @@ func (w *worker) over() bool { return w.s.final.Get() && !w.exit.StillRuns }
 // stopped records that the service ended, or why it still runs.
 func (w *worker) stopped(phase Phase) {
 	lines := w.lines()
-	event.Update(w.s.state, func(st State) State {
-		return st.with(w.service.Name, func(status *Status) {
-			status.Phase, status.Ready, status.LastLines = phase, false, lines
-			if w.exit.StillRuns { // otherwise it ended because this sidecar stopped it, which is no fault
-				status.Problem = w.exit.Reason
-			}
-		})
+	w.s.change(w.service.Name, func(status *Status) {
+		status.Phase, status.Ready, status.LastLines = phase, false, lines
+		if w.exit.StillRuns { // otherwise it ended because this sidecar stopped it, which is no fault
+			status.Problem = w.exit.Reason
+		}
 	})
 }
 
@@ -188,10 +179,7 @@ func (a *attempt) run(ctx context.Context) (exit driver.Exit) {
 func (a *attempt) running(ctx context.Context) {
 	a.endProbe()
 	a.count++
-	again := 0
-	if a.count > 1 {
-		again = 1
-	}
+	again := min(a.count-1, 1)
 	a.w.s.log.Info("service started", "service", a.w.service.Name)
 	config := a.w.service.Readiness
 	a.w.set(func(st *Status) {

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/DeRuina/timberjack"
+
 	"github.com/lockstep-dev/lockstep/internal/child"
 	"github.com/lockstep-dev/lockstep/internal/role/service/driver"
 )
@@ -38,6 +40,13 @@ type Config struct {
 	Log  *slog.Logger // nil: none
 }
 
+// File is a file for the output of a service, rotated by size. The zero value is no file.
+type File struct {
+	Path    string // opened at the first write
+	MaxSize int    // of a file, in MiB
+	Backups int    // how many rotated files are kept
+}
+
 // Driver runs a service as a child process.
 type Driver struct {
 	cfg   Config
@@ -64,26 +73,25 @@ func (d *Driver) LastLines() []string { return d.tail.get() }
 // Run starts the process, and returns when it and its group have ended. When ctx ends, Run stops
 // them.
 func (d *Driver) Run(ctx context.Context, running func()) (exit driver.Exit) {
+	defer func() { d.last = cmp.Or(exit.Reason, d.last) }()
 	if d.stuck != nil {
-		ended := d.stuck.Reap()
-		d.last = d.stuck.Reason()
-		if !ended {
-			return driver.Exit{Reason: d.last, StillRuns: true}
+		if !d.stuck.Reap() {
+			return driver.Exit{Reason: d.stuck.Reason(), StillRuns: true}
 		}
-		d.stuck = nil
+		d.last, d.stuck = d.stuck.Reason(), nil
 	}
 	if ctx.Err() != nil {
 		return driver.Exit{Reason: d.last}
 	}
 	if d.cfg.Free != nil {
 		if err := d.cfg.Free(ctx); err != nil {
-			d.last = err.Error()
-			return driver.Exit{Reason: d.last}
+			return driver.Exit{Reason: err.Error()}
 		}
 	}
 	out := &sink{log: d.cfg.Log, tail: &d.tail}
 	if d.cfg.File.Path != "" {
-		file := d.cfg.File.open()
+		to := d.cfg.File
+		file := &timberjack.Logger{Filename: to.Path, MaxSize: to.MaxSize, MaxBackups: to.Backups, Compression: "none"}
 		defer func() {
 			if err := file.Close(); err != nil {
 				d.cfg.Log.Error("output not written", "err", err)
@@ -95,20 +103,17 @@ func (d *Driver) Run(ctx context.Context, running func()) (exit driver.Exit) {
 	if d.cfg.User != "" {
 		var err error
 		if as, err = Lookup(d.cfg.User, d.cfg.Group); err != nil {
-			d.last = child.StartProblem(err)
-			return driver.Exit{Reason: d.last}
+			return driver.Exit{Reason: child.StartProblem(err)}
 		}
 	}
 	c, err := child.Start(ctx, d.cfg.Starter, func() *exec.Cmd { return d.command(as) }, func(r io.Reader) { out.drain(ctx, r) })
 	if err != nil {
-		d.last = child.StartProblem(err)
-		return driver.Exit{Reason: d.last}
+		return driver.Exit{Reason: child.StartProblem(err)}
 	}
 	// Deferred, so that a panic in running leaves no process behind.
 	defer func() {
 		ended := c.Finish(drainTimeout)
-		d.last = c.Reason()
-		exit = driver.Exit{Reason: d.last, StillRuns: !ended}
+		exit = driver.Exit{Reason: c.Reason(), StillRuns: !ended}
 		if !ended {
 			d.stuck = c
 		}

@@ -72,14 +72,20 @@ func (c *Config) Address() string {
 
 // dial connects to an address. It returns os.ErrDeadlineExceeded if nothing answered in time.
 func dial(ctx context.Context, address string, timeout time.Duration) error {
-	d := net.Dialer{Timeout: timeout}
-	conn, err := d.DialContext(ctx, "tcp", address)
-	if err == nil {
-		return conn.Close()
-	}
+	err := connect(ctx, address, timeout)
 	netErr, isNet := errors.AsType[net.Error](err)
 	if _, isName := errors.AsType[*net.DNSError](err); isNet && !isName && netErr.Timeout() {
 		return os.ErrDeadlineExceeded
 	}
 	return err
+}
+
+// connect opens a connection, and closes it. Timeout 0: only ctx ends it.
+func connect(ctx context.Context, address string, timeout time.Duration) error {
+	d := net.Dialer{Timeout: timeout}
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
 }

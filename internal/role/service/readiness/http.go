@@ -94,9 +94,7 @@ func (h *HTTPGet) tls() (*tls.Config, error) {
 	}
 	config.RootCAs = x509.NewCertPool()
 	if !config.RootCAs.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("caFile %q: %w", h.CAFile, errNoCertificate)
+		return nil, fmt.Errorf("caFile %q: no certificate in PEM form", h.CAFile)
 	}
 	return config, nil
 }
-
-var errNoCertificate = errors.New("no certificate in PEM form")

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"syscall"
 	"time"
 )
@@ -88,13 +87,6 @@ func New(c Config, run Runner) Probe {
 // address. Other failures do not prove that.
 func Refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
-func (t *TCPSocket) probe(ctx context.Context) error {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", t.Address)
-	if err != nil {
-		return err
-	}
-	return conn.Close()
-}
+func (t *TCPSocket) probe(ctx context.Context) error { return connect(ctx, t.Address, 0) }
 
 var errTimeout = errors.New("timeout")

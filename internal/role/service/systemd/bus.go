@@ -184,44 +184,35 @@ func (b *bus) wakeUp() {
 	}
 }
 
-// call bounds a call to systemd by callTimeout.
-func call(ctx context.Context, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return f(ctx)
-}
-
 // start asks for a start job. The library sends the job's result to the channel, or never.
 func (b *bus) start(ctx context.Context, result chan<- string) error {
-	return call(ctx, func(ctx context.Context) error {
-		// Without the reset, systemd does not start a unit that failed too often. For a unit that is not
-		// loaded, the reset fails, and is not needed.
-		_ = b.conn.ResetFailedUnitContext(ctx, b.unit)
-		_, err := b.conn.StartUnitContext(ctx, b.unit, "replace", result)
-		return err
-	})
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	// Without the reset, systemd does not start a unit that failed too often. For a unit that is not
+	// loaded, the reset fails, and is not needed.
+	_ = b.conn.ResetFailedUnitContext(ctx, b.unit)
+	_, err := b.conn.StartUnitContext(ctx, b.unit, "replace", result)
+	return err
 }
 
 func (b *bus) stop(ctx context.Context) error {
-	return call(ctx, func(ctx context.Context) error {
-		_, err := b.conn.StopUnitContext(ctx, b.unit, "replace", nil)
-		return err
-	})
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := b.conn.StopUnitContext(ctx, b.unit, "replace", nil)
+	return err
 }
 
 func (b *bus) kill(ctx context.Context) error {
-	return call(ctx, func(ctx context.Context) error {
-		return b.conn.KillUnitWithTarget(ctx, b.unit, sdbus.All, sigkill)
-	})
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return b.conn.KillUnitWithTarget(ctx, b.unit, sdbus.All, sigkill)
 }
 
 const sigkill = 9
 
-func (b *bus) state(ctx context.Context) (state unitState, err error) {
-	err = call(ctx, func(ctx context.Context) error {
-		properties, err := b.conn.GetAllPropertiesContext(ctx, b.unit)
-		state = newUnitState(properties)
-		return err
-	})
-	return state, err
+func (b *bus) state(ctx context.Context) (unitState, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	properties, err := b.conn.GetAllPropertiesContext(ctx, b.unit)
+	return newUnitState(properties), err
 }

@@ -67,7 +67,7 @@ const (
 // It first stops a unit that already runs, since it does not know which program that runs. When ctx
 // ends, Run stops the unit.
 func (d *Driver) Run(ctx context.Context, running func()) driver.Exit {
-	r := &run{cfg: d.cfg, ways: d.ways, reached: &d.reached, result: make(chan string, 1)}
+	r := &run{Driver: d, result: make(chan string, 1)}
 	r.pauses = backoff.Backoff{First: reconnectPause, Max: maxReconnectPause}
 	defer func() { r.bus.close() }()
 	if ctx.Err() != nil {
@@ -100,9 +100,7 @@ func (d *Driver) Run(ctx context.Context, running func()) driver.Exit {
 
 // run is the state of one Run.
 type run struct {
-	cfg        Config
-	ways       []connectFunc
-	reached    *bool       // as in Driver
+	*Driver
 	bus        *bus        // nil: not connected
 	result     chan string // of the start job
 	invocation string      // the running one that was last reported; empty: none
@@ -169,12 +167,12 @@ func (r *run) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.bus, *r.reached = b, true
+	r.bus, r.reached = b, true
 	return nil
 }
 
 // absent reports whether there is no systemd, and so no unit.
-func (r *run) absent(err error) bool { return !*r.reached && errors.Is(err, errAbsent) }
+func (r *run) absent(err error) bool { return !r.reached && errors.Is(err, errAbsent) }
 
 // observe returns the state of the unit. After an error it pauses before it returns.
 func (r *run) observe(ctx context.Context) (unitState, error) {
