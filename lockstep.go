@@ -21,6 +21,7 @@
 package lockstep
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -41,10 +42,7 @@ func New(opts Options, log *slog.Logger) (*Sidecar, error) {
 	if err != nil {
 		return nil, err
 	}
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	a, err := app.New(cfg, log)
+	a, err := app.New(cfg, cmp.Or(log, slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return nil, err
 	}

@@ -4,8 +4,6 @@ import (
 	"net"
 	"strings"
 	"time"
-
-	"github.com/lockstep-dev/lockstep/internal/app"
 )
 
 func (o Options) checkListen(p *problems) {
@@ -30,19 +28,6 @@ func (o Options) checkListen(p *problems) {
 	}
 	if !o.listensOnLoopback() && o.TLSCertFile == "" && !o.InsecureListen {
 		p.add("Listen", "listen", "%q: other machines would reach this address without TLS: set --tls-cert-file, or allow it with --insecure-listen", o.Listen)
-	}
-}
-
-// reviews returns the configuration of reviews of clients; the zero value: clients are not
-// reviewed.
-func (o Options) reviews() app.Reviews {
-	if o.AuthorizationKubeconfig == "" {
-		return app.Reviews{}
-	}
-	return app.Reviews{
-		Authentication: o.AuthenticationKubeconfig, Authorization: o.AuthorizationKubeconfig,
-		AlwaysAllowPaths: o.AuthorizationAlwaysAllowPaths,
-		TokenTTL:         o.TokenCacheTTL, AllowedTTL: o.AuthorizedCacheTTL, DeniedTTL: o.UnauthorizedCacheTTL,
 	}
 }
 
