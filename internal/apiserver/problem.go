@@ -19,24 +19,22 @@ import (
 // Unusable explains why this node's kube-apiserver cannot be used, with a remedy. t is the trouble with
 // the newest request, and failed why the last pass failed; both are zero if nothing failed.
 func (f *Follower) Unusable(t report.Trouble, failed string) protocol.Eligibility {
-	if t == (report.Trouble{}) && failed != "" {
+	cfg, path := f.cfg.Kubeconfig.Config().Get(), f.cfg.Kubeconfig.Path()
+	out := protocol.Eligibility{Reason: protocol.APIUnreachable}
+	switch {
+	case t == (report.Trouble{}) && failed != "":
 		// The newest request worked, so the kube-apiserver answers, and a pass fails nevertheless: for
 		// example, because a policy denies a write.
-		return protocol.Eligibility{Reason: protocol.APIUnreachable, Message: fmt.Sprintf(
-			"with its kube-apiserver %s no pass over the objects could be made for --leader-yield-after (%s): %s",
-			f.cfg.Kubeconfig.Config().Get().Host, f.cfg.YieldAfter, failed)}
-	}
-	if t == (report.Trouble{}) {
+		out.Message = fmt.Sprintf("with its kube-apiserver %s no pass over the objects could be made for --leader-yield-after (%s): %s",
+			cfg.Host, f.cfg.YieldAfter, failed)
+	case t == (report.Trouble{}):
 		// No request ended since the last one that worked.
-		return protocol.Eligibility{Reason: protocol.APIUnreachable, Message: fmt.Sprintf(
-			"its kube-apiserver %s has not answered for --leader-yield-after (%s); check it, and the server in kubeconfig %s",
-			f.cfg.Kubeconfig.Config().Get().Host, f.cfg.YieldAfter, f.cfg.Kubeconfig.Path())}
-	}
-	out := protocol.Eligibility{
-		Reason: protocol.APIUnreachable, Message: unusable(t, f.cfg.Kubeconfig.Config().Get().Host, f.cfg.Kubeconfig.Path()),
-	}
-	if t.Refused {
-		out.Reason, out.Message = protocol.APIRefused, refused(t, f.cfg.Kubeconfig.Config().Get(), f.cfg.Kubeconfig.Path(), time.Now())
+		out.Message = fmt.Sprintf("its kube-apiserver %s has not answered for --leader-yield-after (%s); check it, and the server in kubeconfig %s",
+			cfg.Host, f.cfg.YieldAfter, path)
+	case t.Refused:
+		out.Reason, out.Message = protocol.APIRefused, refused(t, cfg, path, time.Now())
+	default:
+		out.Message = unusable(t, cfg.Host, path)
 	}
 	if t.Refused && t.Code == http.StatusForbidden {
 		out.Message += "; give that user the rights: sidecar bundle rights " + shell.Quote(f.cfg.Bundle) +

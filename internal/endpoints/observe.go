@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"net/url"
 	"slices"
 	"time"
 
@@ -212,7 +211,3 @@ func (p *Publisher) replace(kind *resource, list kube.List) {
 		return o
 	})
 }
-
-// byName and byLabel select the objects.
-func byName() url.Values  { return url.Values{"fieldSelector": {"metadata.name=" + serviceName}} }
-func byLabel() url.Values { return url.Values{"labelSelector": {serviceLabel + "=" + serviceName}} }

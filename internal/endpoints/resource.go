@@ -48,12 +48,14 @@ type resource struct {
 var (
 	sliceResource = &resource{
 		kind: "EndpointSlice", resource: resourceOf("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices"),
-		query: byLabel(), field: "f:endpoints", labels: map[string]string{serviceLabel: serviceName}, body: sliceBody, fields: sliceFields,
+		query: url.Values{"labelSelector": {serviceLabel + "=" + serviceName}},
+		field: "f:endpoints", labels: map[string]string{serviceLabel: serviceName}, body: sliceBody, fields: sliceFields,
 	}
 	// Without the label, a controller of Kubernetes would make a second slice of it.
 	endpointsResource = &resource{
 		kind: "Endpoints", resource: resourceOf("", "v1", "Endpoints", "endpoints"),
-		query: byName(), field: "f:subsets", labels: map[string]string{skipMirrorLabel: "true"}, body: endpointsBody, fields: endpointsFields,
+		query: url.Values{"fieldSelector": {"metadata.name=" + serviceName}},
+		field: "f:subsets", labels: map[string]string{skipMirrorLabel: "true"}, body: endpointsBody, fields: endpointsFields,
 	}
 )
 

@@ -39,7 +39,8 @@ func (w *Watch) RunProblem(ctx context.Context) error {
 		contact, contactChanged := w.cfg.Client.Contact().Load()
 		_, clusterChanged := w.cfg.Cluster.Status().Load()
 		members, membersChanged := w.cfg.Cluster.Members().Load()
-		suspected := !contact.Connected && contact.Problem != "" || contact.Refused > counted || reportFull(members) ||
+		suspected := !contact.Connected && contact.Problem != "" || contact.Refused > counted ||
+			slices.ContainsFunc(members, func(m cluster.Observed) bool { return m.Full }) || // their sidecars ask them every few seconds
 			w.problem.Get() != Problem{}
 		counted = contact.Refused
 		switch now := time.Now(); {
@@ -54,10 +55,8 @@ func (w *Watch) RunProblem(ctx context.Context) error {
 		case now == Problem{}:
 			pauses.Reset()
 			event.WaitFor(ctx, etcdFullInterval, contactChanged, clusterChanged, membersChanged)
-		case contact.Connected: // etcd may be healthy again without a change
-			pauses.Reset()
-			event.WaitFor(ctx, backoff.Spread(minDiagnosisPause), clusterChanged)
-		case awaitEtcd(ctx, w.cfg.Client.Contact(), pauses.Next(), clusterChanged, membersChanged):
+		case contact.Connected, // etcd may be healthy again without a change
+			awaitEtcd(ctx, w.cfg.Client.Contact(), pauses.Next(), clusterChanged, membersChanged):
 			pauses.Reset()
 			event.WaitFor(ctx, backoff.Spread(minDiagnosisPause), clusterChanged)
 		}
@@ -65,12 +64,6 @@ func (w *Watch) RunProblem(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-}
-
-// reportFull reports whether a member reports a full database. The sidecars that run members ask
-// them every few seconds.
-func reportFull(members []cluster.Observed) bool {
-	return slices.ContainsFunc(members, func(m cluster.Observed) bool { return m.Full })
 }
 
 func diagnosisPauses() backoff.Backoff {

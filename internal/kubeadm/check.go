@@ -352,15 +352,11 @@ func (c *checker) certificates() {
 
 func (c *checker) bundle() {
 	if c.BundleErr != nil {
-		where := c.BundleDir
-		if where == "" {
-			where = c.Manifest.Path
-		}
 		remedy := c.Write
 		if !strings.Contains(remedy, " --bundle ") {
 			remedy += " --bundle DIR"
 		}
-		c.add(BundleInvalid, where, remedy, "%v", c.BundleErr)
+		c.add(BundleInvalid, cmp.Or(c.BundleDir, c.Manifest.Path), remedy, "%v", c.BundleErr)
 	}
 }
 

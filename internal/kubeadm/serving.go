@@ -9,7 +9,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"slices"
 	"time"
@@ -137,9 +136,6 @@ func (a Authority) Client(node string, now time.Time) (cert, key []byte, until t
 func (a Authority) issue(template *x509.Certificate, now time.Time) (cert, private []byte, until time.Time, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, nil, until, err
-	}
-	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
 		return nil, nil, until, err
 	}
 	until = now.Add(validity)

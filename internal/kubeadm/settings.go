@@ -73,12 +73,11 @@ func (s Settings) RunArgs() []string {
 			out[i] = with
 		}
 	}
-	switch s.Bundle {
-	case "":
-		replace(bundleFlag, "")
-	default:
-		replace(bundleFlag, "--"+bundleFlag+"="+s.Bundle)
+	chosen := ""
+	if s.Bundle != "" {
+		chosen = "--" + bundleFlag + "=" + s.Bundle
 	}
+	replace(bundleFlag, chosen)
 	for _, arg := range s.Args {
 		replace(flagName(arg), arg)
 	}
@@ -127,39 +126,32 @@ func (s Settings) Patch() []byte {
 func (s Settings) AppliedTo(pod Pod) bool {
 	own := pod.Sidecar()
 	return own != nil && own.Image == s.Image && slices.Equal(own.Args, s.RunArgs()) &&
-		len(pod.missingFlags(s.Files()[PatchesDir+"/"+FlagsPatch])) == 0
+		pod.hasFlags(s.Files()[PatchesDir+"/"+FlagsPatch])
 }
 
-// GoesBack returns the release of the bundle if the manifest names a bundle of a newer one; back is false
-// if it does not, or if one release is unknown.
-func (s Settings) GoesBack(pod Pod) (release string, back bool) {
+// GoesBack returns the release of the bundle if the manifest names a bundle of a newer one; empty: it
+// does not, or one release is unknown.
+func (s Settings) GoesBack(pod Pod) string {
 	own := pod.Sidecar()
 	if own == nil {
-		return "", false
+		return ""
 	}
 	now, nowErr := semver.ParseVersion(path.Base(own.flag(bundleFlag)))
 	next, nextErr := semver.ParseVersion(path.Base(s.Bundle))
 	if nowErr != nil || nextErr != nil || !next.Release.Less(now.Release) {
-		return "", false
+		return ""
 	}
-	return next.Release.String(), true
+	return next.Release.String()
 }
 
-// missingFlags returns the flags of kube-apiserver in a file FlagsPatch that are missing in
-// the manifest. It returns none if the file is invalid.
-func (p Pod) missingFlags(patch []byte) []string {
-	var added []struct{ Value string }
+// hasFlags reports whether the manifest has the flags of kube-apiserver in a file FlagsPatch, if
+// that is valid.
+func (p Pod) hasFlags(patch []byte) bool {
+	type added struct{ Value string }
+	var all []added
 	api := p.apiserver()
-	if yaml.Unmarshal(patch, &added) != nil || api == nil {
-		return nil
-	}
-	var out []string
-	for _, a := range added {
-		if !slices.Contains(api.Command, a.Value) {
-			out = append(out, a.Value)
-		}
-	}
-	return out
+	return yaml.Unmarshal(patch, &all) != nil || api == nil ||
+		!slices.ContainsFunc(all, func(a added) bool { return !slices.Contains(api.Command, a.Value) })
 }
 
 // listener returns where a program on the node reaches the sidecar.

@@ -55,10 +55,6 @@ func (r *jsonReader) next(depth int) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.value(token, depth)
-}
-
-func (r *jsonReader) value(token json.Token, depth int) (*Node, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("nested more than %d levels deep", maxDepth)
 	}

@@ -48,8 +48,8 @@ func readYAML(file string, data []byte, p *Problems) []Document {
 // syntax returns the message and the line of a YAML error, without the text that
 // it quotes.
 func syntax(err error) (message string, line int) {
-	var loadErr *yaml.LoadError
-	if !errors.As(err, &loadErr) {
+	loadErr, is := errors.AsType[*yaml.LoadError](err)
+	if !is {
 		return err.Error(), 0
 	}
 	if strings.HasPrefix(loadErr.Message, "unknown anchor") { // it quotes a value that begins with *

@@ -123,16 +123,11 @@ func (k *Keeper) awaitAddress(ctx context.Context) error {
 
 // awaitMember returns when the cluster manager holds the data directory.
 func (k *Keeper) awaitMember(ctx context.Context) error {
-	for {
-		held, heldChanged := k.cfg.Cluster.Held().Load()
-		if held {
-			k.useServers(k.cfg.Cluster.Membership().Get())
-			return nil
-		}
-		if !event.Wait(ctx, heldChanged) {
-			return ctx.Err()
-		}
+	err := event.Until(ctx, k.cfg.Cluster.Held(), event.Is)
+	if err == nil {
+		k.useServers(k.cfg.Cluster.Membership().Get())
 	}
+	return err
 }
 
 // RunServers keeps the etcd servers in the variables of services up to date while this node
@@ -173,18 +168,10 @@ func serversFor(was string, now cluster.Membership) string {
 	return strings.Join(now.Servers, ",")
 }
 
-// missingServers returns the used servers that are no longer members.
-func missingServers(used string, now cluster.Membership) []string {
-	if now.Local || used == "" { // services use only this node's member, or none is known yet
-		return nil
-	}
-	return slices.DeleteFunc(strings.Split(used, ","), func(server string) bool { return slices.Contains(now.Servers, server) })
-}
-
 // newMissing describes the used servers that are no longer members.
 func newMissing(own protocol.NodeID, used string, now cluster.Membership) Missing {
-	missing := missingServers(used, now)
-	if len(missing) == 0 {
+	missing := slices.DeleteFunc(strings.Split(used, ","), func(server string) bool { return slices.Contains(now.Servers, server) })
+	if now.Local || used == "" || len(missing) == 0 { // services use only this node's member, or none is known yet
 		return Missing{}
 	}
 	return Missing{len(missing), fmt.Sprintf(

@@ -287,7 +287,7 @@ func (p program) printNext(f kubeadmFlags, pod kubeadm.Pod, n nextSteps) {
 		if pod.Sidecar() != nil { // type it on all nodes at once: one serves less at any moment
 			turn := "sidecar turn -- " + upgrade[0] + "; a cluster of one node needs no turn"
 			upgrade = []string{". " + filepath.Join(f.dir, kubeadm.EnvFile)}
-			if release, back := n.settings.GoesBack(pod); back {
+			if release := n.settings.GoesBack(pod); release != "" {
 				upgrade = append(upgrade, "sidecar rollback begin --to "+release+"    # once for the cluster, before the first node")
 			}
 			upgrade = append(upgrade, turn)
