@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/lockstep-dev/lockstep/reconcile/internal/exec"
@@ -18,33 +19,15 @@ type BundleChangedError struct {
 
 // Error names both digests.
 func (e *BundleChangedError) Error() string {
-	return fmt.Sprintf("the bundle is %s, and the work was decided for %s", orNone(e.Have), e.Want)
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
+	return fmt.Sprintf("the bundle is %s, and the work was decided for %s", cmp.Or(e.Have, "none"), e.Want)
 }
 
 // DriftError reports that repairs alone do not keep the objects in place: a full
 // pass is due.
-type DriftError struct {
-	Reason string // empty: Err says it
-	Err    error  // nil: there is none
-}
+type DriftError struct{ Err error }
 
 // Error says why.
-func (e *DriftError) Error() string {
-	switch {
-	case e.Err == nil:
-		return e.Reason
-	case e.Reason == "":
-		return e.Err.Error()
-	}
-	return e.Reason + ": " + e.Err.Error()
-}
+func (e *DriftError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *DriftError) Unwrap() error { return e.Err }

@@ -5,10 +5,9 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/internal/exec"
 )
 
-type (
-	UnreachableError = exec.UnreachableError
-	ForbiddenError   = exec.ForbiddenError
-)
+type UnreachableError = exec.UnreachableError
+
+var ErrForbidden = exec.ErrForbidden
 
 // NewForSet is New for a set with another parent, so that tests can have many
 // sets on one API server.

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +33,7 @@ func (r *Reconciler) Keep(ctx context.Context, work protocol.Work, lease func() 
 		r.baseline, r.passed = r.passed.left(), nil
 	}
 	if b := r.cfg.Bundle.Get(); r.baseline == nil || r.baseline.Content != work.Content || b == nil || b.Digest != work.Content.Digest {
-		return protocol.Outcome{}, &DriftError{Reason: "no complete pass of this content has just been made"}
+		return protocol.Outcome{}, &DriftError{errors.New("no complete pass of this content has just been made")}
 	}
 	k := newKeeper(&r.env, r.baseline, lease)
 	err = k.run(ctx)
@@ -41,7 +42,7 @@ func (r *Reconciler) Keep(ctx context.Context, work protocol.Work, lease func() 
 		// pass helps.
 		r.baseline = nil
 	}
-	k.open, k.problems = nil, nil
+	k.states = nil
 	k.show()
 	return protocol.Outcome{Unsure: k.unknown.Time()}, err
 }
@@ -55,19 +56,18 @@ type keeper struct {
 	messages chan drift.Message
 	repaired chan repair
 
-	queue    []*drift.Kept // drifted, to be repaired in this order
-	running  int           // repairs
-	unknown  exec.LastUnknown
-	open     map[*drift.Watch]bool
-	problems map[*drift.Watch]string // why a watch is not open
-	due      error                   // why a full pass is due; nil: none is
+	queue   []*drift.Kept // drifted, to be repaired in this order
+	running int           // repairs
+	unknown exec.LastUnknown
+	states  map[*drift.Watch]drift.Message // the newest without an event
+	due     error                          // why a full pass is due; nil: none is
 }
 
 func newKeeper(e *env, b *drift.Baseline, lease func() time.Time) *keeper {
 	return &keeper{
 		Baseline: b, env: e, lease: lease, messages: make(chan drift.Message),
-		repaired: make(chan repair, e.concurrency), // as many as there can be
-		open:     map[*drift.Watch]bool{}, problems: map[*drift.Watch]string{},
+		repaired: make(chan repair, e.cfg.Concurrency), // as many as there can be
+		states:   map[*drift.Watch]drift.Message{},
 	}
 }
 
@@ -126,7 +126,7 @@ func (k *keeper) follow(ctx context.Context, workers *sync.WaitGroup, cancel con
 	for _, w := range k.Watches {
 		workers.Go(func() {
 			if err := watcher.Follow(ctx, w); err != nil {
-				cancel(&DriftError{Err: err}) // no effect where ctx ended already
+				cancel(&DriftError{err}) // no effect where ctx ended already
 			}
 		})
 	}
@@ -135,8 +135,8 @@ func (k *keeper) follow(ctx context.Context, workers *sync.WaitGroup, cancel con
 // receive handles a message of a watch.
 func (k *keeper) receive(m drift.Message) {
 	if m.Event == nil {
-		if k.open[m.From] != m.Open || k.problems[m.From] != m.Problem {
-			k.open[m.From], k.problems[m.From] = m.Open, m.Problem
+		if was := k.states[m.From]; was.Open != m.Open || was.Problem != m.Problem {
+			k.states[m.From] = m
 			k.show()
 		}
 		return
@@ -151,7 +151,7 @@ func (k *keeper) receive(m drift.Message) {
 		}
 		k.assess(o)
 	case k.UnexpectedMember(m.Event):
-		k.due = &DriftError{Reason: fmt.Sprintf("%s is of the set, but not in the bundle", m.Event.Key)}
+		k.due = &DriftError{fmt.Errorf("%s is of the set, but not in the bundle", m.Event.Key)}
 	}
 }
 
@@ -167,7 +167,7 @@ func (k *keeper) assess(o *drift.Kept) {
 		o.SetPlaced(o.Event.Object)
 		o.Event = nil
 	case drift.NeedsPass:
-		k.due = &DriftError{Reason: o.Key.String() + " was changed in a way that needs one"}
+		k.due = &DriftError{fmt.Errorf("%s was changed in a way that needs one", o.Key)}
 	case drift.Drifted:
 		if !slices.Contains(k.queue, o) {
 			k.queue = append(k.queue, o)
@@ -190,7 +190,7 @@ func (k *keeper) startRepairs(ctx context.Context, workers *sync.WaitGroup) time
 			pause = min(pause, notBefore.Sub(now))
 			return false
 		}
-		if k.running == k.env.concurrency {
+		if k.running == k.env.cfg.Concurrency {
 			return false
 		}
 		r := repair{object: o, event: o.Event, began: now, before: o.Placed}
@@ -232,7 +232,7 @@ func (k *keeper) repairParent(ctx context.Context, a exec.API, live *kube.Object
 	if err != nil {
 		return exec.Result{}, err
 	}
-	written, err := a.WriteParent(ctx, p, k.Set, want)
+	written, err := a.WriteParent(ctx, p, want)
 	return exec.Result{Verb: verb, Live: written.Object}, err
 }
 
@@ -250,7 +250,7 @@ func (k *keeper) note(r repair) {
 		return
 	}
 	if !o.Parent {
-		k.env.memory.note(o.Key, plan.PlacedAs(o.Wanted, r.result.Live))
+		k.env.memory.note(map[applyset.Key]plan.Placed{o.Key: plan.PlacedAs(o.Wanted, r.result.Live)})
 		k.env.metrics.wrote(r.result.Verb)
 	}
 	o.SetPlaced(r.result.Live)
@@ -262,11 +262,11 @@ func (k *keeper) note(r repair) {
 
 // passDue says why a full pass is due after a repair that failed.
 func (r repair) passDue() error {
-	out := &DriftError{Reason: "repair " + r.object.Key.String(), Err: r.err}
-	if r.err == nil {
-		out.Err = errors.New(r.result.Failure)
+	err := r.err
+	if err == nil {
+		err = errors.New(r.result.Failure)
 	}
-	return out
+	return &DriftError{fmt.Errorf("repair %s: %w", r.object.Key, err)}
 }
 
 // count counts a repair, and finds fights.
@@ -298,10 +298,7 @@ func (k *keeper) show() {
 	d := &k.env.drift
 	d.Fights, d.Watching, d.Problem = k.env.fights.Report(), len(k.Watches) > 0, ""
 	for _, w := range k.Watches {
-		d.Watching = d.Watching && k.open[w]
-		if d.Problem == "" {
-			d.Problem = k.problems[w]
-		}
+		d.Watching, d.Problem = d.Watching && k.states[w].Open, cmp.Or(d.Problem, k.states[w].Problem)
 	}
 	now := k.env.report.Get()
 	now.Drift = *d

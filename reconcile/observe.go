@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/exec"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/plan"
@@ -27,16 +28,16 @@ func (p *pass) observe(ctx context.Context) error {
 	if readChanged && !p.todo.Empty() {
 		return nil
 	}
-	d := exec.Metadata // enough to see that a known object did not change
+	d := kube.Metadata // enough to see that a known object did not change
 	switch {
 	case 2*len(known) < len(p.wanted):
-		d = exec.Full
+		d = kube.Full
 	case p.changesContent() && !readChanged:
-		d = exec.Recent
+		d = kube.Recent
 	}
 	err := p.list(ctx, d)
-	if err == nil && d == exec.Recent && p.todo.Empty() {
-		err = p.list(ctx, exec.Metadata)
+	if err == nil && d == kube.Recent && p.todo.Empty() {
+		err = p.list(ctx, kube.Metadata)
 	}
 	return err
 }
@@ -81,8 +82,8 @@ func (p *pass) observeChanged(ctx context.Context, known map[applyset.Key]plan.P
 }
 
 // list lists the metadata of every kind, then lists in full the kinds for which
-// metadata is not enough. With exec.Full it lists every kind in full at once.
-func (p *pass) list(ctx context.Context, d exec.Depth) (err error) {
+// metadata is not enough. With kube.Full it lists every kind in full at once.
+func (p *pass) list(ctx context.Context, d kube.Depth) (err error) {
 	g, known := p.gatherer(), p.env.memory.known()
 	from := p.parent
 	// Before the first pass the survey searched all kinds, and found no object.
@@ -93,10 +94,10 @@ func (p *pass) list(ctx context.Context, d exec.Depth) (err error) {
 	p.partial = false
 	p.decide(known, nil)
 	unread := p.todo.Unread()
-	if d == exec.Full || len(unread) == 0 {
+	if d == kube.Full || len(unread) == 0 {
 		return nil
 	}
-	if err := g.List(ctx, p.observed, unread, exec.Full); err != nil {
+	if err := g.List(ctx, p.observed, unread, kube.Full); err != nil {
 		return err
 	}
 	p.decide(known, nil)
@@ -114,9 +115,9 @@ func (p *pass) decide(known, unread map[applyset.Key]plan.Placed) {
 		in.Contested = p.env.fights.Contested
 	}
 	p.todo = plan.Make(in)
-	p.env.memory.noteAll(p.todo.Placed)
+	p.env.memory.note(p.todo.Placed)
 	p.prune = plan.MakePrune(plan.PruneInput{
-		Wanted: p.wanted, Observed: p.observed, Inventory: p.parent.Inventory, AllowMass: p.env.allowMassPrune,
+		Wanted: p.wanted, Observed: p.observed, Inventory: p.parent.Inventory, AllowMass: p.env.cfg.AllowMassPrune,
 	})
 	p.prune.Removals = slices.DeleteFunc(p.prune.Removals, func(r plan.Removal) bool {
 		_, stuck := p.stuck[r.Key]

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ func (p *pass) mark() applyset.MarkData {
 }
 
 // stamps are those that replace a lost mark.
-func (p *pass) stamps() []applyset.Stamp { return p.observed.Only(p.wanted).StampsFor(p.parent) }
+func (p *pass) stamps() []applyset.Stamp { return p.observed.StampsFor(p.parent, p.wanted) }
 
 // foundParent takes a parent that was read or written.
 func (p *pass) foundParent(found applyset.Parent) {
@@ -80,7 +81,7 @@ func (p *pass) begin(ctx context.Context) error {
 			p.begun = true
 			return nil
 		}
-		written, err := p.WriteParent(ctx, p.parent, p.env.set, want)
+		written, err := p.WriteParent(ctx, p.parent, want)
 		p.foundParent(written)
 		if err != nil && !errors.Is(err, exec.ErrMarkChanged) {
 			return err
@@ -101,7 +102,7 @@ func (p *pass) finish(ctx context.Context) error {
 		return err
 	}
 	if !p.parent.Matches(want, data.Mark) {
-		written, err := p.WriteParent(ctx, p.parent, p.env.set, want)
+		written, err := p.WriteParent(ctx, p.parent, want)
 		p.foundParent(written)
 		if err != nil {
 			return err
@@ -124,8 +125,8 @@ func (p *pass) existing() applyset.Inventory {
 		return p.parent.Inventory.With(wanted)
 	}
 	var found []applyset.ID
-	for _, objects := range p.observed.Live {
-		for k := range objects {
+	for _, state := range p.observed {
+		for k := range state.Live {
 			if p.parent.Inventory.Has(k) {
 				found = append(found, applyset.IDOf(k))
 			}
@@ -147,11 +148,11 @@ func (p *pass) contents(more applyset.Contents) applyset.Contents {
 	for _, w := range p.wanted {
 		add(w.Key)
 	}
-	for gvk, objects := range p.observed.Live {
-		if state := p.observed.Kinds[gvk]; state.Err != nil || state.Strangers.Total > 0 { // objects of it may exist
+	for gvk, state := range p.observed {
+		if state.Err != nil || state.Strangers.Total > 0 { // objects of it may exist
 			out.Kinds = append(out.Kinds, gvk.GroupKind())
 		}
-		for k := range objects {
+		for k := range state.Live {
 			add(k)
 		}
 	}
@@ -232,7 +233,7 @@ func (p *pass) reportAfter(last report.Reconcile) report.Reconcile {
 	}
 	out.Drift.Fights = p.env.fights.Report()
 	out.Strangers, out.TotalStrangers = last.Strangers, last.TotalStrangers
-	if p.observed.Kinds != nil && !p.partial {
+	if p.observed != nil && !p.partial {
 		strangers := p.observed.Strangers().With(p.prune.Owned)
 		out.Strangers, out.TotalStrangers = reportStrangers(strangers), strangers.Total
 	}
@@ -276,7 +277,7 @@ func (p *pass) whyIncomplete() string {
 		}
 		return "1 object failed"
 	case p.missesRemoval():
-		return "objects that the bundle removes immediately still exist: " + orNone(p.prune.Brake)
+		return "objects that the bundle removes immediately still exist: " + cmp.Or(p.prune.Brake, "none")
 	case !p.settled:
 		return "another writer changes objects back while they are written"
 	}
@@ -293,23 +294,24 @@ func (p *pass) left() *drift.Baseline {
 	}
 	out.Members = plan.MembersOf(p.wanted, out.Parent.Inventory)
 	for _, w := range p.wanted {
-		live, placed := p.observed.Live[w.GVK][w.Key], p.todo.Placed[w.Key]
+		live, placed := p.observed[w.GVK].Live[w.Key], p.todo.Placed[w.Key]
 		switch {
 		case p.todo.Contested[w.Key]:
 			out.Objects[w.Key] = p.contestedObject(w, live)
 		case live == nil || placed.Version != live.GetResourceVersion():
 			out.Unplaced[w.Key] = true
 		default:
-			out.Objects[w.Key] = drift.NewKept(w, p.observed.Kinds[w.GVK].Resource, live)
+			out.Objects[w.Key] = drift.NewKept(w, p.observed[w.GVK].Resource, live)
 		}
 	}
 	for _, gvk := range plan.KindsOf(p.wanted) {
-		for k, live := range p.observed.Live[gvk] {
+		state := p.observed[gvk]
+		for k, live := range state.Live {
 			if out.Objects[k] == nil {
 				out.Others[live.GetUID()] = true
 			}
 		}
-		if state := p.observed.Kinds[gvk]; state.Served {
+		if state.Served {
 			out.Watches = append(out.Watches, drift.WatchKind(s, gvk.GroupKind(), state.Resource, state.Version, state.Unwatchable()))
 		}
 	}
@@ -320,7 +322,7 @@ func (p *pass) left() *drift.Baseline {
 
 // contestedObject is an object in a fight: the pass left its repair to Keep.
 func (p *pass) contestedObject(w plan.Wanted, live *kube.Object) *drift.Kept {
-	state := p.observed.Kinds[w.GVK]
+	state := p.observed[w.GVK]
 	e := &drift.Event{Key: w.Key, Deleted: true, Version: state.Version}
 	if live != nil {
 		e = drift.NewEvent(w.Key, live)

@@ -60,7 +60,7 @@ type pass struct {
 // run makes rounds until one finds nothing to do. It reads the mark first: a user
 // who may not read the mark must not write objects.
 func (p *pass) run(ctx context.Context) (err error) {
-	parent, err := p.ReadParent(ctx, p.env.set)
+	parent, err := p.ReadParent(ctx)
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (p *pass) write(ctx context.Context, changes []plan.Change) error {
 	if err := p.begin(ctx); err != nil {
 		return err
 	}
-	return exec.Each(ctx, p.env.concurrency, len(changes), func(ctx context.Context, i int) error {
+	return exec.Each(ctx, p.env.cfg.Concurrency, len(changes), func(ctx context.Context, i int) error {
 		result, err := p.Apply(ctx, changes[i], p.work.Content)
 		if err != nil {
 			return fmt.Errorf("apply %s: %w", changes[i].Wanted.Key, err)
@@ -201,7 +201,7 @@ func (p *pass) write(ctx context.Context, changes []plan.Change) error {
 func (p *pass) note(w plan.Wanted, result exec.Result) {
 	p.env.metrics.wrote(result.Verb)
 	if result.Failure == "" {
-		p.env.memory.note(w.Key, plan.PlacedAs(w, result.Live))
+		p.env.memory.note(map[applyset.Key]plan.Placed{w.Key: plan.PlacedAs(w, result.Live)})
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -250,12 +250,7 @@ func (p *pass) remove(ctx context.Context) error {
 	}
 	p.settled = false
 	for _, wave := range slices.Backward(plan.Waves()) {
-		var removals []plan.Removal
-		for _, r := range p.prune.Removals {
-			if r.InWave(wave) {
-				removals = append(removals, r)
-			}
-		}
+		removals := slices.DeleteFunc(slices.Clone(p.prune.Removals), func(r plan.Removal) bool { return !r.InWave(wave) })
 		if err := p.removeAll(ctx, removals); err != nil {
 			return err
 		}
@@ -264,7 +259,7 @@ func (p *pass) remove(ctx context.Context) error {
 }
 
 func (p *pass) removeAll(ctx context.Context, removals []plan.Removal) error {
-	return exec.Each(ctx, p.env.concurrency, len(removals), func(ctx context.Context, i int) error {
+	return exec.Each(ctx, p.env.cfg.Concurrency, len(removals), func(ctx context.Context, i int) error {
 		k := removals[i].Key
 		failure, err := p.Remove(ctx, removals[i], p.work.Content)
 		if err != nil {

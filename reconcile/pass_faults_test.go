@@ -294,9 +294,8 @@ func TestEndOfPass_refused(t *testing.T) {
 		})
 		defer r.wire.setFault(nil)
 		_, err := r.pass()
-		var forbidden *reconcile.ForbiddenError
-		if !errors.As(err, &forbidden) || !strings.Contains(err.Error(), "just started") || len(r.wire.writes()) != 0 {
-			t.Errorf("got %v, %q, want a ForbiddenError with a hint and no writes", err, r.wire.writes())
+		if !errors.Is(err, reconcile.ErrForbidden) || !strings.Contains(err.Error(), "just started") || len(r.wire.writes()) != 0 {
+			t.Errorf("got %v, %q, want ErrForbidden with a hint and no writes", err, r.wire.writes())
 		}
 	})
 	t.Run("objects have a higher content epoch: nothing is written", func(t *testing.T) {
@@ -333,11 +332,10 @@ func TestForbidden(t *testing.T) {
 	r.cfg.RESTConfig.Impersonate.UserName = "nobody"
 	r.restart()
 	_, err := r.pass()
-	var forbidden *reconcile.ForbiddenError
-	if !errors.As(err, &forbidden) {
-		t.Errorf("got %v, want a ForbiddenError", err)
+	if !errors.Is(err, reconcile.ErrForbidden) {
+		t.Errorf("got %v, want ErrForbidden", err)
 	}
-	if mark, err := r.reconciler.Survey(t.Context(), protocol.Work{}, time.Time{}); !errors.As(err, &forbidden) {
-		t.Errorf("got %+v, %v, want a ForbiddenError", mark, err)
+	if mark, err := r.reconciler.Survey(t.Context(), protocol.Work{}, time.Time{}); !errors.Is(err, reconcile.ErrForbidden) {
+		t.Errorf("got %+v, %v, want ErrForbidden", mark, err)
 	}
 }

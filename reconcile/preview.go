@@ -30,8 +30,8 @@ func (r *Reconciler) Preview(ctx context.Context) (report.Preview, error) {
 	}
 	defer client.CloseIdle()
 	out, err := preview.Run(ctx, preview.Input{
-		Gatherer: r.gatherer(exec.ReadOnly(client, time.Time{}), applyset.Members{}),
-		Bundle:   b, Wanted: objects, AllowMassPrune: r.allowMassPrune,
+		Gatherer: r.gatherer(exec.ReadOnly(client, r.set, time.Time{}), applyset.Members{}),
+		Bundle:   b, Wanted: objects, AllowMassPrune: r.cfg.AllowMassPrune,
 	})
 	if err != nil {
 		return report.Preview{}, fmt.Errorf("preview: %w", err)

@@ -73,7 +73,6 @@ func (c Config) defaults() Config {
 // Reconciler brings the objects of one set in line with a bundle. Its methods may be called
 // from many goroutines. One pass runs at a time, and none while Keep runs.
 type Reconciler struct {
-	cfg Config
 	env
 
 	free chan struct{} // holds one token, which Reconcile and Keep take
@@ -82,14 +81,9 @@ type Reconciler struct {
 	passed   *pass           // the last one, if it is done and was not kept yet
 	baseline *drift.Baseline // of the last pass that was kept; nil: another pass began since
 
-	mu       sync.Mutex // mu guards prepared
-	prepared preparedBundle
-}
-
-// preparedBundle keeps the prepared objects of a bundle.
-type preparedBundle struct {
-	of     *bundle.Bundle
-	wanted []plan.Wanted
+	mu         sync.Mutex // mu guards the fields below
+	prepared   []plan.Wanted
+	preparedOf *bundle.Bundle
 }
 
 // The parent of the set: the ConfigMap with the mark and the store ID
@@ -118,16 +112,13 @@ func newForSet(cfg Config, s applyset.Set) (*Reconciler, error) {
 		return nil, fmt.Errorf("reconcile: %w", err)
 	}
 	r := &Reconciler{
-		cfg: cfg,
 		env: env{
-			client: client, catalog: exec.NewCatalog(), set: s,
-			concurrency:    cfg.Concurrency,
-			allowMassPrune: cfg.AllowMassPrune,
-			log:            cfg.Log.With("worker", "reconcile"),
-			metrics:        newMetrics(cfg.Registerer),
-			report:         event.New(report.Reconcile{}),
-			memory:         &memory{placed: map[applyset.Key]plan.Placed{}},
-			fights:         drift.Fights{},
+			cfg: cfg, client: client, catalog: new(exec.Catalog), set: s,
+			log:     cfg.Log.With("worker", "reconcile"),
+			metrics: newMetrics(cfg.Registerer),
+			report:  event.New(report.Reconcile{}),
+			memory:  &memory{placed: map[applyset.Key]plan.Placed{}},
+			fights:  drift.Fights{},
 		},
 		free: make(chan struct{}, 1),
 	}
@@ -275,29 +266,28 @@ func (r *Reconciler) wanted(b *bundle.Bundle) ([]plan.Wanted, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.prepared.of == b {
-		return r.prepared.wanted, nil
+	if r.preparedOf == b {
+		return r.prepared, nil
 	}
 	objects, err := plan.Prepare(b, r.set)
 	if err != nil {
 		return nil, err
 	}
-	r.prepared = preparedBundle{of: b, wanted: objects}
+	r.prepared, r.preparedOf = objects, b
 	r.memory.forgetExcept(objects)
 	return objects, nil
 }
 
 // env is shared by the passes, Keep and the previews of one set.
 type env struct {
-	client         *kube.Client
-	catalog        *exec.Catalog
-	set            applyset.Set
-	concurrency    int
-	allowMassPrune bool
-	log            *slog.Logger
-	metrics        *metrics
-	report         *event.Value[report.Reconcile]
-	memory         *memory
+	cfg     Config
+	client  *kube.Client
+	catalog *exec.Catalog
+	set     applyset.Set
+	log     *slog.Logger
+	metrics *metrics
+	report  *event.Value[report.Reconcile]
+	memory  *memory
 
 	// The fields below belong to the goroutine that makes a pass or keeps objects.
 	fights drift.Fights
@@ -305,7 +295,7 @@ type env struct {
 }
 
 func (e *env) gatherer(a exec.API, m applyset.Members) exec.Gatherer {
-	return exec.Gatherer{API: a, Catalog: e.catalog, Set: e.set, Members: m, Concurrency: e.concurrency}
+	return exec.Gatherer{API: a, Catalog: e.catalog, Members: m, Concurrency: e.cfg.Concurrency}
 }
 
 // memory holds the objects that are in place, from the last passes and repairs.
@@ -314,18 +304,11 @@ type memory struct {
 	placed map[applyset.Key]plan.Placed
 }
 
-// noteAll remembers objects that are in place.
-func (m *memory) noteAll(objects map[applyset.Key]plan.Placed) {
+// note remembers objects that are in place.
+func (m *memory) note(objects map[applyset.Key]plan.Placed) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	maps.Copy(m.placed, objects)
-}
-
-// note remembers one object that is in place.
-func (m *memory) note(k applyset.Key, o plan.Placed) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.placed[k] = o
 }
 
 // known returns a copy of placed.
@@ -337,13 +320,8 @@ func (m *memory) known() map[applyset.Key]plan.Placed {
 
 // forgetExcept forgets objects that are no longer wanted.
 func (m *memory) forgetExcept(objects []plan.Wanted) {
+	kept := plan.MembersOf(objects, nil)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	kept := map[applyset.Key]plan.Placed{}
-	for _, w := range objects {
-		if was, known := m.placed[w.Key]; known {
-			kept[w.Key] = was
-		}
-	}
-	m.placed = kept
+	maps.DeleteFunc(m.placed, func(k applyset.Key, _ plan.Placed) bool { return !kept.Wanted[k] })
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/exec"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/plan"
@@ -17,7 +18,7 @@ import (
 // error means that something could not be read, so that the mark is neither
 // present nor absent.
 func (r *Reconciler) Survey(ctx context.Context, work protocol.Work, quiet time.Time) (protocol.Mark, error) {
-	a := exec.ReadOnly(r.client, quiet)
+	a := exec.ReadOnly(r.client, r.set, quiet)
 	for {
 		began := time.Now()
 		mark, again, err := r.surveyOnce(ctx, a, work)
@@ -38,7 +39,7 @@ func (r *Reconciler) Survey(ctx context.Context, work protocol.Work, quiet time.
 // (docs/protocol.md#content-epoch). provisional: the mark is made from stamps that were read
 // before all requests of former leaders ended.
 func (r *Reconciler) surveyOnce(ctx context.Context, a exec.API, work protocol.Work) (m protocol.Mark, provisional bool, err error) {
-	p, err := a.ReadParent(ctx, r.set)
+	p, err := a.ReadParent(ctx)
 	if err != nil {
 		return protocol.Mark{}, false, err
 	}
@@ -50,20 +51,19 @@ func (r *Reconciler) surveyOnce(ctx context.Context, a exec.API, work protocol.W
 	if err != nil {
 		return protocol.Mark{}, false, err
 	}
-	v, err := r.gatherer(a, plan.MembersOf(objects, nil)).Gather(ctx, plan.KindsOf(objects), nil, exec.Metadata)
+	v, err := r.gatherer(a, plan.MembersOf(objects, nil)).Gather(ctx, plan.KindsOf(objects), nil, kube.Metadata)
 	if err != nil {
 		return protocol.Mark{}, false, err
 	}
 	if err := unreadable(v); err != nil {
 		return protocol.Mark{}, false, err
 	}
-	v = v.Only(objects)
-	stamps := v.StampsFor(p)
+	stamps := v.StampsFor(p, objects)
 	if len(stamps) == 0 {
 		// An epoch without the rest of its stamp shows that a leader was there.
-		return protocol.Mark{Kind: protocol.MarkAbsent, HighestEpoch: v.HighestEpoch()}, false, nil
+		return protocol.Mark{Kind: protocol.MarkAbsent, HighestEpoch: v.HighestEpoch(objects)}, false, nil
 	}
-	return p.Effective(stamps, work).Mark(v.HighestEpoch()), true, nil
+	return p.Effective(stamps, work).Mark(v.HighestEpoch(objects)), true, nil
 }
 
 // unreadable returns why kinds cannot be read; nil: all were. It names all of them, so that
@@ -72,7 +72,7 @@ func unreadable(v plan.Observation) error {
 	var first error
 	var kinds []string
 	for _, gvk := range v.SortedKinds() {
-		err := v.Kinds[gvk].Err
+		err := v[gvk].Err
 		if err == nil {
 			continue
 		}

@@ -22,10 +22,7 @@ type Right struct {
 
 // String reads "patch roles.rbac.authorization.k8s.io x in default".
 func (r Right) String() string {
-	out := r.Verb + " " + r.Resource
-	if r.Group != "" {
-		out += "." + r.Group
-	}
+	out := r.Verb + " " + schema.GroupResource{Group: r.Group, Resource: r.Resource}.String()
 	if r.Name != "" {
 		out += " " + r.Name
 	}

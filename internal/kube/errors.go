@@ -4,10 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"path"
-	"strings"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // TransportError is the error of a request without an answer. Unless Unsent is set, the request
@@ -35,9 +31,4 @@ func transportError(ended, err error) error {
 	}
 	var dial *net.OpError
 	return &TransportError{Unsent: errors.As(err, &dial) && dial.Op == "dial", Err: err}
-}
-
-// resourceOf returns the last part of a path, for messages.
-func resourceOf(p string) schema.GroupResource {
-	return schema.GroupResource{Resource: path.Base(strings.TrimSuffix(p, "/"))}
 }

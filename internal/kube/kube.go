@@ -10,6 +10,7 @@ package kube
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,13 +19,14 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/lockstep-dev/lockstep/report"
@@ -44,10 +46,8 @@ type Client struct {
 	transport *Transport
 	userAgent string
 	answered  atomic.Pointer[time.Time]
+	trouble   atomic.Pointer[report.Trouble] // nil: the newest answer shows that the API can be used
 	pages     pages
-
-	mu      sync.Mutex // mu guards trouble
-	trouble report.Trouble
 }
 
 // New returns a client for the kube-apiserver of cfg. It does not connect. If cfg contains a
@@ -116,22 +116,13 @@ func (c *Client) send(ctx context.Context, r Request, read func(io.Reader) error
 	// At least 1: with 0 the server would use its default, a minute.
 	query.Set("timeout", fmt.Sprintf("%dms", max(1, time.Until(deadline).Milliseconds())))
 	r.Query = query
-	req, err := c.request(ctx, r)
+	resp, err := c.connect(ctx, r)
 	if err != nil {
 		return err
 	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return transportError(context.Cause(ctx), err)
-	}
 	defer resp.Body.Close()
 	in := &source{in: resp.Body}
-	if resp.StatusCode >= http.StatusMultipleChoices {
-		var body []byte
-		if body, err = io.ReadAll(io.LimitReader(in, MaxAnswer)); err == nil {
-			err = statusError(r, resp, body)
-		}
-	} else if err = read(in); err == nil {
+	if err = read(in); err == nil {
 		_, err = io.Copy(io.Discard, in) // so that the connection can be used again
 	}
 	if in.err != nil {
@@ -139,6 +130,29 @@ func (c *Client) send(ctx context.Context, r Request, read func(io.Reader) error
 	}
 	c.note(resp.StatusCode)
 	return err
+}
+
+// connect sends a request, and returns the beginning of an answer that is no error. The caller
+// closes its body.
+func (c *Client) connect(ctx context.Context, r Request) (*http.Response, error) {
+	req, err := c.request(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, transportError(context.Cause(ctx), err)
+	}
+	if resp.StatusCode < http.StatusMultipleChoices {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer))
+	if err != nil {
+		return nil, transportError(context.Cause(ctx), err)
+	}
+	c.note(resp.StatusCode)
+	return nil, statusError(r, resp, body)
 }
 
 // source keeps the error with which its reader failed; nil: it did not.
@@ -160,7 +174,7 @@ func (c *Client) note(code int) {
 	if works(code) {
 		now := time.Now()
 		c.answered.Store(&now)
-		c.forgetTrouble()
+		c.trouble.Store(nil)
 	}
 }
 
@@ -194,10 +208,7 @@ func (c *Client) request(ctx context.Context, r Request) (_ *http.Request, err e
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
 	}
-	req.Header.Set("Accept", r.Accept)
-	if r.Accept == "" {
-		req.Header.Set("Accept", "application/json")
-	}
+	req.Header.Set("Accept", cmp.Or(r.Accept, "application/json"))
 	req.Header.Set("User-Agent", c.userAgent)
 	if r.ContentType != "" {
 		req.Header.Set("Content-Type", r.ContentType)
@@ -216,7 +227,8 @@ func statusError(r Request, resp *http.Response, body []byte) error {
 		return &apierrors.StatusError{ErrStatus: status}
 	}
 	text := strings.TrimSpace(string(body[:min(len(body), 200)]))
-	err := apierrors.NewGenericServerResponse(resp.StatusCode, r.Verb, resourceOf(r.Path), "", text, 0, true)
+	resource := schema.GroupResource{Resource: path.Base(r.Path)} // for the message
+	err := apierrors.NewGenericServerResponse(resp.StatusCode, r.Verb, resource, "", text, 0, true)
 	retryAfter(&err.ErrStatus, resp)
 	return err
 }

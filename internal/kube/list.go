@@ -32,44 +32,32 @@ type Head struct {
 
 // headOf reads the head of an object that was not decoded.
 func headOf(object []byte) (h Head, err error) {
-	failed := members(object, func(name string, value []byte) bool {
+	err = members(object, func(name string, value []byte) (bool, error) {
 		if name != "metadata" {
-			return true
+			return true, nil
 		}
 		h.metadata = value
-		failed := members(value, func(name string, value []byte) bool {
+		return false, members(value, func(name string, value []byte) (_ bool, err error) {
 			switch name {
 			case "name":
 				h.Name, err = unquote(value)
 			case "namespace":
 				h.Namespace, err = unquote(value)
 			}
-			return err == nil && (h.Name == "" || h.Namespace == "")
+			return h.Name == "" || h.Namespace == "", err
 		})
-		if err == nil {
-			err = failed
-		}
-		return false
 	})
-	if err == nil {
-		err = failed
-	}
 	return h, err
 }
 
 // field decodes one field of the metadata into out, if it is there.
 func (h Head) field(field string, out any) error {
-	var err error
-	failed := members(h.metadata, func(name string, value []byte) bool {
-		if name == field {
-			err = utiljson.Unmarshal(value, out)
+	return members(h.metadata, func(name string, value []byte) (bool, error) {
+		if name != field {
+			return true, nil
 		}
-		return name != field
+		return false, utiljson.Unmarshal(value, out)
 	})
-	if err == nil {
-		err = failed
-	}
-	return err
 }
 
 // HasController reports whether a controller owns the object.
@@ -90,12 +78,6 @@ func (h Head) ManagedFields() []metav1.ManagedFieldsEntry {
 	return out
 }
 
-// version returns the resourceVersion of the object.
-func (h Head) version() (out string, err error) {
-	err = h.field("resourceVersion", &out)
-	return out, err
-}
-
 // listing is one list.
 type listing struct {
 	query  url.Values
@@ -104,7 +86,7 @@ type listing struct {
 	whole  bool // it is requested as a whole, not page by page
 	out    List
 	page   page
-	scan   *scanner // of the last page; its buffer is reused
+	scan   scanner // of the last page; its buffer is reused
 	decoder
 }
 
@@ -144,10 +126,7 @@ func (c *Client) list(ctx context.Context, r Resource, namespace string, l listi
 
 // read reads one page.
 func (l *listing) read(in io.Reader) error {
-	if l.scan == nil {
-		l.scan = newScanner(nil)
-	}
-	s := l.scan
+	s := &l.scan
 	s.reset(in)
 	return s.members(func(name string) (bool, error) {
 		if name == "items" {

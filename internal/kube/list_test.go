@@ -24,7 +24,7 @@ func TestScanner_value(t *testing.T) {
 	long := `"` + strings.Repeat(`x\"`, firstBuffer) + `"`
 	for _, v := range slices.Concat(values, []string{long}) {
 		for _, in := range []io.Reader{strings.NewReader(v + " ,"), iotest.OneByteReader(strings.NewReader(v + ",1")), strings.NewReader("\n\t" + v + "}")} {
-			s := newScanner(in)
+			s := &scanner{in: in}
 			got, err := s.value()
 			if err != nil || string(got) != v {
 				t.Errorf("got %q, %v, want %q", got, err, v)
@@ -34,7 +34,7 @@ func TestScanner_value(t *testing.T) {
 			}
 		}
 		if len(v) > 1 && v[0] != '-' && v[0] != '1' {
-			if got, err := newScanner(strings.NewReader(v[:len(v)-1])).value(); !errors.Is(err, io.ErrUnexpectedEOF) {
+			if got, err := (&scanner{in: strings.NewReader(v[:len(v)-1])}).value(); !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("cut off: got %q, %v", got, err)
 			}
 		}
@@ -44,15 +44,15 @@ func TestScanner_value(t *testing.T) {
 func TestMembers(t *testing.T) {
 	text := `{"a":1 , "\u0062" : {"a":2},"c":null}`
 	got := map[string]string{}
-	err := members([]byte(text), func(name string, value []byte) bool {
+	err := members([]byte(text), func(name string, value []byte) (bool, error) {
 		got[name] = string(value)
-		return name != "b"
+		return name != "b", nil
 	})
 	if want := map[string]string{"a": "1", "b": `{"a":2}`}; err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
-	for _, text := range []string{``, `[]`, `{`, `{"a"}`, `{"a":}`, `{"a":1`, `{"a":1 "b":2}`, `{1:2}`} {
-		if err := members([]byte(text), func(string, []byte) bool { return true }); err == nil {
+	for _, text := range []string{``, `[]`, `{`, `{"a"}`, `{"a":}`, `{"a":1`, `{"a":1 "b":2}`, `{1:2}`, `{null:1}`} {
+		if err := members([]byte(text), func(string, []byte) (bool, error) { return true, nil }); err == nil {
 			t.Errorf("%q: got no error", text)
 		}
 	}
@@ -65,9 +65,9 @@ func FuzzMembers(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		got := map[string]json.RawMessage{}
-		err := members(text, func(name string, value []byte) bool {
+		err := members(text, func(name string, value []byte) (bool, error) {
 			got[name] = slices.Clone(value)
-			return true
+			return true, nil
 		})
 		var want map[string]any
 		if json.Unmarshal(text, &want) != nil || want == nil {
@@ -110,7 +110,7 @@ func TestList_stream(t *testing.T) {
 		return out
 	}
 	t.Run("all pages", func(t *testing.T) {
-		list, err := newClient(t, answerPages).List(t.Context(), things, "a=b", nil)
+		list, err := newClient(t, answerPages).List(t.Context(), things, "a=b", Full, nil)
 		want := []string{"x.test/v1 Thing n/a", "x.test/v1 Thing n/b<", "o/v1 Other /c"}
 		if got := names(list); err != nil || !slices.Equal(got, want) || list.Version != "9" {
 			t.Fatalf("got %q, %q, %v, want %q", got, list.Version, err, want)
@@ -121,7 +121,7 @@ func TestList_stream(t *testing.T) {
 	})
 	t.Run("what the filter drops is not decoded", func(t *testing.T) {
 		var seen []string
-		list, err := newClient(t, answerPages).ListMetadata(t.Context(), things, "a=b", func(h Head) bool {
+		list, err := newClient(t, answerPages).List(t.Context(), things, "a=b", Metadata, func(h Head) bool {
 			seen = append(seen, h.Namespace+"/"+h.Name)
 			if managers := h.ManagedFields(); h.HasController() != (h.Name == "a") || len(managers) == 1 != (h.Name == "a") {
 				t.Errorf("%s: got controller %t, writers %v", h.Name, h.HasController(), managers)
@@ -141,7 +141,7 @@ func TestList_stream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
-			if list, err := c.List(t.Context(), things, "a=b", func(Head) bool { return true }); err == nil {
+			if list, err := c.List(t.Context(), things, "a=b", Full, func(Head) bool { return true }); err == nil {
 				t.Errorf("got %v, want an error", list)
 			}
 		})
@@ -150,7 +150,7 @@ func TestList_stream(t *testing.T) {
 		c := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"items":null,"metadata":{"resourceVersion":"9"}}`)
 		})
-		if list, err := c.List(t.Context(), things, "a=b", nil); err != nil || len(list.Objects) != 0 || list.Version != "9" {
+		if list, err := c.List(t.Context(), things, "a=b", Full, nil); err != nil || len(list.Objects) != 0 || list.Version != "9" {
 			t.Errorf("got %v, %v", list, err)
 		}
 	})
@@ -159,7 +159,7 @@ func TestList_stream(t *testing.T) {
 			w.Header().Set("Content-Length", "9999")
 			_, _ = io.WriteString(w, pageOne)
 		})
-		_, err := c.List(t.Context(), things, "a=b", nil)
+		_, err := c.List(t.Context(), things, "a=b", Full, nil)
 		if _, ok := errors.AsType[*TransportError](err); !ok {
 			t.Errorf("got %v, want a TransportError", err)
 		}

@@ -44,34 +44,39 @@ type List struct {
 	Version string
 }
 
-// List reads all objects of r that a label selector selects, in all namespaces, by
-// a quorum read. Only those that keep selects as well are decoded.
-func (c *Client) List(ctx context.Context, r Resource, selector string, keep Filter) (List, error) {
-	return c.list(ctx, r, "", listing{keep: keep, query: url.Values{"labelSelector": {selector}}})
+// Depth is how much of the objects a list brings.
+type Depth int
+
+// The depths.
+const (
+	Recent   Depth = iota + 1 // metadata, which may be old
+	Metadata                  // metadata; takes a third of the time of Full
+	Full
+)
+
+// List reads all objects of r that a label selector selects, in all namespaces. Only those that
+// keep selects as well are decoded.
+//
+// Metadata and Full are quorum reads. Recent reads the kube-apiserver's cache, which may be behind.
+// It is for lists whose result is checked again, and saves the wait: a quorum read that follows
+// another takes up to 0.1 s if the store changed. The cache knows no pages: a list that is too
+// large for one answer is read as Metadata.
+func (c *Client) List(ctx context.Context, r Resource, selector string, d Depth, keep Filter) (List, error) {
+	l := listing{keep: keep, query: url.Values{"labelSelector": {selector}}}
+	if d != Full {
+		l.accept = metadataOnly
+	}
+	if d == Recent && c.pages.size(r.Path("", "")+" "+metadataOnly) == maxPage {
+		l.query.Set("resourceVersion", "0")
+		l.whole = true
+	}
+	return c.list(ctx, r, "", l)
 }
 
 // ListSelected lists the objects that query selects in a namespace; in all if it
 // is empty.
 func (c *Client) ListSelected(ctx context.Context, r Resource, namespace string, query url.Values) (List, error) {
 	return c.list(ctx, r, namespace, listing{query: maps.Clone(query), whole: true})
-}
-
-// ListMetadata is List, with nothing but the objects' metadata.
-func (c *Client) ListMetadata(ctx context.Context, r Resource, selector string, keep Filter) (List, error) {
-	query := url.Values{"labelSelector": {selector}}
-	return c.list(ctx, r, "", listing{keep: keep, query: query, accept: metadataOnly})
-}
-
-// ListRecentMetadata is ListMetadata from the kube-apiserver's cache, which may be behind. It
-// is for lists whose result is checked again, and saves the wait: a quorum read that follows
-// another takes up to 0.1 s if the store changed. The cache knows no pages: a list that is too
-// large for one answer is ListMetadata.
-func (c *Client) ListRecentMetadata(ctx context.Context, r Resource, selector string, keep Filter) (List, error) {
-	if c.pages.size(r.Path("", "")+" "+metadataOnly) < maxPage {
-		return c.ListMetadata(ctx, r, selector, keep)
-	}
-	query := url.Values{"labelSelector": {selector}, "resourceVersion": {"0"}}
-	return c.list(ctx, r, "", listing{keep: keep, query: query, accept: metadataOnly, whole: true})
 }
 
 // Create creates an object, which must not exist yet.
@@ -120,20 +125,10 @@ func (c *Client) Update(ctx context.Context, r Resource, obj *Object) (*Object, 
 // Replace makes live what obj is, except for its managedFields. It is a patch, since sidecars have no
 // right to update objects of the bundle. The uid and resourceVersion of live are preconditions.
 func (c *Client) Replace(ctx context.Context, r Resource, live, obj *Object) (*Object, error) {
-	return c.write(ctx, Request{
-		Verb: http.MethodPatch, Path: r.Path(live.GetNamespace(), live.GetName()), ContentType: "application/merge-patch+json",
-		Query: url.Values{"fieldManager": {FieldManager}},
-	}, func() ([]byte, error) {
-		patch := mergePatch(live.Object, obj.Object)
-		metadata, _ := patch["metadata"].(map[string]any)
-		if metadata == nil {
-			metadata = map[string]any{}
-		}
-		delete(metadata, "managedFields")
-		metadata["uid"], metadata["resourceVersion"] = live.GetUID(), live.GetResourceVersion()
-		patch["metadata"] = metadata
-		return json.Marshal(patch)
-	})
+	patch := mergePatch(live.Object, obj.Object)
+	metadata, _ := patch["metadata"].(map[string]any)
+	delete(metadata, "managedFields")
+	return c.merge(ctx, r, live, FieldManager, patch)
 }
 
 // mergePatch returns the JSON merge patch that makes before to after.
@@ -159,19 +154,49 @@ func mergePatch(before, after map[string]any) map[string]any {
 	return out
 }
 
+// EqualScalars compares two scalars of JSON; anything else differs. 1 and 1.0 are equal, as they are in JSON.
+func EqualScalars(want, have any) bool {
+	w, wok := Float(want)
+	h, hok := Float(have)
+	if wok && hok {
+		return w == h
+	}
+	switch want.(type) {
+	case nil, bool, string:
+		return want == have
+	}
+	return false
+}
+
+// Float returns a number of JSON, and whether v is one.
+func Float(v any) (float64, bool) {
+	switch n := v.(type) {
+	case int64:
+		return float64(n), true
+	case float64:
+		return n, true
+	}
+	return 0, false
+}
+
 // SetManagedFields replaces the managedFields of live and nothing else. It fails
 // with a conflict if live changed since it was read.
 func (c *Client) SetManagedFields(ctx context.Context, r Resource, live *Object, entries []metav1.ManagedFieldsEntry) (*Object, error) {
-	return c.patchMetadata(ctx, r, live, FieldManager, map[string]any{"managedFields": entries})
+	return c.merge(ctx, r, live, FieldManager, map[string]any{"metadata": map[string]any{"managedFields": entries}})
 }
 
-// patchMetadata changes fields of metadata, if live did not change since it was read.
-func (c *Client) patchMetadata(ctx context.Context, r Resource, live *Object, manager string, fields map[string]any) (*Object, error) {
-	fields["uid"], fields["resourceVersion"] = live.GetUID(), live.GetResourceVersion()
+// merge changes live by a JSON merge patch, if it did not change since it was read.
+func (c *Client) merge(ctx context.Context, r Resource, live *Object, manager string, patch map[string]any) (*Object, error) {
+	metadata, _ := patch["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	metadata["uid"], metadata["resourceVersion"] = live.GetUID(), live.GetResourceVersion()
+	patch["metadata"] = metadata
 	return c.write(ctx, Request{
 		Verb: http.MethodPatch, Path: r.Path(live.GetNamespace(), live.GetName()), ContentType: "application/merge-patch+json",
 		Query: url.Values{"fieldManager": {manager}},
-	}, func() ([]byte, error) { return json.Marshal(map[string]any{"metadata": fields}) })
+	}, func() ([]byte, error) { return json.Marshal(patch) })
 }
 
 // RepairManager is the field manager that removes annotations which others forged.
@@ -185,12 +210,12 @@ func (c *Client) RemoveAnnotations(ctx context.Context, r Resource, live *Object
 	for _, name := range names {
 		annotations[name] = nil
 	}
-	return c.patchMetadata(ctx, r, live, RepairManager, map[string]any{"annotations": annotations})
+	return c.merge(ctx, r, live, RepairManager, map[string]any{"metadata": map[string]any{"annotations": annotations}})
 }
 
 // RemoveFinalizers removes all finalizers of live. It fails with a conflict if live changed since it was read.
 func (c *Client) RemoveFinalizers(ctx context.Context, r Resource, live *Object) (*Object, error) {
-	return c.patchMetadata(ctx, r, live, FieldManager, map[string]any{"finalizers": nil})
+	return c.merge(ctx, r, live, FieldManager, map[string]any{"metadata": map[string]any{"finalizers": nil}})
 }
 
 // Delete deletes live, if it did not change since it was read. The server deletes its

@@ -14,7 +14,7 @@ func TestList(t *testing.T) {
 		next := following[req.URL.Query().Get("continue")]
 		_, _ = w.Write([]byte(`{"apiVersion":"x.test/v1","kind":"ThingList","metadata":{"resourceVersion":"7","continue":` + strconv.Quote(next) + `},"items":[{"metadata":{"name":"a` + next + `"}}]}`))
 	})
-	list, err := c.List(t.Context(), things, "a=b", nil)
+	list, err := c.List(t.Context(), things, "a=b", Full, nil)
 	objects := list.Objects
 	if err != nil || list.Version != "7" || len(objects) != 3 || objects[2].GetName() != "a" || objects[0].GetKind() != "Thing" {
 		t.Errorf("got %v, %v, want three pages of one", objects, err)
@@ -35,7 +35,7 @@ func TestMetadata_notSupported(t *testing.T) {
 		}
 		_, _ = w.Write([]byte(`{"kind":"ThingList","items":[{"metadata":{"name":"a"},"spec":{}}]}`))
 	})
-	list, err := c.ListMetadata(t.Context(), things, "a=b", nil)
+	list, err := c.List(t.Context(), things, "a=b", Metadata, nil)
 	if err != nil || len(list.Objects) != 1 || list.Objects[0].GetName() != "a" {
 		t.Errorf("list: got %v, %v", list, err)
 	}

@@ -78,11 +78,11 @@ func TestList_pagesAdapt(t *testing.T) {
 	h := &heavy{arrives: 250}
 	c := newClient(t, h.ServeHTTP)
 	// The time of a request is over when all has arrived that the server sends.
-	list := func(read func(context.Context, Resource, string, Filter) (List, error)) error {
+	list := func(d Depth) error {
 		ctx, end := context.WithCancelCause(t.Context())
 		defer end(nil)
 		n := 0
-		out, err := read(ctx, things, "a=b", func(Head) bool {
+		out, err := c.List(ctx, things, "a=b", d, func(Head) bool {
 			if n++; n == h.arrives && len(h.peek()) == 1 && h.peek()[0] != "125" {
 				end(context.DeadlineExceeded)
 			}
@@ -99,13 +99,13 @@ func TestList_pagesAdapt(t *testing.T) {
 			t.Errorf("%s: got queries %q, error %v, want %q", what, got, err, want)
 		}
 	}
-	step("the first", true, list(c.List), "500")
-	step("half of what arrived", false, list(c.List), slices.Repeat([]string{"125"}, 8)...)
-	step("the cache has no pages", true, list(c.ListRecentMetadata), "0")
-	step("so it is not asked again", false, list(c.ListRecentMetadata), slices.Repeat([]string{"125"}, 8)...)
+	step("the first", true, list(Full), "500")
+	step("half of what arrived", false, list(Full), slices.Repeat([]string{"125"}, 8)...)
+	step("the cache has no pages", true, list(Recent), "0")
+	step("so it is not asked again", false, list(Recent), slices.Repeat([]string{"125"}, 8)...)
 	c.pages.resize(things.Path("", "")+" "+metadataOnly, maxPage)
 	h.arrives = 1001
-	step("until the list was quick", false, list(c.ListRecentMetadata), "0")
+	step("until the list was quick", false, list(Recent), "0")
 }
 
 func TestPages(t *testing.T) {

@@ -17,9 +17,9 @@ func TestReads_areQuorumReads(t *testing.T) {
 		_, _ = w.Write([]byte(`{"apiVersion":"x.test/v1","kind":"ThingList","metadata":{"name":"a","resourceVersion":"7"},"items":[]}`))
 	})
 	for name, read := range map[string]func() error{
-		"Get":          func() error { _, err := c.Get(t.Context(), things, "n", "a"); return err },
-		"List":         func() error { _, err := c.List(t.Context(), things, "a=b", nil); return err },
-		"ListMetadata": func() error { _, err := c.ListMetadata(t.Context(), things, "a=b", nil); return err },
+		"Get":      func() error { _, err := c.Get(t.Context(), things, "n", "a"); return err },
+		"Full":     func() error { _, err := c.List(t.Context(), things, "a=b", Full, nil); return err },
+		"Metadata": func() error { _, err := c.List(t.Context(), things, "a=b", Metadata, nil); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := read(); err != nil {

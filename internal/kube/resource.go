@@ -94,9 +94,9 @@ func byKind(gv schema.GroupVersion, served []metav1.APIResource) map[string]Reso
 
 // Versions returns the versions of a group that the kube-apiserver serves, its
 // preferred version first; none if it does not serve the group.
-func (c *Client) Versions(ctx context.Context, group string) ([]string, error) {
+func (c *Client) Versions(ctx context.Context, group string) ([]schema.GroupVersion, error) {
 	if group == "" {
-		return []string{"v1"}, nil
+		return []schema.GroupVersion{{Version: "v1"}}, nil
 	}
 	var g metav1.APIGroup
 	found, err := c.document(ctx, "/apis/"+url.PathEscape(group), &g)
@@ -106,13 +106,18 @@ func (c *Client) Versions(ctx context.Context, group string) ([]string, error) {
 	if !found {
 		return nil, nil
 	}
-	out := []string{g.PreferredVersion.Version}
+	g.Name = group
+	return versionsOf(g), nil
+}
+
+func versionsOf(g metav1.APIGroup) []schema.GroupVersion {
+	out := []schema.GroupVersion{{Group: g.Name, Version: g.PreferredVersion.Version}}
 	for _, v := range g.Versions {
-		if v.Version != g.PreferredVersion.Version {
-			out = append(out, v.Version)
+		if gv := (schema.GroupVersion{Group: g.Name, Version: v.Version}); gv != out[0] {
+			out = append(out, gv)
 		}
 	}
-	return out, nil
+	return out
 }
 
 // GroupVersions returns all group versions that the kube-apiserver serves, for each
@@ -128,13 +133,7 @@ func (c *Client) GroupVersions(ctx context.Context) ([]schema.GroupVersion, erro
 	}
 	out := []schema.GroupVersion{{Version: "v1"}}
 	for _, g := range list.Groups {
-		preferred := schema.GroupVersion{Group: g.Name, Version: g.PreferredVersion.Version}
-		out = append(out, preferred)
-		for _, v := range g.Versions {
-			if gv := (schema.GroupVersion{Group: g.Name, Version: v.Version}); gv != preferred {
-				out = append(out, gv)
-			}
-		}
+		out = append(out, versionsOf(g)...)
 	}
 	return out, nil
 }
@@ -155,12 +154,8 @@ var builtIn = map[string]bool{
 func BuiltIn(group string) bool { return builtIn[group] }
 
 // AggregatedBy returns the Service to which the kube-apiserver forwards the requests
-// for gv, as "namespace/name"; empty: it handles them itself. It sends no request
-// for a built-in group.
+// for gv, as "namespace/name"; empty: it handles them itself.
 func (c *Client) AggregatedBy(ctx context.Context, gv schema.GroupVersion) (string, error) {
-	if BuiltIn(gv.Group) {
-		return "", nil
-	}
 	var service struct {
 		Spec struct {
 			Service *struct{ Namespace, Name string }

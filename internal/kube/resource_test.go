@@ -58,7 +58,9 @@ func TestVersions(t *testing.T) {
 		}
 		_, _ = w.Write([]byte(`{"kind":"APIGroup","versions":[{"version":"v1beta1"},{"version":"v1"}],"preferredVersion":{"version":"v1"}}`))
 	})
-	for group, want := range map[string][]string{"x.test": {"v1", "v1beta1"}, "y.test": nil, "": {"v1"}} {
+	for group, want := range map[string][]schema.GroupVersion{
+		"x.test": {{Group: "x.test", Version: "v1"}, {Group: "x.test", Version: "v1beta1"}}, "y.test": nil, "": {{Version: "v1"}},
+	} {
 		got, err := c.Versions(t.Context(), group)
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: got %q, %v, want %q", group, got, err, want)

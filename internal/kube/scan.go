@@ -21,10 +21,8 @@ type scanner struct {
 	ended bool
 }
 
-// firstBuffer is the size of a new scanner's buffer.
+// firstBuffer is the size of a scanner's first buffer.
 const firstBuffer = 16 << 10
-
-func newScanner(in io.Reader) *scanner { return &scanner{in: in, buf: make([]byte, 0, firstBuffer)} }
 
 // reset begins another text.
 func (s *scanner) reset(in io.Reader) { *s = scanner{in: in, buf: s.buf[:0]} }
@@ -39,7 +37,7 @@ func (s *scanner) fill(keep int) error {
 		s.at -= keep
 	}
 	if len(s.buf) == cap(s.buf) {
-		s.buf = append(make([]byte, 0, 2*cap(s.buf)), s.buf...)
+		s.buf = append(make([]byte, 0, max(firstBuffer, 2*cap(s.buf))), s.buf...)
 	}
 	n, err := s.in.Read(s.buf[len(s.buf):cap(s.buf)])
 	s.buf = s.buf[:len(s.buf)+n]
@@ -115,6 +113,34 @@ func (s *scanner) value() ([]byte, error) {
 			return nil, err
 		}
 	}
+}
+
+// string decodes the next value, which must be a string. Most are printable ASCII without a backslash.
+func (s *scanner) string() (string, error) {
+	if err := s.skip('"'); err != nil {
+		return "", err
+	}
+	rest := s.buf[s.at:]
+	if n := bytes.IndexByte(rest, '"'); n >= 0 && plain(rest[:n]) {
+		s.at += n + 1
+		return string(rest[:n]), nil
+	}
+	s.at--
+	raw, err := s.value()
+	if err != nil {
+		return "", err
+	}
+	return unquote(raw)
+}
+
+// plain reports whether the text of a string is the string itself.
+func plain(text []byte) bool {
+	for _, b := range text {
+		if b < ' ' || b > '~' || b == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // valueEnd finds the end of a value in a text that arrives in parts. The zero
@@ -196,11 +222,14 @@ func (v *valueEnd) skipString(text []byte, i int) int {
 
 // members calls visit for each member of an object, until visit returns false.
 // text is a complete value.
-func members(text []byte, visit func(name string, value []byte) bool) error {
+func members(text []byte, visit func(name string, value []byte) (bool, error)) error {
 	s := &scanner{buf: text, ended: true}
 	return s.members(func(name string) (bool, error) {
 		value, err := s.value()
-		return err == nil && visit(name, value), err
+		if err != nil {
+			return false, err
+		}
+		return visit(name, value)
 	})
 }
 
@@ -215,11 +244,7 @@ func (s *scanner) members(visit func(name string) (bool, error)) error {
 		return err
 	}
 	for {
-		raw, err := s.value()
-		if err != nil {
-			return err
-		}
-		name, err := unquote(raw)
+		name, err := s.string()
 		if err != nil {
 			return err
 		}
@@ -263,7 +288,7 @@ func (s *scanner) each(visit func() error) error {
 
 // unquote decodes a string. null is empty.
 func unquote(raw []byte) (string, error) {
-	if n := len(raw); n >= 2 && raw[0] == '"' && raw[n-1] == '"' && bytes.IndexByte(raw, '\\') < 0 {
+	if n := len(raw); n >= 2 && raw[0] == '"' && plain(raw[1:n-1]) {
 		return string(raw[1 : n-1]), nil
 	}
 	var out string

@@ -16,9 +16,10 @@ import (
 
 // Trouble returns why the API cannot be used now; zero: the newest answer shows that it can.
 func (c *Client) Trouble() report.Trouble {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.trouble
+	if met := c.trouble.Load(); met != nil {
+		return *met
+	}
+	return report.Trouble{}
 }
 
 // noteFailure remembers an answer that is an error, or that there was none. A
@@ -34,9 +35,7 @@ func (c *Client) noteFailure(caller context.Context, r Request, err error) {
 	} else if caller.Err() != nil {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.trouble = met
+	c.trouble.Store(&met)
 }
 
 func (c *Client) server() string {
@@ -66,13 +65,6 @@ func detailOf(err error) string {
 		return strings.TrimPrefix(op.Err.Error(), "connect: ")
 	}
 	return err.Error()
-}
-
-// forgetTrouble is called with each answer that shows that the API can be used.
-func (c *Client) forgetTrouble() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.trouble = report.Trouble{}
 }
 
 // StatusCode returns the code of an error that the API answered; 0: it is none.

@@ -75,38 +75,18 @@ func (c *Client) watch(ctx context.Context, r Resource, namespace string, query 
 	ctx, cancel := context.WithCancel(ctx)
 	// Only the start is limited: the server answers it at once.
 	late := time.AfterFunc(MaxTimeout, cancel)
-	s, err := c.open(ctx, Request{Verb: http.MethodGet, Path: r.Path(namespace, ""), Query: q, Accept: accept})
+	resp, err := c.connect(ctx, Request{Verb: http.MethodGet, Path: r.Path(namespace, ""), Query: q, Accept: accept})
 	if !late.Stop() && err == nil {
-		err = errors.Join(transportError(context.Cause(ctx), context.DeadlineExceeded), s.body.Close())
+		err = errors.Join(transportError(context.Cause(ctx), context.DeadlineExceeded), resp.Body.Close())
 	}
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("watch %s: %w", r.Name, err)
 	}
-	s.ended, s.cancel = func() error { return context.Cause(ctx) }, cancel
-	return s, nil
-}
-
-// open sends a request with an answer that does not end.
-func (c *Client) open(ctx context.Context, r Request) (*Stream, error) {
-	req, err := c.request(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return nil, transportError(context.Cause(ctx), err)
-	}
 	c.note(resp.StatusCode)
-	if resp.StatusCode < http.StatusMultipleChoices {
-		return &Stream{body: resp.Body, lines: json.NewDecoder(resp.Body)}, nil
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, transportError(context.Cause(ctx), err)
-	}
-	return nil, statusError(r, resp, body)
+	return &Stream{
+		ended: func() error { return context.Cause(ctx) }, cancel: cancel, body: resp.Body, lines: json.NewDecoder(resp.Body),
+	}, nil
 }
 
 // Close ends the watch.
@@ -154,7 +134,8 @@ func (s *Stream) bookmark() (Event, error) {
 	if err != nil {
 		return Event{}, err
 	}
-	version, err := h.version()
+	var version string
+	err = h.field("resourceVersion", &version)
 	out := Event{Type: watch.Bookmark, Object: &Object{Object: map[string]any{}}}
 	out.Object.SetResourceVersion(version)
 	return out, err

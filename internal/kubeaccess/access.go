@@ -96,9 +96,7 @@ func (a *Access) Missing(ctx context.Context, needs Needs) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range ofBundle.Required() {
-			needed = append(needed, kube.Right(r))
-		}
+		needed = append(needed, ofBundle.Required()...)
 	}
 	if needs.Endpoints {
 		needed = append(needed, rightsOnEndpoints()...)
@@ -109,11 +107,7 @@ func (a *Access) Missing(ctx context.Context, needs Needs) ([]string, error) {
 
 // Lacking returns the rights for a bundle that no role in a manifest grants, in the same form.
 func Lacking(r rights.Rights, manifest []byte) []string {
-	var missing []kube.Right
-	for _, one := range r.Lacking(manifest) {
-		missing = append(missing, kube.Right(one))
-	}
-	return byObject(missing)
+	return byObject(r.Lacking(manifest))
 }
 
 // ErrMayNotAsk is returned by Missing if the API server does not let the user ask.

@@ -34,8 +34,8 @@ type Bundle struct {
 	// count.
 	Digest string
 
-	hashes  []Hash         // of the objects; nil: the bundle was not made by Load
-	sources []strict.Place // of the objects; nil as well
+	hashes  []Hash         // of the objects
+	sources []strict.Place // of the objects; nil: the bundle was not made by Load
 	paths   []string       // of the directories and files that were read; nil: the built-in bundle
 }
 
@@ -52,9 +52,4 @@ func (b *Bundle) Source(i int) string {
 func (b *Bundle) Paths() []string { return b.paths }
 
 // Hash returns the hash of Objects[i]; see HashOf.
-func (b *Bundle) Hash(i int) (Hash, error) {
-	if b.hashes == nil {
-		return HashOf(b.Objects[i])
-	}
-	return b.hashes[i], nil
-}
+func (b *Bundle) Hash(i int) Hash { return b.hashes[i] }

@@ -39,11 +39,7 @@ func (l *loader) lint() error {
 func (b *Bundle) lint(problems *strict.Problems) {
 	scopes, forms := b.scopes(), b.schemas()
 	for i, obj := range b.Objects {
-		var at strict.Place
-		if i < len(b.sources) {
-			at = b.sources[i]
-		}
-		id := fmt.Sprintf("%s %q", obj.GetKind(), obj.GetName())
+		at, id := b.sources[i], fmt.Sprintf("%s %q", obj.GetKind(), obj.GetName())
 		switch namespaced, known := scopes[obj.GroupVersionKind().GroupKind()]; {
 		case known && namespaced && obj.GetNamespace() == "":
 			problems.Add(at, "%s has no metadata.namespace: there is no default", id)
@@ -69,15 +65,9 @@ func (b *Bundle) scopes() map[schema.GroupKind]bool {
 		}
 	}
 	for _, obj := range b.Objects {
-		if !isCRD(obj) {
-			continue
-		}
-		spec, _ := obj.Object["spec"].(map[string]any)
-		names, _ := spec["names"].(map[string]any)
-		group, _ := spec["group"].(string)
-		kind, _ := names["kind"].(string)
-		if scope, _ := spec["scope"].(string); scope == "Namespaced" || scope == "Cluster" {
-			out[schema.GroupKind{Group: group, Kind: kind}] = scope == "Namespaced"
+		scope, _, _ := unstructured.NestedString(obj.Object, "spec", "scope")
+		if kind := Defines(obj); kind.Kind != "" && (scope == "Namespaced" || scope == "Cluster") {
+			out[kind] = scope == "Namespaced"
 		}
 	}
 	return out

@@ -134,7 +134,11 @@ func (l *loader) entry(name string, depth int) {
 func (l *loader) file(name string) {
 	at := strict.Place{File: l.shown(name)}
 	l.paths = append(l.paths, at.File)
-	data, err := l.read(name)
+	data, err := strict.Open(l.fsys, name)
+	l.size += len(data)
+	if err == nil && l.size > maxBundleSize {
+		err = fmt.Errorf("makes the bundle larger than %d MiB", maxBundleSize>>20)
+	}
 	if err != nil {
 		l.problems.Add(at, "%v", strict.Reason(err))
 		return
@@ -151,15 +155,6 @@ func (l *loader) file(name string) {
 	for _, d := range documents {
 		l.manifest(d.At, d.Root)
 	}
-}
-
-func (l *loader) read(name string) ([]byte, error) {
-	data, err := strict.Open(l.fsys, name)
-	l.size += len(data)
-	if err == nil && l.size > maxBundleSize {
-		err = fmt.Errorf("makes the bundle larger than %d MiB", maxBundleSize>>20)
-	}
-	return data, err
 }
 
 // noHeader is the problem of a directory that is no bundle. Those below it that are

@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
 )
 
 // This file checks custom resources against the CRD in the same bundle, as far as a schema is structural: types, required
@@ -20,19 +22,24 @@ import (
 // schemas are the schemas of the CRDs in a bundle, by the versions that they serve. A nil schema accepts everything.
 type schemas map[schema.GroupKind]map[string]map[string]any
 
-func isCRD(obj *unstructured.Unstructured) bool {
-	return obj.GroupVersionKind().GroupKind() == schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+// Defines returns the kind that a CRD defines; the zero kind for other objects.
+func Defines(obj *unstructured.Unstructured) schema.GroupKind {
+	if obj.GetKind() != "CustomResourceDefinition" || obj.GroupVersionKind().Group != "apiextensions.k8s.io" {
+		return schema.GroupKind{}
+	}
+	group, _, _ := unstructured.NestedString(obj.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(obj.Object, "spec", "names", "kind")
+	return schema.GroupKind{Group: group, Kind: kind}
 }
 
 // schemas returns the schemas of all CRDs whose versions could be read.
 func (b *Bundle) schemas() schemas {
 	out := schemas{}
 	for _, obj := range b.Objects {
-		if !isCRD(obj) {
+		kind := Defines(obj)
+		if kind.Kind == "" {
 			continue
 		}
-		group, _, _ := unstructured.NestedString(obj.Object, "spec", "group")
-		kind, _, _ := unstructured.NestedString(obj.Object, "spec", "names", "kind")
 		versions, _, _ := unstructured.NestedSlice(obj.Object, "spec", "versions")
 		served := map[string]map[string]any{}
 		for _, v := range versions {
@@ -43,7 +50,7 @@ func (b *Bundle) schemas() schemas {
 			}
 		}
 		if len(served) > 0 {
-			out[schema.GroupKind{Group: group, Kind: kind}] = served
+			out[kind] = served
 		}
 	}
 	return out
@@ -97,7 +104,8 @@ func (c *schemaCheck) value(path string, value any, form map[string]any) {
 		c.limits(path, float64(utf8.RuneCountInString(v)), form, "minLength", "maxLength", "characters")
 		c.pattern(path, v, form)
 	case int64, float64:
-		c.number(path, asFloat(v), form)
+		n, _ := kube.Float(v)
+		c.number(path, n, form)
 	}
 }
 
@@ -168,19 +176,19 @@ func (c *schemaCheck) object(path string, fields, form map[string]any, resource 
 
 // limits checks how many there are of something.
 func (c *schemaCheck) limits(path string, n float64, form map[string]any, least, most, what string) {
-	if limit, found := bound(form, least); found && n < limit {
+	if limit, found := kube.Float(form[least]); found && n < limit {
 		c.add(path, "must have at least %v %s", limit, what)
 	}
-	if limit, found := bound(form, most); found && n > limit {
+	if limit, found := kube.Float(form[most]); found && n > limit {
 		c.add(path, "must have at most %v %s", limit, what)
 	}
 }
 
 func (c *schemaCheck) number(path string, n float64, form map[string]any) {
-	if limit, found := bound(form, "minimum"); found && (n < limit || n == limit && form["exclusiveMinimum"] == true) {
+	if limit, found := kube.Float(form["minimum"]); found && (n < limit || n == limit && form["exclusiveMinimum"] == true) {
 		c.add(path, "is below the minimum, %v", limit)
 	}
-	if limit, found := bound(form, "maximum"); found && (n > limit || n == limit && form["exclusiveMaximum"] == true) {
+	if limit, found := kube.Float(form["maximum"]); found && (n > limit || n == limit && form["exclusiveMaximum"] == true) {
 		c.add(path, "is above the maximum, %v", limit)
 	}
 }
@@ -195,33 +203,11 @@ func (c *schemaCheck) pattern(path, text string, form map[string]any) {
 	}
 }
 
-func bound(form map[string]any, name string) (limit float64, found bool) {
-	switch form[name].(type) {
-	case int64, float64:
-		return asFloat(form[name]), true
-	}
-	return 0, false
-}
-
-func asFloat(n any) float64 {
-	if i, is := n.(int64); is {
-		return float64(i)
-	}
-	f, _ := n.(float64)
-	return f
-}
-
 // sameScalar compares a value with one of an enum. Others than scalars are left to the API server.
 func sameScalar(a, value any) bool {
-	switch v := value.(type) {
-	case string, bool:
-		return a == v
-	case int64, float64:
-		switch a.(type) {
-		case int64, float64:
-			return asFloat(a) == asFloat(v)
-		}
-		return false
+	switch value.(type) {
+	case string, bool, int64, float64:
+		return kube.EqualScalars(a, value)
 	}
 	return true
 }

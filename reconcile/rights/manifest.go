@@ -58,7 +58,7 @@ func (r Rights) roles() []role {
 			continue
 		}
 		p.rules = append(p.rules, policyRule{
-			APIGroups: []string{one.group}, Resources: []string{one.resource}, ResourceNames: one.names, Verbs: one.verbs,
+			APIGroups: []string{one.group}, Resources: []string{one.resource}, ResourceNames: one.names, Verbs: one.verbs(),
 		})
 	}
 	return out
@@ -66,7 +66,7 @@ func (r Rights) roles() []role {
 
 // joins reports whether a rule for all names fits into one that is written.
 func (r rule) joins(written policyRule) bool {
-	return len(written.ResourceNames) == 0 && written.APIGroups[0] == r.group && slices.Equal(written.Verbs, r.verbs)
+	return len(written.ResourceNames) == 0 && written.APIGroups[0] == r.group && slices.Equal(written.Verbs, r.verbs())
 }
 
 // anyGroup is no group: "" is the group of ConfigMaps and Secrets.
@@ -77,7 +77,7 @@ func (r Rights) comment(of rule) string {
 	has := func(group, resource, verb string) bool {
 		return slices.ContainsFunc(r.rules, func(o rule) bool {
 			return o.purpose == of.purpose && o.namespace == of.namespace && (group == anyGroup || o.group == group) &&
-				(resource == "" || o.resource == resource) && (verb == "" || slices.Contains(o.verbs, verb))
+				(resource == "" || o.resource == resource) && (verb == "" || slices.Contains(o.verbs(), verb))
 		})
 	}
 	switch of.purpose {
@@ -115,7 +115,7 @@ func (r Rights) comment(of rule) string {
 func (r Rights) Hash(group string) string {
 	rules := []byte(group)
 	for _, one := range r.rules {
-		rules = fmt.Appendf(rules, "\n%q %q %q %q %q", one.namespace, one.group, one.resource, one.verbs, one.names)
+		rules = fmt.Appendf(rules, "\n%q %q %q %q %q", one.namespace, one.group, one.resource, one.verbs(), one.names)
 	}
 	sum := sha256.Sum256(rules)
 	return hex.EncodeToString(sum[:4])

@@ -7,6 +7,7 @@ package rights
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,11 +32,8 @@ const (
 
 // rule is the right to some requests about one resource.
 type rule struct {
-	purpose         purpose
-	namespace       string // of the Role; empty: of the ClusterRole
-	group, resource string
-	verbs           []string
-	names           []string // sorted; empty: not restricted
+	ruleKey
+	names []string // sorted; empty: not restricted
 }
 
 // Rights are the rights that a leader needs for one bundle. They are never empty.
@@ -84,7 +82,7 @@ func Of(b *bundle.Bundle, resolve Resolve) (Rights, error) {
 
 // Right is the right to send one kind of request. Name is empty for all names, Namespace for
 // all namespaces and for objects without one.
-type Right struct{ Namespace, Verb, Group, Resource, Name string }
+type Right = kube.Right
 
 // Required returns each right by itself, as one asks an API server for it.
 func (r Rights) Required() []Right {
@@ -95,7 +93,7 @@ func (r Rights) Required() []Right {
 			names = []string{""}
 		}
 		for _, name := range names {
-			for _, verb := range one.verbs {
+			for _, verb := range one.verbs() {
 				out = append(out, Right{Verb: verb, Group: one.group, Resource: one.resource, Namespace: one.namespace, Name: name})
 			}
 		}
@@ -105,10 +103,11 @@ func (r Rights) Required() []Right {
 
 // ruleKey contains the common fields of rules whose names are joined.
 type ruleKey struct {
-	purpose                    purpose
-	namespace, group, resource string
-	deletes                    bool   // of change: delete is among the verbs
-	verb                       string // of guarded: the only one
+	purpose         purpose
+	namespace       string // of the Role; empty: of the ClusterRole
+	group, resource string
+	deletes         bool   // of change: delete is among the verbs
+	verb            string // of guarded: the only one
 }
 
 // verbs returns the verbs that the requests of a pass need (docs/bundles.md#rights).
@@ -182,31 +181,21 @@ func roleNamespace(namespace string) string {
 func (c *collector) sorted() []rule {
 	var out []rule
 	for k, names := range c.rules {
-		one := rule{purpose: k.purpose, namespace: k.namespace, group: k.group, resource: k.resource, verbs: k.verbs()}
-		for name := range names {
-			one.names = append(one.names, name)
-		}
-		slices.Sort(one.names)
-		out = append(out, one)
+		out = append(out, rule{ruleKey: k, names: slices.Sorted(maps.Keys(names))})
 	}
 	sorting.By(out, func(a, b rule) int {
 		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.purpose, b.purpose), cmp.Compare(a.group, b.group),
-			cmp.Compare(a.resource, b.resource), slices.Compare(a.verbs, b.verbs))
+			cmp.Compare(a.resource, b.resource), slices.Compare(a.verbs(), b.verbs()))
 	})
 	return out
 }
 
 // definedBy returns the resources of the kinds that CRDs of a bundle define.
 func definedBy(b *bundle.Bundle) map[schema.GroupKind]string {
-	crd := schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 	out := map[schema.GroupKind]string{}
 	for _, obj := range b.Objects {
-		if obj.GroupVersionKind().GroupKind() != crd {
-			continue
-		}
-		kind, plural := text(obj, "spec", "names", "kind"), text(obj, "spec", "names", "plural")
-		if kind != "" && plural != "" {
-			out[schema.GroupKind{Group: text(obj, "spec", "group"), Kind: kind}] = plural
+		if plural := text(obj, "spec", "names", "plural"); plural != "" {
+			out[bundle.Defines(obj)] = plural
 		}
 	}
 	return out

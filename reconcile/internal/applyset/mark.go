@@ -186,15 +186,6 @@ func (m MarkData) HighestEpoch() int64 {
 	return highest
 }
 
-// Above returns the highest content epoch of the entries that is above own; 0:
-// there is none.
-func (m MarkData) Above(own int64) int64 {
-	if highest := m.HighestEpoch(); highest > own {
-		return highest
-	}
-	return 0
-}
-
 // Mark returns the mark as the protocol sees it. highest is the highest epoch of
 // all stamps.
 func (m MarkData) Mark(highest int64) protocol.Mark {
@@ -202,16 +193,6 @@ func (m MarkData) Mark(highest int64) protocol.Mark {
 		Kind: protocol.MarkPresent, FirstDone: m.FirstDone, Entries: sortedEntries(m.Entries),
 		HighestEpoch: max(highest, m.HighestEpoch()),
 	}
-}
-
-// Rebuild returns the mark of a parent that was deleted or damaged. Where there is a status,
-// the mark contains the status's content, which is all that can be present. Otherwise it is
-// rebuilt from the stamps on the objects.
-func Rebuild(stamps []Stamp, work protocol.Work) MarkData {
-	if work.FallbackEntry != (protocol.Content{}) {
-		return MarkData{FirstDone: true, Entries: []protocol.Content{work.FallbackEntry}}
-	}
-	return fromStamps(stamps)
 }
 
 // fromStamps rebuilds a mark from the stamps on objects. Stamps prove that a

@@ -210,11 +210,15 @@ func (p Parent) NeedsStamps(stamps []Stamp, work protocol.Work) bool {
 	return !p.Known && work.FallbackEntry == (protocol.Content{}) && len(stamps) > 0
 }
 
-// Effective returns the mark of the parent. Where the parent has none, it is
-// rebuilt from the status or the stamps.
+// Effective returns the mark of the parent. Where the parent was deleted or damaged, the mark is
+// rebuilt: from the status's content, which is all that can be present, or if there is no status,
+// from the stamps on the objects.
 func (p Parent) Effective(stamps []Stamp, work protocol.Work) MarkData {
-	if p.Known {
+	switch {
+	case p.Known:
 		return p.Mark
+	case work.FallbackEntry != (protocol.Content{}):
+		return MarkData{FirstDone: true, Entries: []protocol.Content{work.FallbackEntry}}.named(p.Bundle)
 	}
-	return Rebuild(stamps, work).named(p.Bundle)
+	return fromStamps(stamps).named(p.Bundle)
 }

@@ -47,21 +47,18 @@ func (s Strangers) With(o Strangers) Strangers {
 // writer. Controllers copy labels to the objects that they create: the controllers of endpoints
 // copy the labels of a Service.
 func MayBeStranger(gk schema.GroupKind, h kube.Head) bool {
-	return !copiesLabels(gk) && !h.HasController()
-}
-
-func copiesLabels(gk schema.GroupKind) bool {
-	return gk == schema.GroupKind{Kind: "Endpoints"} || gk == schema.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}
+	switch gk {
+	case schema.GroupKind{Kind: "Endpoints"}, schema.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:
+		return false
+	}
+	return !h.HasController()
 }
 
 // Command returns the command that deletes the stranger. A user chose its name, so
 // it is quoted for a shell.
 func (s Stranger) Command() string {
-	resource := s.Resource.Name
-	if s.Resource.Group != "" {
-		resource += "." + s.Resource.Group
-	}
-	words := []string{"kubectl", "delete", resource}
+	resource := schema.GroupResource{Group: s.Resource.Group, Resource: s.Resource.Name}
+	words := []string{"kubectl", "delete", resource.String()}
 	if s.Key.Namespace != "" {
 		words = append(words, "--namespace="+quote(s.Key.Namespace))
 	}

@@ -117,14 +117,10 @@ func (b *Baseline) Assess(o *Kept) Effect {
 // isStale reports whether e contains nothing newer than o.Placed. A delete event for another
 // UID is stale if that object came before ours, but not if it replaced ours.
 func (o *Kept) isStale(e *Event) bool {
-	version := e.Version
-	if e.Object != nil {
-		version = e.Object.GetResourceVersion()
-	}
 	if e.Deleted && e.Object != nil && e.Object.GetUID() == o.Placed.UID {
 		return false
 	}
-	return !newer(version, o.Placed.Version)
+	return !newer(e.Version, o.Placed.Version)
 }
 
 // newer reports whether resource version a of an object was written after b. The

@@ -54,7 +54,9 @@ func newKept(t *testing.T) *Kept {
 
 // assess returns what e means for an object of a leader whose content epoch is 3.
 func assess(o *Kept, e *Event) Effect {
-	o.Event = e
+	if o.Event = e; e.Object != nil {
+		e.Version = e.Object.GetResourceVersion()
+	}
 	return (&Baseline{Content: protocol.Content{Epoch: 3}}).Assess(o)
 }
 
@@ -147,6 +149,7 @@ func TestBaseline_Assess_parent(t *testing.T) {
 		{"its mark names other content", Event{Object: parentWith(more, "11")}, NeedsPass},
 		{"it was deleted", Event{Object: parentWith(r, "11"), Deleted: true}, Drifted},
 	} {
+		tt.event.Version = tt.event.Object.GetResourceVersion()
 		if o.Event = &tt.event; b.Assess(o) != tt.want {
 			got := b.Assess(o)
 			t.Errorf("%s: got %d, want %d", tt.name, got, tt.want)

@@ -1,6 +1,7 @@
 package drift
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,7 +110,7 @@ func (r *Watcher) Follow(ctx context.Context, w *Watch) error {
 			r.Catalog.Forget(w.Resource.GroupVersionKind)
 			return fmt.Errorf("the kind %s was deleted: %w", w.Kind, err)
 		case failures >= exec.MaxAttempts:
-			return fmt.Errorf("the watch of %s cannot be kept open: %w", w.Kind, orEnded(err))
+			return fmt.Errorf("the watch of %s cannot be kept open: %w", w.Kind, cmp.Or(err, errEnded))
 		}
 		if err := r.beforeNext(ctx, w, &pauses, err); err != nil {
 			return err
@@ -139,7 +140,7 @@ func (r *Watcher) beforeNext(ctx context.Context, w *Watch, pauses *backoff.Back
 	if err := r.send(ctx, Message{From: w}); err != nil {
 		return err
 	}
-	return exec.Pause(ctx, pauses, orEnded(err))
+	return exec.Pause(ctx, pauses, cmp.Or(err, errEnded))
 }
 
 // isRefused reports whether this user may not watch the kind, or the kind cannot
@@ -150,13 +151,6 @@ func isRefused(err error) bool {
 
 // errEnded reports that the server ended a watch gracefully.
 var errEnded = errors.New("the server ends it at once")
-
-func orEnded(err error) error {
-	if err == nil {
-		return errEnded
-	}
-	return err
-}
 
 // stream opens the watch and sends its events until it ends; nil: the server ended it
 // gracefully. w.Version moves with it, so that the next watch resumes there.
@@ -239,11 +233,11 @@ func (r *Watcher) relist(ctx context.Context, w *Watch) error {
 }
 
 func (r *Watcher) list(ctx context.Context, w *Watch) (list kube.List, err error) {
-	err = exec.ReadOnly(r.Client, time.Time{}).Read(ctx, func(ctx context.Context) (err error) {
+	err = exec.ReadOnly(r.Client, r.Set, time.Time{}).Read(ctx, func(ctx context.Context) (err error) {
 		if w.Parent {
 			list, err = r.Client.ListSelected(ctx, w.Resource, w.Namespace, w.Query)
 		} else {
-			list, err = r.Client.ListMetadata(ctx, w.Resource, r.Set.Selector(), r.keep(w))
+			list, err = r.Client.List(ctx, w.Resource, r.Set.Selector(), kube.Metadata, r.keep(w))
 		}
 		return err
 	})

@@ -28,16 +28,15 @@ type API struct {
 	// Quiet is the instant from which on no request of another leader can land;
 	// zero: none can.
 	Quiet time.Time
-	// Set is the set whose mark is read again where a stamp is doubtful.
-	Set applyset.Set
+	Set   applyset.Set
 	// Unknown notes the writes whose outcome is not known.
 	Unknown *LastUnknown
 }
 
 // ReadOnly returns an API without a lease, for callers that write nothing.
-func ReadOnly(client *kube.Client, quiet time.Time) API {
+func ReadOnly(client *kube.Client, s applyset.Set, quiet time.Time) API {
 	endless := func() time.Time { return time.Now().Add(time.Hour) }
-	return API{Client: client, Lease: endless, Quiet: quiet, Unknown: new(LastUnknown)}
+	return API{Client: client, Set: s, Lease: endless, Quiet: quiet, Unknown: new(LastUnknown)}
 }
 
 // LastUnknown is when a write was last given up with an unknown outcome. The

@@ -128,10 +128,11 @@ func (a *applier) reread(ctx context.Context) error {
 		a.fresh = false
 		return nil
 	}
-	live, err := a.Get(ctx, a.Resource, a.Wanted.Key)
-	if err == nil {
-		a.Live = live
-	}
+	return a.read(ctx)
+}
+
+func (a *applier) read(ctx context.Context) (err error) {
+	a.Live, err = a.Get(ctx, a.Resource, a.Wanted.Key)
 	return err
 }
 
@@ -141,11 +142,7 @@ func (a *applier) readFence(ctx context.Context) error {
 	if !a.Wanted.Fence || a.Live == nil || a.Live.Object["spec"] != nil {
 		return nil
 	}
-	live, err := a.Get(ctx, a.Resource, a.Wanted.Key)
-	if err == nil {
-		a.Live = live
-	}
-	return err
+	return a.read(ctx)
 }
 
 // attempt decides from Live, and writes.

@@ -13,53 +13,33 @@ import (
 
 // Catalog remembers which kinds the API server serves. A pass asks again for the
 // kinds that it does not know: a CRD may have defined them.
-type Catalog struct {
-	mu     sync.Mutex // mu guards served
-	served map[schema.GroupVersionKind]kube.Resource
-}
-
-// NewCatalog returns an empty catalog.
-func NewCatalog() *Catalog { return &Catalog{served: map[schema.GroupVersionKind]kube.Resource{}} }
+type Catalog struct{ served sync.Map } // of kube.Resource by GroupVersionKind
 
 func (c *Catalog) get(gvk schema.GroupVersionKind) (kube.Resource, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r, known := c.served[gvk]
+	served, known := c.served.Load(gvk)
+	r, _ := served.(kube.Resource)
 	return r, known
 }
 
 func (c *Catalog) put(resources map[string]kube.Resource) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, r := range resources {
-		c.served[r.GroupVersionKind] = r
+		c.served.Store(r.GroupVersionKind, r)
 	}
 }
 
 // Forget drops a kind, so that the next pass discovers it again.
-func (c *Catalog) Forget(gvk schema.GroupVersionKind) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.served, gvk)
-}
+func (c *Catalog) Forget(gvk schema.GroupVersionKind) { c.served.Delete(gvk) }
 
-// discovery finds kinds for one caller. It asks for each group version at most
-// once.
-type discovery struct {
-	API
-	catalog *Catalog
-	asked   map[schema.GroupVersion]error
-}
+// asked are the group versions for which one caller asked, so that it asks once.
+type asked map[schema.GroupVersion]error
 
-// kinds discovers the wanted kinds, and the listed kinds that are not wanted, each in the
-// version that the server prefers. An error ends the pass; if a kind cannot be discovered, its
-// state contains the error.
-func (d discovery) kinds(
-	ctx context.Context, wanted []schema.GroupVersionKind, listed []schema.GroupKind,
-) (map[schema.GroupVersionKind]plan.KindState, error) {
-	out := map[schema.GroupVersionKind]plan.KindState{}
+// Kinds discovers the wanted kinds, and the listed kinds that are not wanted, each in the
+// version that the server prefers. It lists nothing. An error ends the pass; if a kind cannot be
+// discovered, its state contains the error.
+func (g Gatherer) Kinds(ctx context.Context, wanted []schema.GroupVersionKind, listed []schema.GroupKind) (plan.Observation, error) {
+	out, before := plan.Observation{}, asked{}
 	for _, gvk := range wanted {
-		state, err := d.kind(ctx, gvk)
+		state, err := g.kind(ctx, gvk, before)
 		if EndsPass(err) {
 			return nil, err
 		}
@@ -69,7 +49,7 @@ func (d discovery) kinds(
 		if slices.ContainsFunc(wanted, func(gvk schema.GroupVersionKind) bool { return gvk.GroupKind() == gk }) {
 			continue
 		}
-		gvk, state, err := d.preferred(ctx, gk)
+		gvk, state, err := g.preferred(ctx, gk, before)
 		if EndsPass(err) {
 			return nil, err
 		}
@@ -80,18 +60,18 @@ func (d discovery) kinds(
 
 // preferred finds the first version in which a kind is served. If there is none,
 // the kind was deleted, and its objects with it.
-func (d discovery) preferred(ctx context.Context, gk schema.GroupKind) (schema.GroupVersionKind, plan.KindState, error) {
-	var versions []string
-	err := d.Read(ctx, func(ctx context.Context) (err error) {
-		versions, err = d.Client.Versions(ctx, gk.Group)
+func (g Gatherer) preferred(ctx context.Context, gk schema.GroupKind, before asked) (schema.GroupVersionKind, plan.KindState, error) {
+	var versions []schema.GroupVersion
+	err := g.Read(ctx, func(ctx context.Context) (err error) {
+		versions, err = g.Client.Versions(ctx, gk.Group)
 		return err
 	})
 	if err != nil {
 		return gk.WithVersion(""), plan.KindState{Err: err}, err
 	}
-	for _, version := range versions {
-		gvk := gk.WithVersion(version)
-		state, err := d.kind(ctx, gvk)
+	for _, gv := range versions {
+		gvk := gv.WithKind(gk.Kind)
+		state, err := g.kind(ctx, gvk, before)
 		if err != nil || state.Served {
 			return gvk, state, err
 		}
@@ -99,46 +79,43 @@ func (d discovery) preferred(ctx context.Context, gk schema.GroupKind) (schema.G
 	return gk.WithVersion(""), plan.KindState{}, nil
 }
 
-func (d discovery) kind(ctx context.Context, gvk schema.GroupVersionKind) (plan.KindState, error) {
-	if r, known := d.catalog.get(gvk); known {
+func (g Gatherer) kind(ctx context.Context, gvk schema.GroupVersionKind, before asked) (plan.KindState, error) {
+	if r, known := g.Catalog.get(gvk); known {
 		return plan.KindState{Resource: r, Served: true}, nil
 	}
-	err, done := d.asked[gvk.GroupVersion()]
+	gv := gvk.GroupVersion()
+	err, done := before[gv]
 	if !done {
-		err = d.groupVersion(ctx, gvk.GroupVersion())
-		d.asked[gvk.GroupVersion()] = err
+		err = g.Read(ctx, func(ctx context.Context) error {
+			resources, err := g.Client.Resources(ctx, gv)
+			g.Catalog.put(resources)
+			return err
+		})
+		before[gv] = err
 	}
 	if err != nil {
 		return plan.KindState{Err: err}, err
 	}
-	r, served := d.catalog.get(gvk)
+	r, served := g.Catalog.get(gvk)
 	return plan.KindState{Resource: r, Served: served}, nil
-}
-
-func (d discovery) groupVersion(ctx context.Context, gv schema.GroupVersion) error {
-	return d.Read(ctx, func(ctx context.Context) error {
-		resources, err := d.Client.Resources(ctx, gv)
-		d.catalog.put(resources)
-		return err
-	})
 }
 
 // all returns the kinds that the API server serves and that are not in known,
 // each in its preferred version. A group that cannot be read is left out: an
 // aggregated API that is unreachable must not block the rest.
-func (d discovery) all(ctx context.Context, concurrency int, known []schema.GroupVersionKind) ([]schema.GroupVersionKind, error) {
+func (g Gatherer) all(ctx context.Context, known []schema.GroupVersionKind) ([]schema.GroupVersionKind, error) {
 	var served []schema.GroupVersion
-	err := d.Read(ctx, func(ctx context.Context) (err error) {
-		served, err = d.Client.GroupVersions(ctx)
+	err := g.Read(ctx, func(ctx context.Context) (err error) {
+		served, err = g.Client.GroupVersions(ctx)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	resources := make([]map[string]kube.Resource, len(served))
-	err = Each(ctx, concurrency, len(served), func(ctx context.Context, i int) error {
-		err := d.Read(ctx, func(ctx context.Context) (err error) {
-			resources[i], err = d.Client.Resources(ctx, served[i])
+	err = Each(ctx, g.Concurrency, len(served), func(ctx context.Context, i int) error {
+		err := g.Read(ctx, func(ctx context.Context) (err error) {
+			resources[i], err = g.Client.Resources(ctx, served[i])
 			return err
 		})
 		if EndsPass(err) {
@@ -155,7 +132,7 @@ func (d discovery) all(ctx context.Context, concurrency int, known []schema.Grou
 	}
 	var out []schema.GroupVersionKind
 	for _, version := range resources { // preferred versions come first
-		d.catalog.put(version)
+		g.Catalog.put(version)
 		for _, r := range version {
 			if r.Listable && !seen[r.GroupKind()] {
 				seen[r.GroupKind()] = true

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +17,11 @@ import (
 // ErrLeaseOver reports that the leader's lease ended. Nothing was written after
 // that.
 var ErrLeaseOver = errors.New("the leader's lease is over")
+
+// ErrForbidden reports that the user may not read or write the mark. It names the possible
+// reasons: it is the first message that a new user sees.
+var ErrForbidden = errors.New("an API server that has just started refuses everyone until it has created its own RBAC roles; " +
+	"if this lasts, the kubeconfig's user has too few rights")
 
 // ErrMarkChanged reports that another leader wrote the mark at the same time.
 var ErrMarkChanged = errors.New("another leader wrote the mark at the same time")
@@ -50,20 +56,6 @@ func (e *UnreachableError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *UnreachableError) Unwrap() error { return e.Err }
-
-// ForbiddenError reports that the user may not read or write the mark.
-type ForbiddenError struct {
-	Err error
-}
-
-// Error adds the possible reasons: it is the first message that a new user sees.
-func (e *ForbiddenError) Error() string {
-	return e.Err.Error() + " (an API server that has just started refuses everyone until it has created its own RBAC roles; " +
-		"if this lasts, the kubeconfig's user has too few rights)"
-}
-
-// Unwrap returns the cause.
-func (e *ForbiddenError) Unwrap() error { return e.Err }
 
 // rejectedRecreateError reports that the API server would not create an object that must be
 // deleted and created again.
@@ -126,8 +118,7 @@ func classifyStatus(err error) Class {
 // isImmutable recognizes messages that refuse to change a field. The API knows no reason code
 // for it, and the words differ by kind.
 func isImmutable(message string) bool {
-	message = strings.ToLower(message)
-	for _, words := range []string{
+	return containsAny(strings.ToLower(message),
 		"immutable",                        // most kinds
 		"cannot change roleref",            // RoleBinding, ClusterRoleBinding
 		"updates to",                       // StorageClass, PersistentVolume, StatefulSet: "updates to x are forbidden"
@@ -135,14 +126,11 @@ func isImmutable(message string) bool {
 		"may not change once set",          // Service
 		"may not change fields other than", // Pod
 		"self == oldself",                  // a CRD's rule without a message
-		"can not be changed",
-		"cannot be changed",
-	} {
-		if strings.Contains(message, words) {
-			return true
-		}
-	}
-	return false
+		"can not be changed", "cannot be changed")
+}
+
+func containsAny(message string, words ...string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(message, w) })
 }
 
 // outcomeUnknown reports whether a request that failed with err may still take
@@ -164,9 +152,8 @@ func outcomeUnknown(err error) bool {
 // conclude returns the final form of an error of a request that is not repeated
 // any more.
 func conclude(err error) error {
-	var transport *kube.TransportError
-	var unreachable *UnreachableError
-	if errors.As(err, &transport) && !errors.As(err, &unreachable) && !errors.Is(err, context.Canceled) {
+	_, transport := errors.AsType[*kube.TransportError](err)
+	if _, unreachable := errors.AsType[*UnreachableError](err); transport && !unreachable && !errors.Is(err, context.Canceled) {
 		return &UnreachableError{Err: err}
 	}
 	return err
@@ -174,8 +161,8 @@ func conclude(err error) error {
 
 // EndsPass reports whether an error concerns more than one object or kind.
 func EndsPass(err error) bool {
-	var unreachable *UnreachableError
-	return err != nil && (errors.As(err, &unreachable) || Classify(err) == Fatal)
+	_, unreachable := errors.AsType[*UnreachableError](err)
+	return err != nil && (unreachable || Classify(err) == Fatal)
 }
 
 // markError adds the operation on the mark. nil stays nil.
@@ -186,7 +173,7 @@ func markError(doing string, err error) error {
 	case byAdmission(err):
 		return fmt.Errorf("%s: %w; exclude the ConfigMap lockstep in kube-system from that policy or webhook: no leader can work without its mark", doing, err)
 	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
-		return &ForbiddenError{Err: fmt.Errorf("%s: %w", doing, err)}
+		return fmt.Errorf("%s: %w (%w)", doing, err, ErrForbidden)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }

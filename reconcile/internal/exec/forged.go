@@ -22,15 +22,15 @@ type Forged struct {
 // contains content above own, and nil where no leader wrote the stamp
 // (docs/protocol-objects.md#stale-writes).
 func (a API) checkStamp(ctx context.Context, k applyset.Key, own int64) error {
-	p, err := a.ReadParent(ctx, a.Set)
+	p, err := a.ReadParent(ctx)
 	if err != nil {
 		return err
 	}
 	if !p.Known {
 		return errMarkLost
 	}
-	if above := p.Mark.Above(own); above > 0 {
-		return &NewerContentError{Key: k, Epoch: above}
+	if highest := p.Mark.HighestEpoch(); highest > own {
+		return &NewerContentError{Key: k, Epoch: highest}
 	}
 	return nil
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 )
 
-// ReadParent reads the parent of a set. The zero Parent: there is none. If the
+// ReadParent reads the parent of the set. The zero Parent: there is none. If the
 // parent cannot be read, that is an error.
-func (a API) ReadParent(ctx context.Context, s applyset.Set) (applyset.Parent, error) {
-	obj, err := a.Get(ctx, applyset.ParentResource(), s.ParentKey())
+func (a API) ReadParent(ctx context.Context) (applyset.Parent, error) {
+	obj, err := a.Get(ctx, applyset.ParentResource(), a.Set.ParentKey())
 	if err != nil || obj == nil {
 		return applyset.Parent{}, markError("read the mark", err)
 	}
@@ -23,7 +23,7 @@ func (a API) ReadParent(ctx context.Context, s applyset.Set) (applyset.Parent, e
 // Where there is none, it creates the parent first. If the outcome is unknown, it reads the parent
 // and writes again only if that still is p. It returns the parent as it is then.
 // ErrMarkChanged: another leader wrote it.
-func (a API) WriteParent(ctx context.Context, p applyset.Parent, s applyset.Set, want *kube.Object) (applyset.Parent, error) {
+func (a API) WriteParent(ctx context.Context, p applyset.Parent, want *kube.Object) (applyset.Parent, error) {
 	now := p
 	write := Attempts{
 		Try: func(ctx context.Context) error {
@@ -46,7 +46,7 @@ func (a API) WriteParent(ctx context.Context, p applyset.Parent, s applyset.Set,
 			return Classify(err)
 		},
 		Reread: func(ctx context.Context) error {
-			found, err := a.ReadParent(ctx, s)
+			found, err := a.ReadParent(ctx)
 			if err == nil {
 				now = found
 			}

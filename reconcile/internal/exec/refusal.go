@@ -29,7 +29,7 @@ func Recreates(w plan.Wanted, refusal error) bool {
 
 // byAdmission reports whether a policy or a webhook refused, not the API itself.
 func byAdmission(err error) bool {
-	return strings.Contains(err.Error(), "denied request") || strings.Contains(err.Error(), "denied the request")
+	return containsAny(err.Error(), "denied request", "denied the request")
 }
 
 // BySchema reports whether the schema of the kind refused an object, so that another schema may
@@ -66,16 +66,10 @@ func (a API) Rehearse(ctx context.Context, r kube.Resource, body *kube.Object) e
 // conflictsWithItself reports whether the create was refused only because the old
 // object still holds a resource (an IP, a port, quota).
 func conflictsWithItself(err error) bool {
-	for _, words := range []string{
+	return containsAny(err.Error(),
 		"is already allocated",         // Service: its addresses and ports
 		"is already marked as default", // PriorityClass
-		"exceeded quota",
-	} {
-		if strings.Contains(err.Error(), words) {
-			return true
-		}
-	}
-	return false
+		"exceeded quota")
 }
 
 // Failure says why an object is not as wanted, in the API's words, and why it was

@@ -44,10 +44,7 @@ func (r *remover) attempt(ctx context.Context) error {
 	return err
 }
 
-func (r *remover) reread(ctx context.Context) error {
-	live, err := r.Get(ctx, r.Resource, r.Key)
-	if err == nil {
-		r.Live = live
-	}
+func (r *remover) reread(ctx context.Context) (err error) {
+	r.Live, err = r.Get(ctx, r.Resource, r.Key)
 	return err
 }

@@ -1,7 +1,6 @@
 package ownership
 
 import (
-	"encoding/base64"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -26,8 +25,6 @@ func Changed(want, live *kube.Object) []string {
 	for _, field := range slices.Sorted(maps.Keys(want.Object)) {
 		switch field {
 		case "apiVersion", "kind", "status":
-		case "stringData":
-			out.compare(".data", encodedData(want.Object[field]), live.Object["data"])
 		default:
 			if have, exists := live.Object[field]; exists {
 				out.compare("."+field, want.Object[field], have)
@@ -35,18 +32,6 @@ func Changed(want, live *kube.Object) []string {
 		}
 	}
 	return out[:min(len(out), maxFields)]
-}
-
-// encodedData returns the strings of a Secret as the API server stores them.
-func encodedData(stringData any) map[string]any {
-	out := map[string]any{}
-	values, _ := stringData.(map[string]any)
-	for name, v := range values {
-		if text, isText := v.(string); isText {
-			out[name] = base64.StdEncoding.EncodeToString([]byte(text))
-		}
-	}
-	return out
 }
 
 // changes are paths of fields.
@@ -135,7 +120,7 @@ func isScalar(v any) bool {
 // sameValue reports whether have is a form of the scalar want in which a server may store it,
 // or its default for an empty one.
 func sameValue(want, have any) bool {
-	if EqualScalars(want, have) {
+	if kube.EqualScalars(want, have) {
 		return true
 	}
 	if _, isBool := want.(bool); isBool {

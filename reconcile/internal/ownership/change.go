@@ -81,7 +81,7 @@ func hasAny(e metav1.ManagedFieldsEntry, paths map[string]bool) bool {
 		return false
 	}
 	have := map[string]bool{}
-	leaves(fields.tree, "", have)
+	leaves(fields, "", have)
 	for path := range paths {
 		if have[path] {
 			return true

@@ -50,11 +50,11 @@ func withoutDropped(op metav1.ManagedFieldsOperationType, after, want, live *kub
 	others := map[string]any{}
 	for _, e := range live.GetManagedFields() {
 		if theirs := decode(e); theirs != nil && e.Manager != kube.FieldManager {
-			others = union(others, theirs.tree)
+			others = union(others, theirs)
 		}
 	}
 	out := after.DeepCopy()
-	if rest, isMap := drop(ours.tree, others, want.Object, out.Object).(map[string]any); isMap {
+	if rest, isMap := drop(ours, others, want.Object, out.Object).(map[string]any); isMap {
 		out.Object = rest
 	}
 	return out

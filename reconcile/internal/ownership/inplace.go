@@ -17,7 +17,7 @@ func MetadataInPlace(want, live *kube.Object) bool {
 	return matches(want.Object["metadata"], live.Object["metadata"], nil)
 }
 
-func inPlaceAs(want, live *kube.Object, owned *set) bool {
+func inPlaceAs(want, live *kube.Object, owned set) bool {
 	for field, value := range want.Object {
 		switch field {
 		case "apiVersion", "kind": // the list was asked for these
@@ -35,18 +35,18 @@ func inPlaceAs(want, live *kube.Object, owned *set) bool {
 }
 
 // holds is matches for a field that may be missing. owned is our part of it.
-func holds(want any, have map[string]any, field string, owned *set) bool {
+func holds(want any, have map[string]any, field string, owned set) bool {
 	if value, found := have[field]; found {
 		return matches(want, value, owned)
 	}
 	// Servers do not store some zero values, like `globalDefault: false`. If the
 	// field is still recorded as applied by us, no manager removed it: it was
 	// never stored.
-	return isZero(want) && owned.exists()
+	return isZero(want) && owned != nil
 }
 
 // matches compares a value of the manifest with the live one.
-func matches(want, have any, owned *set) bool {
+func matches(want, have any, owned set) bool {
 	switch w := want.(type) {
 	case map[string]any:
 		h, ok := have.(map[string]any)
@@ -55,11 +55,11 @@ func matches(want, have any, owned *set) bool {
 		h, ok := have.([]any)
 		return ok && matchesList(w, h)
 	default:
-		return EqualScalars(want, have)
+		return kube.EqualScalars(want, have)
 	}
 }
 
-func matchesMap(want, have map[string]any, owned *set) bool {
+func matchesMap(want, have map[string]any, owned set) bool {
 	for name, w := range want {
 		if !holds(w, have, name, owned.child(name)) {
 			return false
@@ -80,34 +80,6 @@ func matchesList(want, have []any) bool {
 		}
 	}
 	return true
-}
-
-// EqualScalars compares two scalars of JSON; anything else differs. 1 and 1.0 are equal, as they are in JSON.
-func EqualScalars(want, have any) bool {
-	w, wok := asFloat(want)
-	h, hok := asFloat(have)
-	if wok && hok {
-		return w == h
-	}
-	switch want.(type) {
-	case nil, bool, string:
-		switch have.(type) {
-		case nil, bool, string:
-			return want == have
-		}
-		return false
-	}
-	return want == have && wok == hok
-}
-
-func asFloat(v any) (float64, bool) {
-	switch n := v.(type) {
-	case int64:
-		return float64(n), true
-	case float64:
-		return n, true
-	}
-	return 0, false
 }
 
 func isZero(v any) bool {

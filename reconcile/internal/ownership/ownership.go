@@ -20,10 +20,10 @@ import (
 // ownFields returns the fields that we set by an operation, as live contains them: they must not be changed.
 // They are nil if there are none, or if they cannot be read. The entries of other writers are not decoded: a
 // repair asks this twice.
-func ownFields(live *kube.Object, op metav1.ManagedFieldsOperationType) *set {
+func ownFields(live *kube.Object, op metav1.ManagedFieldsOperationType) set {
 	for _, entry := range ownEntries(live) {
 		if tree, isMap := entry["fieldsV1"].(map[string]any); isMap && entry["operation"] == string(op) {
-			return &set{tree: tree}
+			return tree
 		}
 	}
 	return nil
@@ -44,7 +44,7 @@ func ownEntries(live *kube.Object) (own []map[string]any) {
 
 // applied returns the fields that we own by server-side apply; nil if there are none, or if
 // they cannot be read.
-func applied(live *kube.Object) *set {
+func applied(live *kube.Object) set {
 	return ownFields(live, metav1.ManagedFieldsOperationApply)
 }
 
@@ -53,7 +53,7 @@ func applied(live *kube.Object) *set {
 // to other objects, which are never ours to delete.
 func MadeByUs(live *kube.Object) bool {
 	for _, op := range []metav1.ManagedFieldsOperationType{metav1.ManagedFieldsOperationApply, metav1.ManagedFieldsOperationUpdate} {
-		if ownFields(live, op).child("metadata").child("annotations").child(bundle.AnnotationContentEpoch).exists() {
+		if ownFields(live, op).child("metadata").child("annotations").child(bundle.AnnotationContentEpoch) != nil {
 			return true
 		}
 	}

@@ -6,41 +6,27 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
 )
 
 // set is a set of fields in the form of managedFields: "f:name" for a field,
-// "k:{...}" and "v:..." for items of lists, "." for the node itself. A nil *set is
-// empty.
-type set struct {
-	tree map[string]any
-}
+// "k:{...}" and "v:..." for items of lists, "." for the node itself.
+type set map[string]any
 
 // decode returns the fields of an entry; nil if there are none or they cannot be read.
-func decode(entry metav1.ManagedFieldsEntry) *set {
-	if entry.FieldsV1 == nil {
+func decode(entry metav1.ManagedFieldsEntry) (out set) {
+	if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &out) != nil {
 		return nil
 	}
-	var tree map[string]any
-	if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &tree); err != nil {
-		return nil
-	}
-	return &set{tree: tree}
+	return out
 }
 
 // child returns the set below a field; nil if the field is not in the set.
-func (s *set) child(name string) *set {
-	if s == nil {
-		return nil
-	}
-	below, isMap := s.tree["f:"+name].(map[string]any)
-	if !isMap {
-		return nil
-	}
-	return &set{tree: below}
+func (s set) child(name string) set {
+	below, _ := s["f:"+name].(map[string]any)
+	return below
 }
-
-// exists reports whether the node is in the set that it was taken from.
-func (s *set) exists() bool { return s != nil }
 
 // union merges two trees.
 func union(a, b map[string]any) map[string]any {
@@ -105,7 +91,7 @@ func item(kind, rest string, value any) (any, bool) {
 	}
 	for _, have := range list {
 		keyed := kind == "k" && matches(want, have, nil)
-		if keyed || kind == "v" && EqualScalars(want, have) {
+		if keyed || kind == "v" && kube.EqualScalars(want, have) {
 			return have, true
 		}
 	}

@@ -17,14 +17,10 @@ import (
 // (docs/upstream.md#server-side-apply).
 func TakeOver(want, live *kube.Object) ([]metav1.ManagedFieldsEntry, bool) {
 	created := ownFields(live, metav1.ManagedFieldsOperationUpdate)
-	if created == nil || !exceeds(created.tree, want.Object) {
+	if created == nil || !exceeds(created, want.Object) {
 		return nil, false
 	}
-	tree := created.tree
-	if byApply := applied(live); byApply != nil {
-		tree = union(tree, byApply.tree)
-	}
-	raw, err := json.Marshal(tree)
+	raw, err := json.Marshal(union(created, applied(live)))
 	if err != nil {
 		return nil, false // it was JSON a moment ago
 	}

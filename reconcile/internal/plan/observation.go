@@ -10,15 +10,13 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/internal/sorting"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 )
 
 // Observation is the observed state of a set: its kinds, and the live objects of each. It
 // contains only objects of the set (applyset.Members).
-type Observation struct {
-	Kinds map[schema.GroupVersionKind]KindState
-	Live  map[schema.GroupVersionKind]map[applyset.Key]*kube.Object
-}
+type Observation map[schema.GroupVersionKind]KindState
 
 // KindState is the observed state of one kind.
 type KindState struct {
@@ -26,6 +24,7 @@ type KindState struct {
 	Served   bool
 	Err      error  // why the kind could not be discovered or its objects not listed; nil: they were
 	Version  string // of the list of its objects; empty: there was none
+	Live     map[applyset.Key]*kube.Object
 
 	// Strangers carry the set's label and are not of the set. Observation contains no more of
 	// them than this.
@@ -46,7 +45,7 @@ func (s KindState) Unwatchable() string {
 // Strangers returns the strangers of all kinds.
 func (v Observation) Strangers() applyset.Strangers {
 	var out applyset.Strangers
-	for _, state := range v.Kinds {
+	for _, state := range v {
 		out = out.With(state.Strangers)
 	}
 	return out
@@ -54,7 +53,7 @@ func (v Observation) Strangers() applyset.Strangers {
 
 // Complete reports whether all kinds could be listed.
 func (v Observation) Complete() bool {
-	for _, state := range v.Kinds {
+	for _, state := range v {
 		if state.Err != nil {
 			return false
 		}
@@ -63,7 +62,7 @@ func (v Observation) Complete() bool {
 }
 
 // SortedKinds returns the kinds of the observation in a fixed order.
-func (v Observation) SortedKinds() []schema.GroupVersionKind { return sortKinds(maps.Keys(v.Kinds)) }
+func (v Observation) SortedKinds() []schema.GroupVersionKind { return sortKinds(maps.Keys(v)) }
 
 func sortKinds(kinds func(func(schema.GroupVersionKind) bool)) []schema.GroupVersionKind {
 	sorted := slices.Collect(kinds)
@@ -75,7 +74,7 @@ func sortKinds(kinds func(func(schema.GroupVersionKind) bool)) []schema.GroupVer
 
 // resource returns the resource of want, or why it cannot be applied.
 func (v Observation) resource(want Wanted) (kube.Resource, string) {
-	state := v.Kinds[want.GVK]
+	state := v[want.GVK]
 	switch {
 	case state.Err != nil:
 		return kube.Resource{}, state.Err.Error()
@@ -95,59 +94,41 @@ func (v Observation) Pending(objects []Wanted, failed map[applyset.Key]string) [
 	defined := map[schema.GroupKind]bool{}
 	for _, w := range objects {
 		if _, bad := failed[w.Key]; !bad {
-			defined[w.Defines()] = true
+			defined[bundle.Defines(w.Object)] = true
 		}
 	}
 	var out []schema.GroupVersionKind
 	for _, gvk := range KindsOf(objects) {
-		if state := v.Kinds[gvk]; !state.Served && state.Err == nil && defined[gvk.GroupKind()] {
+		if state := v[gvk]; !state.Served && state.Err == nil && defined[gvk.GroupKind()] {
 			out = append(out, gvk)
 		}
 	}
 	return out
 }
 
-// Only returns the observation of some wanted objects, without the other objects of the set.
-func (v Observation) Only(objects []Wanted) Observation {
-	out := Observation{Kinds: v.Kinds, Live: map[schema.GroupVersionKind]map[applyset.Key]*kube.Object{}}
-	for _, w := range objects {
-		live, exists := v.Live[w.GVK][w.Key]
-		if !exists {
-			continue
-		}
-		if out.Live[w.GVK] == nil {
-			out.Live[w.GVK] = map[applyset.Key]*kube.Object{}
-		}
-		out.Live[w.GVK][w.Key] = live
-	}
-	return out
-}
-
-// HighestEpoch returns the highest content epoch of any live object;
-// 0: there is none.
-func (v Observation) HighestEpoch() int64 {
+// HighestEpoch returns the highest content epoch of the wanted objects, as they are; 0: none has
+// one.
+func (v Observation) HighestEpoch(objects []Wanted) int64 {
 	var highest int64
-	for _, objects := range v.Live {
-		for _, obj := range objects {
-			if epoch, newer := applyset.NewerEpoch(obj, highest); newer {
-				highest = epoch
-			}
+	for _, w := range objects {
+		if live := v[w.GVK].Live[w.Key]; live != nil {
+			epoch, _ := applyset.NewerEpoch(live, highest)
+			highest = max(highest, epoch)
 		}
 	}
 	return highest
 }
 
-// StampsFor returns the complete stamps on all live objects, in no order, where the parent
-// carries no mark that can be decoded. Otherwise the mark lists all contents, and nil is
-// enough.
-func (v Observation) StampsFor(p applyset.Parent) []applyset.Stamp {
+// StampsFor returns the complete stamps on the wanted objects, where the parent carries no mark
+// that can be decoded. Otherwise the mark lists all contents, and nil is enough.
+func (v Observation) StampsFor(p applyset.Parent, objects []Wanted) []applyset.Stamp {
 	if p.Known {
 		return nil
 	}
 	var out []applyset.Stamp
-	for _, objects := range v.Live {
-		for _, obj := range objects {
-			if s, complete := applyset.ReadStamp(obj); complete {
+	for _, w := range objects {
+		if live := v[w.GVK].Live[w.Key]; live != nil {
+			if s, complete := applyset.ReadStamp(live); complete {
 				out = append(out, s)
 			}
 		}

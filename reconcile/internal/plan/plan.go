@@ -60,7 +60,7 @@ type Change struct {
 
 // Plan lists the writes of a pass.
 type Plan struct {
-	Changes  map[Wave][]Change
+	Changes  map[Wave][]Change       // none is empty
 	Problems map[applyset.Key]string // objects that cannot be applied, and why
 	Placed   map[applyset.Key]Placed
 	// Contested are objects in a fight that only need a repair. They are left to
@@ -88,7 +88,7 @@ func Make(in Input) Plan {
 			out.Problems[want.Key] = problem
 			continue
 		}
-		live := in.Observed.Live[want.GVK][want.Key]
+		live := in.Observed[want.GVK].Live[want.Key]
 		stamp, needed := Decide(want, live, in.Content, in.Placed[want.Key])
 		if !needed {
 			out.Placed[want.Key] = PlacedAs(want, live)
@@ -139,14 +139,7 @@ func Decide(want Wanted, live *kube.Object, c protocol.Content, placed Placed) (
 }
 
 // Empty reports whether there is nothing to write. Objects with problems do not count.
-func (p Plan) Empty() bool {
-	for _, changes := range p.Changes {
-		if len(changes) > 0 {
-			return false
-		}
-	}
-	return true
-}
+func (p Plan) Empty() bool { return len(p.Changes) == 0 }
 
 // Unread returns the kinds for which metadata is not enough: an object carries
 // the right stamp, but only its full content shows whether it must be written.

@@ -52,20 +52,20 @@ func mustObject(t *testing.T, text string) *kube.Object {
 
 var thing = schema.GroupVersionKind{Group: "x.test", Version: "v1", Kind: "Thing"}
 
-// things makes a bundle of things by name, prepared, without the fence.
+// things prepares the things of a bundle.
 func things(t *testing.T, objects ...string) []Wanted {
 	t.Helper()
-	b := &bundle.Bundle{}
+	var out []Wanted
 	for _, text := range objects {
 		obj := mustObject(t, text)
 		obj.SetGroupVersionKind(thing)
-		b.Objects = append(b.Objects, obj)
+		hash, err := bundle.HashOf(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, PrepareObject(obj, hash, applyset.Set{Name: "s", Namespace: "n"}))
 	}
-	out, err := Prepare(b, applyset.Set{Name: "s", Namespace: "n"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out[len(applyset.FenceKinds()):]
+	return out
 }
 
 // liveOf returns what the API has of a wanted object after s was applied.
@@ -83,16 +83,13 @@ func liveOf(w Wanted, s applyset.Stamp, edit func(*kube.Object)) *kube.Object {
 	return obj
 }
 
-func liveSet(objects ...*kube.Object) map[schema.GroupVersionKind]map[applyset.Key]*kube.Object {
-	out := map[applyset.Key]*kube.Object{}
+// served returns the observation of a kind that is served, with these objects.
+func served(gvk schema.GroupVersionKind, objects ...*kube.Object) Observation {
+	live := map[applyset.Key]*kube.Object{}
 	for _, obj := range objects {
-		out[applyset.KeyOf(obj.GroupVersionKind().GroupKind(), obj)] = obj
+		live[applyset.KeyOf(gvk.GroupKind(), obj)] = obj
 	}
-	return map[schema.GroupVersionKind]map[applyset.Key]*kube.Object{thing: out}
-}
-
-func served(gvk schema.GroupVersionKind) map[schema.GroupVersionKind]KindState {
-	return map[schema.GroupVersionKind]KindState{gvk: {Served: true, Resource: kube.Resource{GroupVersionKind: gvk, Name: "things"}}}
+	return Observation{gvk: {Served: true, Resource: kube.Resource{GroupVersionKind: gvk, Name: "things"}, Live: live}}
 }
 
 func TestDecide(t *testing.T) {
@@ -149,7 +146,7 @@ func TestMake(t *testing.T) {
 	objects := things(t, `{"metadata":{"name":"a"}}`, `{"metadata":{"name":"b"}}`, `{"metadata":{"name":"c"}}`, `{"metadata":{"name":"d","namespace":"n"}}`)
 	c := content(release(1, 0, 0), 1)
 	p := Make(Input{
-		Content: c, Wanted: objects, Observed: Observation{Kinds: served(thing), Live: liveSet(liveOf(objects[0], applyset.StampOf(c), nil))},
+		Content: c, Wanted: objects, Observed: served(thing, liveOf(objects[0], applyset.StampOf(c), nil)),
 		Failed: map[applyset.Key]string{objects[1].Key: "refused"},
 	})
 	if len(p.Placed) != 1 || len(p.Changes[WaveObjects]) != 1 || p.Changes[WaveObjects][0].Wanted.Key.Name != "c" {
@@ -161,11 +158,11 @@ func TestMake(t *testing.T) {
 	if p.Empty() {
 		t.Error("got an empty plan")
 	}
-	for name, kinds := range map[string]map[schema.GroupVersionKind]KindState{
+	for name, observed := range map[string]Observation{
 		"does not know the kind": {thing: {}},
 		"no list":                {thing: {Err: errors.New("no list")}},
 	} {
-		p := Make(Input{Content: c, Wanted: objects[:1], Observed: Observation{Kinds: kinds}})
+		p := Make(Input{Content: c, Wanted: objects[:1], Observed: observed})
 		if !p.Empty() || !strings.Contains(p.Problems[objects[0].Key], name) {
 			t.Errorf("got %+v, want the problem %q", p, name)
 		}
@@ -201,11 +198,11 @@ func TestMake_contested(t *testing.T) {
 		{"a definition, edited", definition, edited(definition, 3, definition.Form), true},
 	} {
 		in := Input{
-			Content: content(release(1, 0, 0), 3), Wanted: []Wanted{tt.want}, Observed: Observation{Kinds: served(tt.want.GVK)},
+			Content: content(release(1, 0, 0), 3), Wanted: []Wanted{tt.want}, Observed: served(tt.want.GVK),
 			Contested: func(applyset.Key) bool { return true },
 		}
 		if tt.live != nil {
-			in.Observed.Live = map[schema.GroupVersionKind]map[applyset.Key]*kube.Object{tt.want.GVK: {tt.want.Key: tt.live}}
+			in.Observed[tt.want.GVK].Live[tt.want.Key] = tt.live
 		}
 		if p := Make(in); p.Contested[tt.want.Key] != tt.left || p.Empty() != tt.left {
 			t.Errorf("%s: got left %t, empty %t; want left %t", tt.name, p.Contested[tt.want.Key], p.Empty(), tt.left)

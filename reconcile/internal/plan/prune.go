@@ -48,61 +48,44 @@ const massFloor = 10
 
 // MakePrune decides which objects may be removed (docs/protocol-objects.md#removals).
 func MakePrune(in PruneInput) Prune {
-	keep, fence := make(map[applyset.Key]bool, len(in.Wanted)), map[applyset.Key]bool{}
+	keep := make(map[applyset.Key]bool, len(in.Wanted)) // true: it is of the fence
 	for _, w := range in.Wanted {
-		keep[w.Key] = true
-		if w.Fence {
-			fence[w.Key] = true
-		}
+		keep[w.Key] = keep[w.Key] || w.Fence
 	}
 	var out Prune
 	members, seen := 0, make(map[types.UID]bool, len(in.Wanted))
 	for _, gvk := range in.Observed.SortedKinds() {
-		for k, live := range in.Observed.Live[gvk] {
-			if fence[k] { // the brakes count the objects of the bundle
+		state := in.Observed[gvk]
+		for k, live := range state.Live {
+			fence, wanted := keep[k]
+			switch {
+			case fence: // the brakes count the objects of the bundle
+				continue
+			case wanted: // it always counts as ours
+			case !in.Inventory.Has(k) || !isOurs(live): // the object shows whether it still is the one that we wrote
+				continue
+			case metav1.GetControllerOf(live) != nil:
+				owned := applyset.Stranger{
+					Key: k, Resource: state.Resource, Manager: ownership.LabelledBy(live.GetManagedFields(), bundle.LabelPartOf),
+				}
+				out.Owned = out.Owned.With(applyset.Strangers{Total: 1, First: []applyset.Stranger{owned}})
 				continue
 			}
-			if seen[live.GetUID()] || !keep[k] && !in.isMember(k, live) { // a wanted object always counts as ours
+			if seen[live.GetUID()] {
 				continue
 			}
 			seen[live.GetUID()] = true
 			members++
-			if !keep[k] && MayPrune(k.GroupKind, live) {
-				out.Removals = append(out.Removals, Removal{Key: k, Resource: in.Observed.Kinds[gvk].Resource, Live: live})
+			if !wanted && MayPrune(k.GroupKind, live) {
+				out.Removals = append(out.Removals, Removal{Key: k, Resource: state.Resource, Live: live})
 			}
 		}
 	}
 	sorting.By(out.Removals, func(a, b Removal) int {
 		return cmp.Or(cmp.Compare(waveOf(b.Key.GroupKind), waveOf(a.Key.GroupKind)), a.Key.Compare(b.Key))
 	})
-	out.Brake, out.Owned = in.brake(len(out.Removals), members), in.owned(keep)
+	out.Brake = in.brake(len(out.Removals), members)
 	return out
-}
-
-// owned returns the objects of the set that are not in keep, and that a controller owns.
-func (in PruneInput) owned(keep map[applyset.Key]bool) (out applyset.Strangers) {
-	for _, gvk := range in.Observed.SortedKinds() {
-		resource := in.Observed.Kinds[gvk].Resource
-		for k, live := range in.Observed.Live[gvk] {
-			if keep[k] || !in.isOwned(k, live) {
-				continue
-			}
-			manager := ownership.LabelledBy(live.GetManagedFields(), bundle.LabelPartOf)
-			out = out.With(applyset.Strangers{Total: 1, First: []applyset.Stranger{{Key: k, Resource: resource, Manager: manager}}})
-		}
-	}
-	return out
-}
-
-// isMember reports whether an object that is not wanted is ours. The inventory
-// decides. The object shows whether it still is the one that we wrote.
-func (in PruneInput) isMember(k applyset.Key, live *kube.Object) bool {
-	return in.Inventory.Has(k) && IsMember(live)
-}
-
-// isOwned reports whether an object that is not wanted was ours until a controller became its owner.
-func (in PruneInput) isOwned(k applyset.Key, live *kube.Object) bool {
-	return in.Inventory.Has(k) && isOurs(live) && metav1.GetControllerOf(live) != nil
 }
 
 // IsMember reports whether live, which the inventory lists, still is ours: it
@@ -146,7 +129,7 @@ func (in PruneInput) brake(removals, members int) string {
 		return "the bundle is empty, and an empty bundle removes nothing; if that is meant, delete the objects by hand"
 	}
 	for _, gvk := range in.Observed.SortedKinds() {
-		if err := in.Observed.Kinds[gvk].Err; err != nil {
+		if err := in.Observed[gvk].Err; err != nil {
 			return fmt.Sprintf("what exists of kind %s is not known, so it cannot be counted: %v", gvk.Kind, err)
 		}
 	}

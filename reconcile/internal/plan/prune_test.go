@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -24,12 +25,11 @@ func TestMakePrune(t *testing.T) {
 		}
 		return things(t, texts...)
 	}
-	all := func(ws []Wanted, edit func(*kube.Object)) map[schema.GroupVersionKind]map[applyset.Key]*kube.Object {
-		var objects []*kube.Object
+	all := func(ws []Wanted, edit func(*kube.Object)) (objects []*kube.Object) {
 		for _, w := range ws {
 			objects = append(objects, liveOf(w, s, edit))
 		}
-		return liveSet(objects...)
+		return objects
 	}
 	now := metav1.Now()
 	annotate := func(value string) func(*kube.Object) {
@@ -46,7 +46,7 @@ func TestMakePrune(t *testing.T) {
 		exist     int
 		keep      int
 		edit      func(*kube.Object)
-		kinds     map[schema.GroupVersionKind]KindState
+		unread    Observation
 		allowMass bool
 		removals  int
 		brake     string
@@ -59,7 +59,7 @@ func TestMakePrune(t *testing.T) {
 		{name: "nearly all of a small set", exist: 10, keep: 1, removals: 9},
 		{name: "an empty bundle", exist: 3, keep: 0, allowMass: true, removals: 3, brake: "the bundle is empty"},
 		{name: "a kind that cannot be read", exist: 3, keep: 2, removals: 1, brake: "is not known",
-			kinds: map[schema.GroupVersionKind]KindState{thing: {Served: true}, {Kind: "Other"}: {Err: errors.New("503")}}},
+			unread: Observation{{Kind: "Other"}: {Err: errors.New("503")}}},
 		{name: "strangers, whatever they carry", exist: 5, keep: 3, strange: true},
 		{name: "many strangers do not pull the brake, nor release it", exist: 30, keep: 3, strange: true},
 		{name: "protected", exist: 3, keep: 2, edit: annotate("disabled")},
@@ -73,11 +73,8 @@ func TestMakePrune(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			objects := named(tt.exist)
-			kinds := tt.kinds
-			if kinds == nil {
-				kinds = served(thing)
-			}
-			in := PruneInput{Wanted: objects[:tt.keep], Observed: Observation{Kinds: kinds, Live: all(objects, tt.edit)}, AllowMass: tt.allowMass}
+			in := PruneInput{Wanted: objects[:tt.keep], Observed: served(thing, all(objects, tt.edit)...), AllowMass: tt.allowMass}
+			maps.Copy(in.Observed, tt.unread)
 			if !tt.strange {
 				in.Inventory = InventoryOf(objects)
 			}
@@ -113,15 +110,15 @@ func TestMakePrune_fenceDoesNotCount(t *testing.T) {
 		"nearly all of a small set":   {keep: things(t, many...)[:1], exist: things(t, many...), removals: massFloor - 1},
 		"nothing of the fence itself": {keep: []Wanted{dropped}, exist: []Wanted{dropped}},
 	} {
-		kinds, all := served(thing), liveSet()
+		all := served(thing)
 		for _, w := range append(slices.Clone(fence), tt.exist...) {
-			if kinds[w.GVK] = served(w.GVK)[w.GVK]; all[w.GVK] == nil {
-				all[w.GVK] = map[applyset.Key]*kube.Object{}
+			if _, known := all[w.GVK]; !known {
+				maps.Copy(all, served(w.GVK))
 			}
-			all[w.GVK][w.Key] = liveOf(w, applyset.Stamp{Epoch: 1, Release: release(1, 0, 0)}, nil)
+			all[w.GVK].Live[w.Key] = liveOf(w, applyset.Stamp{Epoch: 1, Release: release(1, 0, 0)}, nil)
 		}
 		got := MakePrune(PruneInput{
-			Wanted: append(slices.Clone(fence), tt.keep...), Observed: Observation{Kinds: kinds, Live: all}, Inventory: InventoryOf(tt.exist),
+			Wanted: append(slices.Clone(fence), tt.keep...), Observed: all, Inventory: InventoryOf(tt.exist),
 		})
 		if len(got.Removals) != tt.removals || !strings.HasPrefix(got.Brake, tt.brake) || (tt.brake == "") != (got.Brake == "") {
 			t.Errorf("%s: got %d removals, brake %q, want %d, %q", name, len(got.Removals), got.Brake, tt.removals, tt.brake)

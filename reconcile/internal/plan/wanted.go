@@ -3,7 +3,6 @@ package plan
 import (
 	"maps"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
@@ -40,11 +39,7 @@ func Prepare(b *bundle.Bundle, s applyset.Set) ([]Wanted, error) {
 		out = append(out, w)
 	}
 	for i, manifest := range b.Objects {
-		hash, err := b.Hash(i)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, PrepareObject(manifest, hash, s))
+		out = append(out, PrepareObject(manifest, b.Hash(i), s))
 	}
 	return out, nil
 }
@@ -125,16 +120,6 @@ func (w Wanted) stampIn(live *kube.Object) (s applyset.Stamp, hasForm bool) {
 	}
 	s, complete := applyset.ReadStamp(live)
 	return s, complete && kube.Annotation(live, bundle.AnnotationForm) == w.Form
-}
-
-// Defines returns the kind that a CRD defines; the zero kind for other objects.
-func (w Wanted) Defines() schema.GroupKind {
-	if !isCRD(w.Key.GroupKind) {
-		return schema.GroupKind{}
-	}
-	group, _, _ := unstructured.NestedString(w.Object.Object, "spec", "group")
-	kind, _, _ := unstructured.NestedString(w.Object.Object, "spec", "names", "kind")
-	return schema.GroupKind{Group: group, Kind: kind}
 }
 
 // MembersOf returns the objects of the set: the wanted ones, and the inventory's.

@@ -46,11 +46,11 @@ func waveOf(gk schema.GroupKind) Wave {
 // IsDefinition reports whether the deletion of an object of this kind deletes all
 // objects of a namespace or of a kind.
 func IsDefinition(gk schema.GroupKind) bool {
-	return gk == schema.GroupKind{Kind: "Namespace"} || isCRD(gk)
-}
-
-func isCRD(gk schema.GroupKind) bool {
-	return gk == schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+	switch gk {
+	case schema.GroupKind{Kind: "Namespace"}, schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:
+		return true
+	}
+	return false
 }
 
 // holdsData reports whether the deletion of an object of this kind can lose data

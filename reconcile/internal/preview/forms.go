@@ -7,7 +7,6 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
-	"github.com/lockstep-dev/lockstep/reconcile/internal/ownership"
 	"github.com/lockstep-dev/lockstep/report"
 )
 
@@ -77,7 +76,7 @@ func maskField(form map[string]any, field string, other any, marker string) {
 	hidden := maps.Clone(values)
 	for name, v := range values {
 		hidden[name] = masked
-		if o, both := others[name]; both && !ownership.EqualScalars(v, o) {
+		if o, both := others[name]; both && !kube.EqualScalars(v, o) {
 			hidden[name] = marker
 		}
 	}

@@ -35,12 +35,12 @@ type Input struct {
 
 // Run simulates a pass over the bundle.
 func Run(ctx context.Context, in Input) (report.Preview, error) {
-	parent, err := in.Gatherer.ReadParent(ctx, in.Gatherer.Set)
+	parent, err := in.Gatherer.ReadParent(ctx)
 	if err != nil {
 		return report.Preview{}, err
 	}
 	in.Gatherer.Members = plan.MembersOf(in.Wanted, parent.Inventory)
-	v, err := in.Gatherer.Gather(ctx, plan.KindsOf(in.Wanted), parent.Contents.Kinds, exec.Full)
+	v, err := in.Gatherer.Gather(ctx, plan.KindsOf(in.Wanted), parent.Contents.Kinds, kube.Full)
 	if err != nil {
 		return report.Preview{}, err
 	}
@@ -48,7 +48,7 @@ func Run(ctx context.Context, in Input) (report.Preview, error) {
 	p.content = protocol.Content{
 		Release: in.Bundle.Version.Release, Constraints: in.Bundle.Constraints, Digest: in.Bundle.Digest, Bundle: in.Bundle.Name,
 		// Above every epoch that exists, or the epoch policy would refuse the dry runs.
-		Epoch: 1 + max(v.HighestEpoch(), parent.Mark.HighestEpoch()),
+		Epoch: 1 + max(v.HighestEpoch(in.Wanted), parent.Mark.HighestEpoch()),
 	}
 	out := report.Preview{Bundle: in.Bundle.Name, PruneImmediately: in.Bundle.PruneImmediately}
 	if parent.Bundle != in.Bundle.Name {
@@ -107,7 +107,7 @@ func redefinedKinds(wanted []plan.Wanted, out []report.Previewed) map[schema.Gro
 	kinds := map[schema.GroupKind]bool{}
 	for i, w := range wanted {
 		if !reflect.DeepEqual(out[i].Live["spec"], out[i].Wanted["spec"]) {
-			kinds[w.Defines()] = true
+			kinds[bundle.Defines(w.Object)] = true
 		}
 	}
 	return kinds
@@ -138,11 +138,8 @@ func (p previewer) object(ctx context.Context, c plan.Change) (out report.Previe
 			}
 			return exec.Rejected // each request was repeated already
 		},
-		Reread: func(ctx context.Context) error {
-			live, err := p.Get(ctx, c.Resource, c.Wanted.Key)
-			if err == nil {
-				c.Live = live
-			}
+		Reread: func(ctx context.Context) (err error) {
+			c.Live, err = p.Get(ctx, c.Resource, c.Wanted.Key)
 			return err
 		},
 	}.Run(ctx)
@@ -187,9 +184,7 @@ func (p previewer) dryRun(ctx context.Context, c plan.Change) (report.Previewed,
 
 func (p previewer) create(ctx context.Context, c plan.Change) (report.Previewed, error) {
 	w := c.Wanted
-	created, err := p.send(ctx, func(ctx context.Context) (*kube.Object, error) {
-		return p.Client.Create(ctx, c.Resource, w.Stamped(applyset.StampOf(p.content), c.Resource))
-	})
+	created, err := p.send(ctx, p.Client.Create, c.Resource, w.Stamped(applyset.StampOf(p.content), c.Resource))
 	switch {
 	case apierrors.IsNotFound(err) && p.hasNamespace(w.Key.Namespace):
 		return p.unchecked(w, "its namespace comes with the bundle, so that the server could not check it yet"), nil
@@ -221,10 +216,7 @@ func (p previewer) uncheckedChange(ctx context.Context, c plan.Change) report.Pr
 	body := c.Wanted.StampedOver(c.Live, c.Stamp, c.Resource)
 	rest := ownership.Rest(body, c.Live)
 	c.Stamp.Put(rest, c.Wanted.Form)
-	completed, err := p.send(ctx, func(ctx context.Context) (*kube.Object, error) {
-		return p.Client.Replace(ctx, c.Resource, c.Live, rest)
-	})
-	if err == nil {
+	if completed, err := p.replace(ctx, c, rest); err == nil {
 		rest = completed
 	}
 	return withForms(previewed(c.Wanted, report.ActionChange, reason), c.Resource, c.Live, ownership.Overlay(body, rest))
@@ -245,9 +237,7 @@ func (p previewer) recreate(ctx context.Context, c plan.Change, refusal error) (
 		return report.Previewed{}, err
 	}
 	body.SetName(temporaryName)
-	created, err := p.send(ctx, func(ctx context.Context) (*kube.Object, error) {
-		return p.Client.Create(ctx, c.Resource, body)
-	})
+	created, err := p.send(ctx, p.Client.Create, c.Resource, body)
 	if err != nil {
 		created = w.Object.DeepCopy()
 	}
@@ -260,9 +250,7 @@ func (p previewer) update(ctx context.Context, c plan.Change) (*kube.Object, err
 	body := c.Wanted.StampedOver(c.Live, c.Stamp, c.Resource)
 	body.SetUID(c.Live.GetUID())
 	body.SetResourceVersion(c.Live.GetResourceVersion())
-	after, err := p.send(ctx, func(ctx context.Context) (*kube.Object, error) {
-		return p.Client.Apply(ctx, c.Resource, body)
-	})
+	after, err := p.send(ctx, p.Client.Apply, c.Resource, body)
 	if err != nil {
 		return nil, err
 	}
@@ -273,9 +261,7 @@ func (p previewer) update(ctx context.Context, c plan.Change) (*kube.Object, err
 	// of the apply does not see the first step. So the preview itself removes the fields that
 	// the bundle dropped.
 	dropped := ownership.WithoutDropped(after, body, c.Live)
-	out, err := p.send(ctx, func(ctx context.Context) (*kube.Object, error) {
-		return p.Client.Replace(ctx, c.Resource, c.Live, dropped)
-	})
+	out, err := p.replace(ctx, c, dropped)
 	if exec.Classify(err) == exec.Immutable {
 		return nil, err
 	}
@@ -285,10 +271,19 @@ func (p previewer) update(ctx context.Context, c plan.Change) (*kube.Object, err
 	return out, nil
 }
 
+// replace asks for the result of replacing the live object by another one.
+func (p previewer) replace(ctx context.Context, c plan.Change, by *kube.Object) (*kube.Object, error) {
+	return p.send(ctx, func(ctx context.Context, r kube.Resource, by *kube.Object) (*kube.Object, error) {
+		return p.Client.Replace(ctx, r, c.Live, by)
+	}, c.Resource, by)
+}
+
 // send repeats a dry run while its failure may pass.
-func (p previewer) send(ctx context.Context, do func(context.Context) (*kube.Object, error)) (out *kube.Object, err error) {
+func (p previewer) send(
+	ctx context.Context, do func(context.Context, kube.Resource, *kube.Object) (*kube.Object, error), r kube.Resource, body *kube.Object,
+) (out *kube.Object, err error) {
 	err = p.Read(ctx, func(ctx context.Context) (err error) {
-		out, err = do(ctx)
+		out, err = do(ctx, r, body)
 		return err
 	})
 	return out, err
