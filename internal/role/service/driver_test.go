@@ -42,7 +42,7 @@ func TestDrivers(t *testing.T) {
 		wg.Go(func() { _ = starter.Run(ctx) })
 		t.Cleanup(func() { cancel(); wg.Wait() })
 		sh := func(script string) driver.Driver {
-			return process.New(process.Config{Command: []string{"/bin/sh", "-c", script}, Starter: starter, StopTimeout: limit})
+			return process.New(process.Config{Process: Process{Command: []string{"/bin/sh", "-c", script}}, Starter: starter, StopTimeout: limit})
 		}
 		testDriver(t, func(*testing.T) driver.Driver {
 			return sh("trap 'exit 0' TERM; echo a line of runs; while :; do sleep 0.05; done")

@@ -19,12 +19,7 @@ func (s *Supervisor) newDriver(svc Service) driver.Driver {
 	free := func(ctx context.Context) error { return s.awaitFree(ctx, svc) }
 	switch {
 	case svc.Process != nil:
-		p := svc.Process
-		return process.New(process.Config{
-			Command: p.Command, Env: p.Env, Dir: p.WorkingDir, User: p.User, Group: p.Group, StopTimeout: svc.StopTimeout,
-			File:    process.File{Path: p.Output.File, MaxSize: p.Output.MaxSizeMiB, Backups: p.Output.Backups},
-			Starter: s.starter, Free: free, Log: log,
-		})
+		return process.New(process.Config{Process: *svc.Process, StopTimeout: svc.StopTimeout, Starter: s.starter, Free: free, Log: log})
 	case svc.SystemdUnit != nil:
 		return systemd.New(systemd.Config{Unit: svc.SystemdUnit.Name, StopTimeout: svc.StopTimeout, Free: free, Log: log})
 	default:

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/internal/role/service/process"
 	"github.com/lockstep-dev/lockstep/internal/role/service/readiness"
 )
 
@@ -38,25 +39,10 @@ type Source struct {
 }
 
 // Process is a child process of the sidecar.
-type Process struct {
-	Command    []string // the program, as a path, and its arguments
-	Env        []string // NAME=VALUE each
-	WorkingDir string   // empty: the sidecar's
-	User       string   // a name or a number; empty: the sidecar's
-	Group      string   // a name or a number; empty: the primary group of User
-	Output     Output
-	// Trust is Variables.EtcdTrust for a process that uses the CA file. Expand sets it; service files
-	// cannot.
-	Trust string
-}
+type Process = process.Process
 
 // Output is a file for the output of a process.
-type Output struct {
-	File       string `field:"file"`                       // empty: the log of the sidecar
-	MaxSizeMiB int    `field:"maxSizeMiB" range:"1 10240"` // the size at which the file is rotated
-	Backups    int    `field:"backups" range:"1 1000"`     // how many rotated files are kept
-	Status     string `field:"status" want:"none"`         // StatusNone: Status shows no line; empty: it shows the last lines
-}
+type Output = process.Output
 
 // StatusNone is for a process whose output may contain secrets.
 const StatusNone = "none"

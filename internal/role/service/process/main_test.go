@@ -99,7 +99,7 @@ var programs = map[string]func(args []string){
 	"sidecar": func(args []string) {
 		s := child.NewStarter()
 		go func() { _ = s.Run(context.Background()) }()
-		New(Config{Command: []string{os.Args[0], "group", args[0]}, Starter: s}).Run(context.Background(), func() {})
+		New(Config{Process: Process{Command: []string{os.Args[0], "group", args[0]}}, Starter: s}).Run(context.Background(), func() {})
 	},
 }
 

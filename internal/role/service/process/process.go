@@ -20,31 +20,37 @@ import (
 // the group may hold the pipe open.
 const drainTimeout = 500 * time.Millisecond
 
-// Config configures one service. Command and Starter are required.
+// Process is what runs. Only Command is required.
+type Process struct {
+	Command    []string // the program, as a path, and its arguments
+	Env        []string // added to the sidecar's environment, NAME=VALUE each
+	WorkingDir string   // empty: the sidecar's
+	User       string   // a name or a number; empty: the sidecar's
+	Group      string   // a name or a number; empty: the primary group of User
+	Output     Output
+	// Trust identifies the CAs of etcd, for a process that reads their file. It is set beside the service files, and
+	// changes nothing here.
+	Trust string
+}
+
+// Output is a file for the output of a process.
+type Output struct {
+	File       string `field:"file"`                       // opened at the first write; empty: the log of the sidecar
+	MaxSizeMiB int    `field:"maxSizeMiB" range:"1 10240"` // the size at which the file is rotated
+	Backups    int    `field:"backups" range:"1 1000"`     // how many rotated files are kept
+	Status     string `field:"status" want:"none"`         // none: no line is shown; empty: the last lines are
+}
+
+// Config configures one service. Process and Starter are required.
 type Config struct {
-	// Command is the program, as a path, and its arguments.
-	Command []string
-	// Env is added to the sidecar's environment, NAME=VALUE each.
-	Env []string
-	Dir string // the working directory; empty: the sidecar's
-	// User and Group run the process, each a name or a number. An empty User: the sidecar's user and
-	// group; an empty Group: the primary group of User.
-	User, Group string
+	Process
 	// StopTimeout is the time between SIGTERM and SIGKILL for the group.
 	StopTimeout time.Duration
-	File        File // gets the output; zero: Log gets it
 	Starter     *child.Starter
 	// Free returns when a new instance may start. After its error, which names the obstacle, Run
 	// starts nothing. nil: a new instance may always start.
 	Free func(context.Context) error
 	Log  *slog.Logger // nil: none
-}
-
-// File is a file for the output of a service, rotated by size. The zero value is no file.
-type File struct {
-	Path    string // opened at the first write
-	MaxSize int    // of a file, in MiB
-	Backups int    // how many rotated files are kept
 }
 
 // Driver runs a service as a child process.
@@ -89,9 +95,8 @@ func (d *Driver) Run(ctx context.Context, running func()) (exit driver.Exit) {
 		}
 	}
 	out := &sink{log: d.cfg.Log, tail: &d.tail}
-	if d.cfg.File.Path != "" {
-		to := d.cfg.File
-		file := &timberjack.Logger{Filename: to.Path, MaxSize: to.MaxSize, MaxBackups: to.Backups, Compression: "none"}
+	if to := d.cfg.Output; to.File != "" {
+		file := &timberjack.Logger{Filename: to.File, MaxSize: to.MaxSizeMiB, MaxBackups: to.Backups, Compression: "none"}
 		defer func() {
 			if err := file.Close(); err != nil {
 				d.cfg.Log.Error("output not written", "err", err)
@@ -129,7 +134,7 @@ func (d *Driver) Run(ctx context.Context, running func()) (exit driver.Exit) {
 
 func (d *Driver) command(as *Identity) *exec.Cmd {
 	cmd := exec.Command(d.cfg.Command[0], d.cfg.Command[1:]...)
-	cmd.Dir = d.cfg.Dir
+	cmd.Dir = d.cfg.WorkingDir
 	cmd.Env = append(append(child.Environ(os.Environ(), nil), as.environ()...), d.cfg.Env...)
 	if as != nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &as.credential}

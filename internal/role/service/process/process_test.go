@@ -131,7 +131,7 @@ func TestRun_exitCodes(t *testing.T) {
 		"trap '' TERM; kill $$;:": "exit status 0",
 	} {
 		t.Run(script, func(t *testing.T) {
-			start(t, Config{Command: []string{"/bin/sh", "-c", script}}).wantExit(t, want)
+			start(t, Config{Process: Process{Command: []string{"/bin/sh", "-c", script}}}).wantExit(t, want)
 		})
 	}
 }
@@ -154,7 +154,7 @@ func TestRun_startProblems(t *testing.T) {
 		"broken": "exec format error; it is no program", "text": "exec format error; it is no program", "mode": "permission denied",
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := start(t, Config{Command: []string{filepath.Join(dir, name)}})
+			s := start(t, Config{Process: Process{Command: []string{filepath.Join(dir, name)}}})
 			s.wantExit(t, want)
 			select {
 			case <-s.runs:
@@ -203,7 +203,7 @@ func TestRun_stop(t *testing.T) {
 	t.Run("before it was started", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		d := New(Config{Command: []string{"/bin/true"}, Starter: child.NewStarter()})
+		d := New(Config{Process: Process{Command: []string{"/bin/true"}}, Starter: child.NewStarter()})
 		if exit := d.Run(ctx, func() { t.Error("it was started") }); exit.Reason == "" || exit.StillRuns {
 			t.Errorf("got %+v", exit)
 		}
@@ -266,7 +266,7 @@ func TestRun_remains(t *testing.T) {
 
 // A stop after the end says how the newest instance ended.
 func TestRun_stopAfterTheEnd(t *testing.T) {
-	s := start(t, Config{Command: []string{"/bin/sh", "-c", "exit 3"}})
+	s := start(t, Config{Process: Process{Command: []string{"/bin/sh", "-c", "exit 3"}}})
 	s.wantExit(t, "exit status 3")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -341,11 +341,11 @@ func TestRun_output(t *testing.T) {
 
 func TestRun_file(t *testing.T) {
 	dir := t.TempDir()
-	file := File{Path: filepath.Join(dir, "out.log"), MaxSize: 1, Backups: 2}
+	file := Output{File: filepath.Join(dir, "out.log"), MaxSizeMiB: 1, Backups: 2}
 	script := "i=0; while [ $i -lt 40 ]; do head -c 100000 /dev/zero | tr '\\0' x; echo; i=$((i+1)); done; echo end"
-	s := start(t, Config{File: file, Command: []string{"/bin/sh", "-c", script}})
+	s := start(t, Config{Process: Process{Output: file, Command: []string{"/bin/sh", "-c", script}}})
 	s.wantExit(t, "exit status 0")
-	text, err := os.ReadFile(file.Path)
+	text, err := os.ReadFile(file.File)
 	if err != nil || !strings.HasSuffix(string(text), "x\nend\n") {
 		t.Errorf("got %d bytes, %v", len(text), err)
 	}
@@ -366,7 +366,7 @@ func TestRun_file(t *testing.T) {
 // The file cannot be written: the service goes on, and the log says so once.
 func TestRun_fileNotWritten(t *testing.T) {
 	script := "i=0; while [ $i -lt 100 ]; do echo line; i=$((i+1)); done; exit 7"
-	s := start(t, Config{File: File{Path: "/proc/nonexistent/out.log", MaxSize: 1}, Command: []string{"/bin/sh", "-c", script}})
+	s := start(t, Config{Process: Process{Output: Output{File: "/proc/nonexistent/out.log", MaxSizeMiB: 1}, Command: []string{"/bin/sh", "-c", script}}})
 	s.wantExit(t, "exit status 7")
 	if got := strings.Count(s.log.String(), "output not written"); got != 1 {
 		t.Errorf("the log has it %d times: %s", got, s.log)
@@ -377,7 +377,7 @@ func TestRun_environment(t *testing.T) {
 	t.Setenv("LOCKSTEP_TOKEN", "secret")
 	t.Setenv("NOTIFY_SOCKET", "/run/x")
 	dir := t.TempDir()
-	s := start(t, Config{Env: []string{"OURS=yes"}, Dir: dir}, "environ")
+	s := start(t, Config{Process: Process{Env: []string{"OURS=yes"}, WorkingDir: dir}}, "environ")
 	s.wantExit(t, "exit status 0")
 	want := []string{"OURS=yes", "LOCKSTEP_TOKEN=", "NOTIFY_SOCKET=", filepath.Base(dir)}
 	if got := s.LastLines(); strings.Join(got, "|") != strings.Join(want, "|") {
@@ -402,7 +402,7 @@ func TestRun_busyProgram(t *testing.T) {
 	if err := exec.Command(program).Run(); !errors.Is(err, syscall.ETXTBSY) {
 		t.Skipf("SKIPPED, NOT TESTED: this kernel starts a program that is open for writing: %v", err)
 	}
-	s := start(t, Config{Command: []string{program}})
+	s := start(t, Config{Process: Process{Command: []string{program}}})
 	time.AfterFunc(30*time.Millisecond, func() { held.Close() })
 	s.wantExit(t, "exit status 0")
 }
@@ -417,7 +417,7 @@ func TestRun_manyTimes(t *testing.T) {
 		return len(entries)
 	}
 	run := func(command string) {
-		s := start(t, Config{Starter: starter, Command: []string{command}})
+		s := start(t, Config{Starter: starter, Process: Process{Command: []string{command}}})
 		<-s.exit
 	}
 	run("/bin/true")

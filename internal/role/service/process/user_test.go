@@ -22,14 +22,14 @@ func TestRun_user(t *testing.T) {
 		{nobody.Uid, "4321", nobody.Uid + " 4321 4321 " + nobody.Gid + " " + nobody.HomeDir + " nobody"},
 		{"54321", "4321", "54321 4321 4321 "},
 	} {
-		s := start(t, Config{Command: []string{"/bin/sh", "-c", script}, Dir: "/", User: tc.user, Group: tc.group})
+		s := start(t, Config{Process: Process{Command: []string{"/bin/sh", "-c", script}, WorkingDir: "/", User: tc.user, Group: tc.group}})
 		s.wantExit(t, "exit status 0")
 		got := strings.Join(s.LastLines(), "|")
 		if !strings.HasPrefix(got, tc.want) || !strings.HasSuffix(got, "CapEff:\t0000000000000000") {
 			t.Errorf("user %q, group %q: got %q, want %q", tc.user, tc.group, got, tc.want)
 		}
 	}
-	s := start(t, Config{Command: []string{"/bin/true"}, User: "no-such-user"})
+	s := start(t, Config{Process: Process{Command: []string{"/bin/true"}, User: "no-such-user"}})
 	s.wantExit(t, `start: user "no-such-user" does not exist`)
 }
 
@@ -38,7 +38,7 @@ func TestRun_userIsStopped(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED, NOT TESTED: needs root")
 	}
-	s := start(t, Config{Command: []string{"/bin/sh", "-c", "sleep 1000"}, Dir: "/", User: "nobody"})
+	s := start(t, Config{Process: Process{Command: []string{"/bin/sh", "-c", "sleep 1000"}, WorkingDir: "/", User: "nobody"}})
 	<-s.runs
 	s.cancel()
 	s.wantExit(t, "signal: terminated")
