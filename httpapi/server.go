@@ -19,6 +19,7 @@ import (
 	"github.com/lockstep-dev/lockstep/history"
 	"github.com/lockstep-dev/lockstep/httpapi/reviews"
 	"github.com/lockstep-dev/lockstep/internal/allowance"
+	"github.com/lockstep-dev/lockstep/internal/buildinfo"
 )
 
 // Config configures a Server.
@@ -70,12 +71,8 @@ type Config struct {
 	Hosts []string
 }
 
-// Build identifies this program. It repeats the fields of buildinfo.Info, so that one converts to the other.
-type Build struct {
-	Version string // SemVer, or "(devel)"
-	Commit  string // empty: unknown
-	Date    string // RFC 3339, of the commit or the build; empty: unknown
-}
+// Build identifies this program.
+type Build = buildinfo.Info
 
 // Flag is one flag of the command line, as it is in force.
 type Flag struct{ Name, Value string }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"net"
@@ -22,17 +23,9 @@ type identity struct {
 func newIdentity(node protocol.NodeID) identity {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never returns an error
-	id := identity{
-		node:      node,
-		instance:  hex.EncodeToString(random[:]),
-		machineID: machine.ID(),
-		bootID:    machine.BootID(),
-	}
-	id.host, _ = os.Hostname() // only shown to people
-	if id.bootID == "" {
-		id.bootID = id.instance
-	}
-	return id
+	instance := hex.EncodeToString(random[:])
+	host, _ := os.Hostname() // only shown to people
+	return identity{node: node, instance: instance, machineID: machine.ID(), bootID: cmp.Or(machine.BootID(), instance), host: host}
 }
 
 // address returns the URL at which other machines probably reach the listener; empty: unknown.

@@ -21,7 +21,7 @@ func (a *App) wireServer() error {
 		Snapshot: a.show.Snapshot(), Log: a.log, Registerer: a.registry,
 		Metrics:       newScrapes(a.registry),
 		MemberMetrics: a.memberMetrics(), Profiling: a.cfg.Profiling,
-		Build:   httpapi.Build(buildinfo.Get()),
+		Build:   buildinfo.Get(),
 		Flags:   a.cfg.Flags,
 		OpenAPI: a.cfg.OpenAPI,
 		TLS:     a.cfg.TLS,
