@@ -25,19 +25,16 @@ type deadlines struct {
 	confirmed time.Time
 	resync    time.Time // when the next full pass is due; zero: no pass was complete yet
 
-	retryAt time.Time       // no job begins before; zero: at once
-	retries backoff.Backoff // after jobs that failed
+	jobs attempts // each is made again after it failed
 
 	// trying is when the first job began since the API last served a job; zero:
 	// no job began since.
 	trying     time.Time
 	yieldAfter time.Duration // how long a leader accepts that its API is unreachable
 
-	deleteAt  time.Time       // no record is deleted before; zero: at once
-	deletions backoff.Backoff // after deletions that failed
+	deletions attempts // of records
 
-	rereadAt time.Time       // when the mark is read again that holds the leader back; zero: not planned
-	rereads  backoff.Backoff // between two readings
+	rereads attempts // of the mark that holds the leader back; one without a time is not planned
 
 	lapsed   bool            // the objects were kept after the last pass and no longer are
 	lapsedAt time.Time       // when that last happened
@@ -47,11 +44,28 @@ type deadlines struct {
 func newDeadlines(yieldAfter time.Duration) deadlines {
 	return deadlines{
 		yieldAfter: yieldAfter,
-		retries:    backoff.Backoff{First: minJobPause, Max: maxJobPause},
+		jobs:       attempts{pauses: backoff.Backoff{First: minJobPause, Max: maxJobPause}},
 		lapses:     backoff.Backoff{First: minJobPause, Max: maxJobPause},
-		rereads:    backoff.Backoff{First: minJobPause, Max: maxRereadPause},
-		deletions:  backoff.Backoff{First: minJobPause, Max: maxJobPause},
+		rereads:    attempts{pauses: backoff.Backoff{First: minJobPause, Max: maxRereadPause}},
+		deletions:  attempts{pauses: backoff.Backoff{First: minJobPause, Max: maxJobPause}},
 	}
+}
+
+// attempts are made after longer and longer pauses.
+type attempts struct {
+	at     time.Time // none is made before; zero: at once
+	pauses backoff.Backoff
+}
+
+func (a *attempts) due(now time.Time) bool { return !now.Before(a.at) }
+
+// failed delays the next attempt.
+func (a *attempts) failed() { a.at = time.Now().Add(a.pauses.Next()) }
+
+// reset lets the next attempt follow at once.
+func (a *attempts) reset() {
+	a.at = time.Time{}
+	a.pauses.Reset()
 }
 
 // next returns the first instant after now at which time alone can change a
@@ -59,7 +73,7 @@ func newDeadlines(yieldAfter time.Duration) deadlines {
 // are instants that matter besides; zero ones do not count.
 func (d *deadlines) next(answered time.Time, others ...time.Time) time.Time {
 	var first time.Time
-	for _, at := range append(others, d.deleteAt, d.retryAt, d.rereadAt, d.resync, d.unreachableAt(answered)) {
+	for _, at := range append(others, d.deletions.at, d.jobs.at, d.rereads.at, d.resync, d.unreachableAt(answered)) {
 		if at.After(d.now) && (first.IsZero() || at.Before(first)) {
 			first = at
 		}
@@ -69,9 +83,6 @@ func (d *deadlines) next(answered time.Time, others ...time.Time) time.Time {
 
 // passDue reports whether it is time for another full pass.
 func (d *deadlines) passDue() bool { return !d.resync.IsZero() && !d.now.Before(d.resync) }
-
-// mayBegin reports whether the pause after the last failure is over.
-func (d *deadlines) mayBegin() bool { return !d.now.Before(d.retryAt) }
 
 // unreachableAt returns when the API will have been unreachable for too long
 // unless it answers; zero: no job needs it.
@@ -98,9 +109,6 @@ func (d *deadlines) jobBegan() {
 	}
 }
 
-// jobFailed delays the next job.
-func (d *deadlines) jobFailed() { d.retryAt = time.Now().Add(d.retries.Next()) }
-
 // apiWorked notes that a job ended for which the API was reachable.
 func (d *deadlines) apiWorked() { d.trying = time.Time{} }
 
@@ -108,51 +116,27 @@ func (d *deadlines) apiWorked() { d.trying = time.Time{} }
 // that fails, its pause is longer than the one before: only a complete pass shows
 // that the cause of the failures is over.
 func (d *deadlines) surveyed() {
-	d.retryAt = time.Time{}
+	d.jobs.at = time.Time{}
 	d.apiWorked()
-}
-
-// mayDelete reports whether the pause after the last deletion that failed is over.
-func (d *deadlines) mayDelete() bool { return !d.now.Before(d.deleteAt) }
-
-// deletionFailed delays the next deletion.
-func (d *deadlines) deletionFailed() { d.deleteAt = time.Now().Add(d.deletions.Next()) }
-
-// deletionWorked lets the next deletion follow at once.
-func (d *deadlines) deletionWorked() {
-	d.deleteAt = time.Time{}
-	d.deletions.Reset()
 }
 
 // rereadDue reports whether the mark that holds the leader back is read again now.
 // If not, it plans when.
 func (d *deadlines) rereadDue() bool {
-	if d.rereadAt.IsZero() {
-		d.rereadAt = d.now.Add(d.rereads.Next())
+	if d.rereads.at.IsZero() {
+		d.rereads.at = d.now.Add(d.rereads.pauses.Next())
 	}
-	if d.now.Before(d.rereadAt) {
+	if !d.rereads.due(d.now) {
 		return false
 	}
-	d.rereadAt = time.Time{}
+	d.rereads.at = time.Time{}
 	return true
-}
-
-// rereadingEnded notes that the mark does not hold the leader back.
-func (d *deadlines) rereadingEnded() {
-	d.rereadAt = time.Time{}
-	d.rereads.Reset()
-}
-
-// retryNow lets the next job begin at once.
-func (d *deadlines) retryNow() {
-	d.retryAt = time.Time{}
-	d.retries.Reset()
 }
 
 // passCompleted makes the next full pass due after interval.
 func (d *deadlines) passCompleted(interval time.Duration) {
 	d.resync, d.lapsed = time.Now().Add(interval), false
-	d.retryNow()
+	d.jobs.reset()
 	d.apiWorked()
 }
 

@@ -19,15 +19,15 @@ func TestDeadlines_next(t *testing.T) {
 		want     time.Time
 	}{
 		{"nothing depends on time", func(*deadlines) {}, time.Time{}, []time.Time{{}}, time.Time{}},
-		{"the retry", func(d *deadlines) { d.retryAt = at(1) }, time.Time{}, nil, at(1)},
+		{"the retry", func(d *deadlines) { d.jobs.at = at(1) }, time.Time{}, nil, at(1)},
 		{"the next full pass", func(d *deadlines) { d.resync = at(2) }, time.Time{}, nil, at(2)},
 		{"the API has not answered for too long", func(d *deadlines) { d.trying = now }, time.Time{}, nil, at(time.Minute)},
 		{"it has answered meanwhile", func(d *deadlines) { d.trying = now }, at(5), nil, at(time.Minute + 5)},
 		{"its answer is older than the job", func(d *deadlines) { d.trying = now }, at(-5), nil, at(time.Minute)},
 		{"no job needs the API", func(*deadlines) {}, at(-5), nil, time.Time{}},
 		{"an absence", func(*deadlines) {}, time.Time{}, []time.Time{at(4), at(3)}, at(3)},
-		{"the first of several", func(d *deadlines) { d.retryAt, d.resync = at(7), at(6) }, time.Time{}, []time.Time{at(8)}, at(6)},
-		{"what is past does not count", func(d *deadlines) { d.retryAt, d.resync = at(-1), now }, time.Time{}, []time.Time{at(8)}, at(8)},
+		{"the first of several", func(d *deadlines) { d.jobs.at, d.resync = at(7), at(6) }, time.Time{}, []time.Time{at(8)}, at(6)},
+		{"what is past does not count", func(d *deadlines) { d.jobs.at, d.resync = at(-1), now }, time.Time{}, []time.Time{at(8)}, at(8)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := newDeadlines(time.Minute)
@@ -47,22 +47,22 @@ func TestDeadlines_retries(t *testing.T) {
 		d := newDeadlines(time.Minute)
 		begins := func(want bool) {
 			t.Helper()
-			if d.now = time.Now(); d.mayBegin() != want {
+			if d.now = time.Now(); d.jobs.due(d.now) != want {
 				t.Errorf("a job may begin: got %t, want %t", !want, want)
 			}
 		}
 		begins(true)
 		for _, pause := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second} {
-			d.jobFailed()
+			d.jobs.failed()
 			backoff.Sleep(t.Context(), pause-1)
 			begins(false)
 			backoff.Sleep(t.Context(), 1)
 			begins(true)
 		}
-		d.jobFailed()
+		d.jobs.failed()
 		d.passCompleted(time.Hour)
 		begins(true)
-		d.jobFailed()
+		d.jobs.failed()
 		backoff.Sleep(t.Context(), minJobPause)
 		begins(true)
 	})

@@ -6,6 +6,7 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/noderecord"
+	"github.com/lockstep-dev/lockstep/trace"
 )
 
 // maxDeletions is how many records a leader deletes in one round, so that its
@@ -18,22 +19,22 @@ const maxDeletions = 16
 // records already. After a failure it pauses.
 func (l *leadership) deleteExpired(ctx context.Context, in protocol.Input) {
 	due := noderecord.DeletionsDue(in.Fleet, in.Local.ID)
-	if len(due) == 0 || !l.clock.mayDelete() {
+	if len(due) == 0 || !l.clock.deletions.due(l.clock.now) {
 		return
 	}
 	for _, r := range due[:min(len(due), maxDeletions)] {
 		if !l.session.Valid() {
 			return // it is about to end
 		}
-		l.traceDelete(r)
+		l.trace(trace.Event{Delete: &trace.Delete{Record: r}})
 		turn, _ := in.Fleet.Turns.Of(r.ID)
 		deleted, err := fleet.DeleteExpired(ctx, l.e.cfg.Client, fleet.Deletion{Record: r, Turn: turn, LeaderKey: l.key, Epoch: l.epoch})
 		if err != nil {
 			l.e.cfg.Log.Warn("expired record not deleted, trying again", "record", string(r.ID), "err", err)
-			l.clock.deletionFailed()
+			l.clock.deletions.failed()
 			return
 		}
-		l.clock.deletionWorked()
+		l.clock.deletions.reset()
 		if deleted {
 			l.e.metrics.deletions.Inc()
 			l.e.cfg.Log.Info("expired record deleted", "record", string(r.ID), "gone", r.Gone, "expireAfter", r.Node.ExpireAfter)

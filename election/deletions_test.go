@@ -130,15 +130,15 @@ func TestDeleteExpired_fails(t *testing.T) {
 		over, cancel := context.WithCancel(ctx)
 		cancel()
 		l.deleteExpired(over, in)
-		if !w.exists("pod") || l.clock.mayDelete() {
-			t.Errorf("record: %t, another attempt at once: %t; want a pause", w.exists("pod"), l.clock.mayDelete())
+		if !w.exists("pod") || l.clock.deletions.due(l.clock.now) {
+			t.Errorf("record: %t, another attempt at once: %t; want a pause", w.exists("pod"), l.clock.deletions.due(l.clock.now))
 		}
 		if next := l.clock.next(time.Time{}); next.IsZero() {
 			t.Error("no other attempt is planned")
 		}
-		l.clock.now = l.clock.deleteAt
+		l.clock.now = l.clock.deletions.at
 		l.deleteExpired(ctx, in)
-		if w.exists("pod") || !l.clock.mayDelete() {
+		if w.exists("pod") || !l.clock.deletions.due(l.clock.now) {
 			t.Errorf("record: %t after the second attempt", w.exists("pod"))
 		}
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/status"
+	"github.com/lockstep-dev/lockstep/trace"
 )
 
 // resignTimeout bounds the transaction that gives up a leadership. If etcd does not
@@ -88,7 +89,7 @@ func (l *leadership) resign(ctx context.Context) error {
 	if !drained {
 		return nil
 	}
-	l.traceResign(facts, st, now)
+	l.trace(trace.Event{Resign: &trace.Resign{Facts: facts, Status: st, At: l.sinceConfirmed(now)}})
 	v := status.Value{Status: st, Unknown: l.unknown}
 	err := l.e.cfg.Store.Resign(ctx, l.key, v, protocol.Guard{Epoch: l.epoch, StatusRevision: l.status.Revision})
 	l.deleted = err == nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/trace"
 )
 
 // job is a survey, a pass, or keeping the objects after a pass. A nil job is none.
@@ -91,7 +92,7 @@ func (l *leadership) work(ctx context.Context, step protocol.Step) {
 		return
 	}
 	l.stop()
-	if l.stuck || !l.clock.mayBegin() {
+	if l.stuck || !l.clock.jobs.due(l.clock.now) {
 		return
 	}
 	l.clock.jobBegan()
@@ -110,7 +111,7 @@ func (l *leadership) begin(ctx context.Context, step protocol.Step, quiet time.T
 	jobCtx, cancel := context.WithCancel(ctx)
 	j := &job{step: step, cancel: cancel, done: make(chan struct{})}
 	l.job = j
-	l.traceBegin(step, quiet)
+	l.trace(trace.Event{Begin: &trace.Begin{Kind: step.Kind, Work: step.Work, Quiet: l.sinceConfirmed(quiet)}})
 	go func() {
 		defer close(j.done)
 		j.run(jobCtx, l.e.cfg.Applier, l.session.ValidUntil, quiet)
@@ -161,7 +162,7 @@ func (l *leadership) collect() {
 			log = l.e.cfg.Log.Debug // it was logged when it began
 		}
 		log("pass failed, trying again", "step", j.step.Kind.String(), "err", j.err)
-		if l.clock.jobFailed(); errors.Is(j.err, ErrNotDue) {
+		if l.clock.jobs.failed(); errors.Is(j.err, ErrNotDue) {
 			l.clock.apiWorked()
 		}
 	case j.step.Kind == protocol.StepSurvey:
@@ -183,11 +184,11 @@ func (l *leadership) collectPass(j *job) (problem string) {
 	case j.outcome.ForeignStore != "":
 		l.clock.surveyed()
 	case j.outcome.Unfounded:
-		l.clock.jobFailed()
+		l.clock.jobs.failed()
 		l.clock.apiWorked()
 	case !j.outcome.Complete:
 		l.failing = content
-		l.clock.jobFailed()
+		l.clock.jobs.failed()
 		l.clock.apiWorked()
 		return "some objects could not be applied"
 	default:

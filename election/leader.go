@@ -12,6 +12,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/status"
+	"github.com/lockstep-dev/lockstep/trace"
 )
 
 // leadership is one term of this leader. All of it belongs to Run's goroutine.
@@ -52,9 +53,9 @@ const etcdPause = 100 * time.Millisecond
 // why the leadership ended. No job of it runs any more then, except after
 // ErrJobStuck.
 func (l *leadership) lead(ctx context.Context) (err error) {
-	l.traceElected()
+	l.trace(trace.Event{Elected: &trace.Elected{Epoch: l.epoch, DrainTime: l.e.drainTime}})
+	defer func() { l.trace(trace.Event{Over: &trace.Over{Stuck: l.stuck}}) }()
 	defer func() {
-		defer l.traceOver()
 		l.stop()
 		if l.stuck {
 			err = errors.Join(ErrJobStuck, err)
@@ -81,7 +82,7 @@ func (l *leadership) lead(ctx context.Context) (err error) {
 		l.reads.Reset()
 		l.confirm(&in)
 		step := protocol.Next(in)
-		l.traceRound(in, step)
+		l.trace(trace.Event{Round: &trace.Round{Input: in, Step: step, Restored: l.restored}})
 		l.show(step, garbageIn(in))
 		l.deleteExpired(ctx, in)
 		switch l.execute(ctx, step) {
@@ -169,7 +170,7 @@ const (
 func (l *leadership) execute(ctx context.Context, step protocol.Step) sequel {
 	l.e.metrics.steps.WithLabelValues(step.Kind.String()).Inc()
 	if !step.Reread {
-		l.clock.rereadingEnded()
+		l.clock.rereads.reset() // the mark does not hold the leader back
 	}
 	switch step.Kind {
 	case protocol.StepResign:
@@ -203,13 +204,13 @@ func (l *leadership) write(ctx context.Context, step protocol.Step) {
 		backoff.Sleep(ctx, etcdPause) // the session is about to end
 		return
 	}
-	l.traceWrite(step)
+	l.trace(trace.Event{Write: &trace.Write{Status: step.Status, Guard: step.Guard}})
 	err := l.e.cfg.Store.Write(ctx, l.key, status.Value{Status: step.Status, Unknown: l.unknown}, step.Guard)
 	switch {
 	case err == nil:
 		l.writes.Reset()
 		if s := step.Status; !l.failing.Same(protocol.Content{Release: s.ContentRelease, Digest: s.Digest}) {
-			l.clock.retryNow() // other content than the failing one, whatever its content epoch
+			l.clock.jobs.reset() // other content than the failing one, whatever its content epoch
 		}
 		l.problem("")
 		l.e.cfg.Log.Info("status written", "rule", step.Rule, "status", step.Status.String())

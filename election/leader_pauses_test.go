@@ -78,13 +78,13 @@ func TestLeadership_pausesSurviveTheStatus(t *testing.T) {
 			}
 			st := protocol.Status{State: protocol.Working, Version: local.Version, ContentRelease: work.Content.Release, Digest: work.Content.Digest, ContentEpoch: work.Content.Epoch + 1}
 			l.write(ctx, protocol.Step{Kind: protocol.StepWrite, Status: st, Guard: protocol.Guard{Epoch: l.epoch, StatusRevision: in.Status.Revision}})
-			return l.clock.retries.Pause()
+			return l.clock.jobs.pauses.Pause()
 		}
 		var last time.Duration
 		for range 4 {
 			pause := fail()
-			if pause <= last || l.clock.mayBegin() {
-				t.Errorf("got a pause of %s after one of %s; may begin at once: %t", pause, last, l.clock.mayBegin())
+			if pause <= last || l.clock.jobs.due(l.clock.now) {
+				t.Errorf("got a pause of %s after one of %s; may begin at once: %t", pause, last, l.clock.jobs.due(l.clock.now))
 			}
 			last = pause
 		}
@@ -95,7 +95,7 @@ func TestLeadership_pausesSurviveTheStatus(t *testing.T) {
 		st := in.Status.Status
 		st.Digest = "new"
 		l.write(ctx, protocol.Step{Kind: protocol.StepWrite, Status: st, Guard: protocol.Guard{Epoch: l.epoch, StatusRevision: in.Status.Revision}})
-		if !l.clock.mayBegin() {
+		if !l.clock.jobs.due(l.clock.now) {
 			t.Error("other content has to wait for what failed")
 		}
 	})

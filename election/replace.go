@@ -18,43 +18,39 @@ import (
 // and otherwise the facts on which it was written. A replacement that waits already is not
 // written again.
 func ReplaceBundle(ctx context.Context, client *etcd.Client, r protocol.Replacement) (protocol.Fleet, protocol.StatusView, error) {
-	var f protocol.Fleet
-	var v protocol.StatusView
+	var s snapshot
 	err := etcd.UntilUnchanged(ctx, func() (err error) {
-		f, v, err = replaceBundle(ctx, client, r)
-		return err
+		if s, _, err = readSnapshot(ctx, client, &fleet.Decoder{}); err != nil {
+			return fmt.Errorf("read status, records and presences: %w", err)
+		}
+		return s.replaceBundle(ctx, client, r)
 	})
-	return f, v, err
+	return s.fleet, s.status, err
 }
 
 // replaceBundle returns etcd.ErrChanged if something changed after it was read.
-func replaceBundle(ctx context.Context, client *etcd.Client, r protocol.Replacement) (protocol.Fleet, protocol.StatusView, error) {
-	s, _, err := readSnapshot(ctx, client, &fleet.Decoder{})
-	if err != nil {
-		return s.fleet, s.status, fmt.Errorf("read status, records and presences: %w", err)
-	}
-	if r.Repeats(s.replacement) {
-		return s.fleet, s.status, nil
+func (s snapshot) replaceBundle(ctx context.Context, client *etcd.Client, r protocol.Replacement) error {
+	if s.replacement.Allows(r.From, r.To) {
+		return nil
 	}
 	refusal, witness := protocol.ReplacementRefusal(s.status, s.fleet, s.replacement, r.From, r.To)
 	if refusal != "" {
-		return s.fleet, s.status, fmt.Errorf("%w: %s", ErrNotReplaceable, refusal)
+		return fmt.Errorf("%w: %s", ErrNotReplaceable, refusal)
 	}
 	value, err := status.EncodeReplacement(r)
-	if err != nil {
-		return s.fleet, s.status, fmt.Errorf("write the replacement: %w", err)
+	if err == nil {
+		keys := keyspace.Under(client.Prefix())
+		_, err = client.Write(ctx, []clientv3.Cmp{
+			clientv3.Compare(clientv3.ModRevision(keys.Status()), "=", s.status.Revision),
+			clientv3.Compare(clientv3.ModRevision(keys.Node(witness.ID)), "=", witness.Revision),
+			// An invalid replacement is overwritten.
+			clientv3.Compare(clientv3.ModRevision(keys.Replacement()), "<", s.fleet.Revision+1),
+		}, clientv3.OpPut(keys.Replacement(), string(value)))
 	}
-	keys := keyspace.Under(client.Prefix())
-	_, err = client.Write(ctx, []clientv3.Cmp{
-		clientv3.Compare(clientv3.ModRevision(keys.Status()), "=", s.status.Revision),
-		clientv3.Compare(clientv3.ModRevision(keys.Node(witness.ID)), "=", witness.Revision),
-		// An invalid replacement is overwritten.
-		clientv3.Compare(clientv3.ModRevision(keys.Replacement()), "<", s.fleet.Revision+1),
-	}, clientv3.OpPut(keys.Replacement(), string(value)))
 	if err != nil {
-		return s.fleet, s.status, fmt.Errorf("write the replacement: %w", err)
+		return fmt.Errorf("write the replacement: %w", err)
 	}
-	return s.fleet, s.status, nil
+	return nil
 }
 
 // CancelReplacement deletes the replacement, and returns the one that was there; the zero

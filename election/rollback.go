@@ -67,12 +67,12 @@ func beginRollback(ctx context.Context, client *etcd.Client, r RollbackRequest) 
 		r.By, r.Since = was.By, was.Since
 	}
 	value, err := fleet.EncodeRollback(r.Rollback)
-	if err != nil {
-		return out, fmt.Errorf("write the rollback: %w", err)
+	if err == nil {
+		keys := keyspace.Under(client.Prefix())
+		conds := append(unchanged(keys, s), clientv3.Compare(clientv3.ModRevision(keys.Rollback()), "<", s.fleet.Revision+1))
+		_, err = client.Write(ctx, conds, clientv3.OpPut(keys.Rollback(), string(value)))
 	}
-	keys := keyspace.Under(client.Prefix())
-	conds := append(unchanged(keys, s), clientv3.Compare(clientv3.ModRevision(keys.Rollback()), "<", s.fleet.Revision+1))
-	if _, err = client.Write(ctx, conds, clientv3.OpPut(keys.Rollback(), string(value))); err != nil {
+	if err != nil {
 		return out, fmt.Errorf("write the rollback: %w", err)
 	}
 	r.Revision = s.fleet.Revision + 1

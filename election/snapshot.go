@@ -3,6 +3,7 @@ package election
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -41,15 +42,8 @@ func readSnapshot(
 	ctx context.Context, client *etcd.Client, decoder *fleet.Decoder, conds ...clientv3.Cmp,
 ) (s snapshot, held bool, err error) {
 	keys := keyspace.Under(client.Prefix())
-	resp, err := client.Txn(ctx, conds, []clientv3.Op{
-		clientv3.OpGet(keys.Status()),
-		clientv3.OpGet(keys.Nodes(), clientv3.WithPrefix()),
-		clientv3.OpGet(keys.Presences(), clientv3.WithPrefix()),
-		clientv3.OpGet(keys.Store()),
-		clientv3.OpGet(keys.Replacement()),
-		clientv3.OpGet(keys.Rollback()),
-		clientv3.OpGet(keys.Turns(), clientv3.WithPrefix()),
-	}, nil)
+	own := []clientv3.Op{clientv3.OpGet(keys.Status()), clientv3.OpGet(keys.Replacement())}
+	resp, err := client.Txn(ctx, conds, slices.Concat(own, fleet.Reads(keys)), nil)
 	if err != nil || !resp.Succeeded {
 		return snapshot{}, false, err
 	}
@@ -57,12 +51,9 @@ func readSnapshot(
 	if l := etcd.NewListing(resp, 0); len(l.KVs) > 0 {
 		s.status, s.unknown = status.Decode(l.KVs[0]), status.UnknownIn(l.KVs[0])
 	}
-	s.fleet = decoder.Decode(keys, etcd.NewListing(resp, 1), etcd.NewListing(resp, 2))
-	s.store = fleet.DecodeStoreKey(keys.Store(), etcd.NewListing(resp, 3)).ID
-	if l := etcd.NewListing(resp, 4); len(l.KVs) > 0 {
+	if l := etcd.NewListing(resp, 1); len(l.KVs) > 0 {
 		s.replacement = status.DecodeReplacement(l.KVs[0])
 	}
-	s.fleet.Rollback = fleet.DecodeRollback(keys.Rollback(), etcd.NewListing(resp, 5))
-	s.fleet.Turns = fleet.DecodeTurns(keys, etcd.NewListing(resp, 6))
+	s.fleet, s.store = decoder.Read(keys, resp, len(own))
 	return s, true, nil
 }

@@ -131,7 +131,7 @@ func (w *world) start(id, release string, o options) *node {
 	show := func(ctx context.Context) error {
 		for {
 			s, changed := n.election.State().Load()
-			says.Set(fleet.Shown{Election: s.Election})
+			says.Set(fleet.Shown{Presence: protocol.Presence{Election: s.Election}})
 			if !event.Wait(ctx, changed) {
 				return ctx.Err()
 			}

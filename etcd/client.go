@@ -101,12 +101,7 @@ func NewClient(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.RequestTimeout == 0 {
-		cfg.RequestTimeout = defaultRequestTimeout
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.RequestTimeout = cmp.Or(cfg.RequestTimeout, defaultRequestTimeout)
 	c := &Client{
 		several:  len(cfg.Endpoints) > 1 || cfg.AttemptTimeout > 0,
 		tls:      creds,
@@ -114,7 +109,7 @@ func NewClient(cfg Config) (*Client, error) {
 		timeout:  cfg.RequestTimeout,
 		attempts: map[effect]*patience{reads: newPatience(cfg), writes: newPatience(cfg)},
 		advice:   cmp.Or(cfg.Advice, adviceElsewhere),
-		log:      cfg.Log,
+		log:      cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)),
 		contact:  event.New(Contact{}),
 		rewound:  event.New(0),
 	}
@@ -142,13 +137,9 @@ func (c *Client) Rewound() *event.Value[int] { return c.rewound }
 
 // Get reads keys, linearizably.
 func (c *Client) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
-	resp, err := do(ctx, c, reads, func(ctx context.Context, client *clientv3.Client) (answer[*clientv3.GetResponse], error) {
-		resp, err := client.Get(ctx, key, opts...)
-		if err != nil {
-			return answer[*clientv3.GetResponse]{}, err
-		}
-		return answer[*clientv3.GetResponse]{resp, resp.Header}, nil
-	})
+	resp, err := do(ctx, c, reads, func(ctx context.Context, client *clientv3.Client) (*clientv3.GetResponse, error) {
+		return client.Get(ctx, key, opts...)
+	}, func(resp *clientv3.GetResponse) *etcdserverpb.ResponseHeader { return resp.Header })
 	if err != nil {
 		return nil, fmt.Errorf("read %q: %w", key, err)
 	}
@@ -160,13 +151,9 @@ func (c *Client) Get(ctx context.Context, key string, opts ...clientv3.OpOption)
 func (c *Client) Txn(ctx context.Context, conds []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
 	rewinds := c.rewound.Get() // before the request: the answer may come from the older store
 	kind := effectOf(then, otherwise)
-	resp, err := do(ctx, c, kind, func(ctx context.Context, client *clientv3.Client) (answer[*clientv3.TxnResponse], error) {
-		resp, err := client.Txn(ctx).If(conds...).Then(then...).Else(otherwise...).Commit()
-		if err != nil {
-			return answer[*clientv3.TxnResponse]{}, err
-		}
-		return answer[*clientv3.TxnResponse]{resp, resp.Header}, nil
-	})
+	resp, err := do(ctx, c, kind, func(ctx context.Context, client *clientv3.Client) (*clientv3.TxnResponse, error) {
+		return client.Txn(ctx).If(conds...).Then(then...).Else(otherwise...).Commit()
+	}, func(resp *clientv3.TxnResponse) *etcdserverpb.ResponseHeader { return resp.Header })
 	if err == nil && resp.Succeeded {
 		c.wrote(then, At{rewinds, resp.Header.Revision})
 	}
@@ -183,12 +170,6 @@ func effectOf(ops ...[]clientv3.Op) effect {
 	return reads
 }
 
-// answer is the response to a request, with the header that every response carries.
-type answer[T any] struct {
-	resp   T
-	header *etcdserverpb.ResponseHeader
-}
-
 // Write runs ops, reads or writes, if all conds hold, and returns ErrChanged if one of them does not.
 // After any other error ops may have been committed or not.
 func (c *Client) Write(ctx context.Context, conds []clientv3.Cmp, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
@@ -199,29 +180,30 @@ func (c *Client) Write(ctx context.Context, conds []clientv3.Cmp, ops ...clientv
 	return resp, err
 }
 
-// do makes one request within the time limit. From the answer it updates Contact and the
+// do makes one request within the time limit. From the header of the answer it updates Contact and the
 // store's revision.
-func do[T any](ctx context.Context, c *Client, kind effect, request func(context.Context, *clientv3.Client) (answer[T], error)) (T, error) {
+func do[T any](
+	ctx context.Context, c *Client, kind effect,
+	request func(context.Context, *clientv3.Client) (T, error), header func(T) *etcdserverpb.ResponseHeader,
+) (resp T, err error) {
 	limited, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), c.timeout)
 	defer cancel()
 	before, rewinds := c.contact.Get().Revision, c.rewound.Get()
-	var got answer[T]
-	err := c.tls.missing()
-	if err != nil {
+	if err = c.tls.missing(); err != nil {
 		err = &unsentError{err}
 	} else {
 		begin := time.Now()
-		got, err = ask(limited, c, kind, request)
+		resp, err = ask(limited, c, kind, request)
 		c.observe(ctx, verbs[kind], begin, err)
 	}
 	if err != nil {
 		if answered := c.failed(ctx, err); !answered && ctx.Err() == nil {
 			err = fmt.Errorf("no answer from etcd at %s: %w", strings.Join(c.Endpoints(), ", "), err)
 		}
-		return got.resp, err
+		return resp, err
 	}
-	c.answered(got.header, before, rewinds)
-	return got.resp, nil
+	c.answered(header(resp), before, rewinds)
+	return resp, nil
 }
 
 // answered records a linearizable answer. before is the highest revision that was

@@ -121,7 +121,7 @@ func (c *Client) diagnoseServer(ctx context.Context, endpoint string) serverFaul
 	if err != nil {
 		return serverFault{text: endpoint + ": " + err.Error()}
 	}
-	reason, err := askHealth(ctx, endpoint, config.Clone())
+	reason, err := askHealth(ctx, endpoint, config)
 	switch {
 	case err != nil && strings.HasPrefix(healthURL(endpoint), "http:") && speaksTLS(ctx, endpoint):
 		return serverFault{endpoint + ": the server there speaks TLS; " + c.advice.TLS, true}
@@ -156,12 +156,7 @@ var errBadRequest = errors.New(http.StatusText(http.StatusBadRequest))
 // askHealth asks a server for its health. An empty reason means that it is healthy, or does not
 // answer this question.
 func askHealth(ctx context.Context, endpoint string, config *tls.Config) (reason string, err error) {
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, healthURL(endpoint), nil)
-	if err != nil {
-		return "", err
-	}
-	resp, err := client.Do(req)
+	resp, err := getPage(ctx, healthURL(endpoint), config)
 	if err != nil {
 		return "", err
 	}

@@ -4,7 +4,7 @@
 //
 //   - client.go: requests with a time limit. The client knows whether etcd answers,
 //     and notices when the store went back (docs/protocol-nodes.md#went-back)
-//   - endpoints.go: which server is asked; one that cannot serve is left for another.
+//   - failover.go: which server is asked; one that cannot serve is left for another.
 //     link.go: the connection to one. credentials.go: its certificates, read again when they change
 //   - patience.go: how long an attempt may take. newleader.go: ends attempts that are in vain because
 //     etcd has a new leader

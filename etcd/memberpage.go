@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,19 +21,11 @@ const (
 func (c *Client) ServerMetrics(ctx context.Context, endpoint string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, metricsTimeout)
 	defer cancel()
-	transport := &http.Transport{DisableKeepAlives: true}
-	if c.tls != nil {
-		config, err := c.tls.current()
-		if err != nil {
-			return nil, err
-		}
-		transport.TLSClientConfig = config.Clone()
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint+"/metrics", nil)
+	config, err := c.tls.current()
 	if err != nil {
 		return nil, err
 	}
-	resp, err := (&http.Client{Transport: transport}).Do(req)
+	resp, err := getPage(ctx, endpoint+"/metrics", config)
 	if err != nil {
 		return nil, fmt.Errorf("metrics of etcd: %w", err)
 	}
@@ -48,4 +41,14 @@ func (c *Client) ServerMetrics(ctx context.Context, endpoint string) ([]byte, er
 		return nil, fmt.Errorf("metrics of etcd: %w", err)
 	}
 	return text, nil
+}
+
+// getPage requests a page of a server. config is nil for none.
+func getPage(ctx context.Context, page string, config *tls.Config) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
+	if err != nil {
+		return nil, err
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config.Clone(), DisableKeepAlives: true}}
+	return client.Do(req)
 }

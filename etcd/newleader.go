@@ -89,10 +89,7 @@ func (l *link) awaitNewLeader(ctx context.Context, term uint64) bool {
 func (l *link) leaderTerm(ctx context.Context) (uint64, error) {
 	cluster := etcdserverpb.NewClusterClient(l.client.ActiveConnection())
 	resp, err := cluster.MemberList(clientv3.WithRequireLeader(ctx), &etcdserverpb.MemberListRequest{Linearizable: false})
-	if err != nil {
-		return 0, err
-	}
-	return resp.Header.GetRaftTerm(), nil
+	return resp.GetHeader().GetRaftTerm(), err
 }
 
 // knownTerm is the newest term of etcd's leaders in an answer; 0: none is known.

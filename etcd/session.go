@@ -96,13 +96,9 @@ func (c *Client) WithSession(ctx context.Context, ttl time.Duration, hold func(c
 func (c *Client) grant(ctx context.Context, ttl time.Duration) (*Session, error) {
 	sent := time.Now()
 	// It can be repeated: a lease that no key is on ends by itself.
-	resp, err := do(ctx, c, reads, func(ctx context.Context, client *clientv3.Client) (answer[*clientv3.LeaseGrantResponse], error) {
-		resp, err := client.Grant(ctx, int64(ttl/time.Second))
-		if err != nil {
-			return answer[*clientv3.LeaseGrantResponse]{}, err
-		}
-		return answer[*clientv3.LeaseGrantResponse]{resp, resp.ResponseHeader}, nil
-	})
+	resp, err := do(ctx, c, reads, func(ctx context.Context, client *clientv3.Client) (*clientv3.LeaseGrantResponse, error) {
+		return client.Grant(ctx, int64(ttl/time.Second))
+	}, func(resp *clientv3.LeaseGrantResponse) *etcdserverpb.ResponseHeader { return resp.ResponseHeader })
 	if err != nil {
 		return nil, fmt.Errorf("grant a lease: %w", err)
 	}

@@ -32,6 +32,18 @@ type Listing struct {
 	KVs []*KV
 }
 
+// Find returns a key; the zero KV: the listing does not contain it. A listing of a key also contains keys that only begin
+// with it.
+func (l Listing) Find(key string) KV {
+	i, found := slices.BinarySearchFunc(l.KVs, key, byKey)
+	if !found {
+		return KV{}
+	}
+	return *l.KVs[i]
+}
+
+func byKey(kv *KV, key string) int { return strings.Compare(kv.Key, key) }
+
 // At is a point in the store's history. Two revisions compare only if the store did
 // not go back between them, as it does after a restore from a backup.
 type At struct {
@@ -192,7 +204,7 @@ func (v *view) apply(events []*clientv3.Event) {
 	for _, ev := range events {
 		v.Revision = max(v.Revision, ev.Kv.ModRevision)
 		kv := new(NewKV(ev.Kv))
-		i, found := slices.BinarySearchFunc(v.sorted, kv.Key, func(kv *KV, key string) int { return strings.Compare(kv.Key, key) })
+		i, found := slices.BinarySearchFunc(v.sorted, kv.Key, byKey)
 		switch {
 		case ev.Type == clientv3.EventTypeDelete:
 			delete(v.kvs, kv.Key)

@@ -11,16 +11,6 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// List reads all records and presences at one revision.
-func List(ctx context.Context, client *etcd.Client) (protocol.Fleet, error) {
-	keys := keyspace.Under(client.Prefix())
-	nodes, presences, err := listFleet(ctx, client, keys)
-	if err != nil {
-		return protocol.Fleet{}, fmt.Errorf("list nodes: %w", err)
-	}
-	return Decode(keys, nodes, presences), nil
-}
-
 // RoleChange is the input of SetRoles.
 type RoleChange struct {
 	Roles protocol.Roles
@@ -73,11 +63,11 @@ func GiveConsensus(ctx context.Context, client *etcd.Client, id protocol.NodeID)
 	}
 	was.Roles.Consensus = true
 	value, _, err := withRoles(id, resp.Kvs[0].Value, RoleChange{Roles: was.Roles})
-	if err != nil {
-		return fmt.Errorf("give node %q the role %s: %w", id, protocol.RoleConsensus, err)
+	if err == nil {
+		same := clientv3.Compare(clientv3.ModRevision(key), "=", resp.Kvs[0].ModRevision)
+		_, err = client.Write(ctx, []clientv3.Cmp{same}, clientv3.OpPut(key, string(value)))
 	}
-	same := clientv3.Compare(clientv3.ModRevision(key), "=", resp.Kvs[0].ModRevision)
-	if _, err := client.Write(ctx, []clientv3.Cmp{same}, clientv3.OpPut(key, string(value))); err != nil {
+	if err != nil {
 		return fmt.Errorf("give node %q the role %s: %w", id, protocol.RoleConsensus, err)
 	}
 	return nil
@@ -86,49 +76,47 @@ func GiveConsensus(ctx context.Context, client *etcd.Client, id protocol.NodeID)
 // trySetRoles returns etcd.ErrChanged if the record, or whether the node is alive, changed
 // after they were read.
 func trySetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, change RoleChange) error {
-	keys := keyspace.Under(client.Prefix())
-	nodes, presences, err := listFleet(ctx, client, keys)
+	s, err := readSnapshot(ctx, client, &Decoder{})
 	if err != nil {
 		return err
 	}
-	record := find(nodes, keys.Node(id))
-	if record.Key == "" {
+	own, found := s.fleet.Record(id)
+	if !found {
 		return ErrNoNode
 	}
-	was, problem := decodeNode(id, record.Value)
-	if change.Edit != nil && problem == "" {
-		if change.Roles = change.Edit(was.Roles); change.Roles == was.Roles {
+	was, alive := own.Node.Roles, own.Alive
+	if change.Edit != nil && own.Problem == "" {
+		if change.Roles = change.Edit(was); change.Roles == was {
 			return nil
 		}
 	}
-	value, takes, err := withRoles(id, record.Value, change)
+	value, takes, err := withRoles(id, s.value(id), change)
 	if err != nil {
 		return err
 	}
-	conds, err := change.conditions(ctx, was.Roles)
+	conds, err := change.conditions(ctx, was)
 	if err != nil {
 		return err
 	}
-	conds = append(conds, clientv3.Compare(clientv3.ModRevision(keys.Node(id)), "=", record.ModRevision))
-	alive := find(presences, keys.Presence(id)).Key != ""
+	conds = append(conds, clientv3.Compare(clientv3.ModRevision(s.keys.Node(id)), "=", own.Revision))
 	switch {
 	case takes && alive && change.Stopped:
 		return ErrAlive
 	case takes && !alive && !change.Stopped:
 		return ErrNotAlive
 	case takes && alive:
-		conds = append(conds, clientv3.Compare(clientv3.CreateRevision(keys.Presence(id)), ">", 0))
+		conds = append(conds, clientv3.Compare(clientv3.CreateRevision(s.keys.Presence(id)), ">", 0))
 	case takes:
-		conds = append(conds, clientv3.Compare(clientv3.CreateRevision(keys.Presence(id)), "=", 0))
+		conds = append(conds, clientv3.Compare(clientv3.CreateRevision(s.keys.Presence(id)), "=", 0))
 	}
 	if takes && alive && !change.Force {
-		others, err := leavesService(keys, nodes, presences, id)
+		others, err := s.leavesService(id)
 		if err != nil {
 			return err
 		}
 		conds = append(conds, others...)
 	}
-	_, err = client.Write(ctx, conds, clientv3.OpPut(keys.Node(id), string(value)))
+	_, err = client.Write(ctx, conds, clientv3.OpPut(s.keys.Node(id), string(value)))
 	return err
 }
 

@@ -25,25 +25,10 @@ const (
 	maxContacts = 4
 )
 
-// clocks compares this machine's clock with the clocks of other nodes (docs/protocol-nodes.md#clocks).
-type clocks struct {
-	own      protocol.NodeID
-	contacts []etcd.Contact // the oldest first
-	// seen is when the newest compared presence of each node was written.
-	seen    map[protocol.NodeID]time.Time
-	offsets map[protocol.NodeID]time.Duration // how far other clocks are ahead, where they differ
-	last    moment                            // of the last observation
-	steps   int                               // how often this machine's clock was set
-}
-
 // moment is one time on two clocks.
 type moment struct {
 	wall    time.Time     // the clock that users can set
 	running time.Duration // time since the start, which users cannot set
-}
-
-func newClocks(own protocol.NodeID) *clocks {
-	return &clocks{own: own, seen: map[protocol.NodeID]time.Time{}, offsets: map[protocol.NodeID]time.Duration{}}
 }
 
 // ClocksConfig configures a Clocks. All fields are required.
@@ -54,14 +39,26 @@ type ClocksConfig struct {
 	CordonOver *event.Value[CordonOver]
 }
 
-// Clocks follows how far the clocks of other nodes differ from this machine's.
+// Clocks follows how far the clocks of other nodes differ from this machine's (docs/protocol-nodes.md#clocks).
 type Clocks struct {
 	cfg   ClocksConfig
 	state *event.Value[ClockState]
+
+	// Only Run uses the fields below.
+	contacts []etcd.Contact // the oldest first
+	// seen is when the newest compared presence of each node was written.
+	seen    map[protocol.NodeID]time.Time
+	offsets map[protocol.NodeID]time.Duration // how far other clocks are ahead, where they differ
+	last    moment                            // of the last observation
+	steps   int                               // how often this machine's clock was set
 }
 
 // NewClocks returns a Clocks that compares nothing before Run.
-func NewClocks(cfg ClocksConfig) *Clocks { return &Clocks{cfg: cfg, state: event.New(ClockState{})} }
+func NewClocks(cfg ClocksConfig) *Clocks {
+	return &Clocks{
+		cfg: cfg, state: event.New(ClockState{}), seen: map[protocol.NodeID]time.Time{}, offsets: map[protocol.NodeID]time.Duration{},
+	}
+}
 
 // State follows the result of the comparisons.
 func (c *Clocks) State() *event.Value[ClockState] { return c.state }
@@ -70,13 +67,12 @@ func (c *Clocks) State() *event.Value[ClockState] { return c.state }
 // ClockState.Steps: that makes the sidecar write the presence again, so that other nodes compare the
 // clock.
 func (c *Clocks) Run(ctx context.Context) error {
-	compared := newClocks(c.cfg.Own)
 	began := time.Now()
 	for {
 		f, fleetChanged := c.cfg.Fleet.Load()
 		over, cordonChanged := c.cfg.CordonOver.Load()
 		now := time.Now()
-		state := compared.state(f, c.cfg.Contact.Get(), over, moment{now.Round(0), now.Sub(began)})
+		state := c.next(f, c.cfg.Contact.Get(), over, moment{now.Round(0), now.Sub(began)})
 		if !state.equal(c.state.Get()) {
 			c.state.Set(state)
 		}
@@ -98,10 +94,10 @@ func (s ClockState) equal(o ClockState) bool {
 	return s.Largest == o.Largest && s.Steps == o.Steps && slices.Equal(s.Warnings, o.Warnings)
 }
 
-// state returns the result after an observation.
-func (c *clocks) state(f protocol.Fleet, contact etcd.Contact, over CordonOver, now moment) ClockState {
+// next returns the result after an observation.
+func (c *Clocks) next(f protocol.Fleet, contact etcd.Contact, over CordonOver, now moment) ClockState {
 	c.observe(f, contact, now)
-	out := ClockState{Warnings: noderecord.ClockWarnings(c.own, c.offsets, f), Steps: c.steps}
+	out := ClockState{Warnings: noderecord.ClockWarnings(c.cfg.Own, c.offsets, f), Steps: c.steps}
 	if !over.Read.IsZero() && now.wall.Sub(over.Read) < overMemory {
 		out.Warnings = append(out.Warnings, noderecord.CordonOverWhenRead(over.Cordon, over.Read))
 	}
@@ -113,7 +109,7 @@ func (c *clocks) state(f protocol.Fleet, contact etcd.Contact, over CordonOver, 
 
 // observe compares the new presences in the fleet. If this machine's clock was set since the last
 // observation, it drops all earlier results.
-func (c *clocks) observe(f protocol.Fleet, contact etcd.Contact, now moment) {
+func (c *Clocks) observe(f protocol.Fleet, contact etcd.Contact, now moment) {
 	step := now.wall.Sub(c.last.wall) - (now.running - c.last.running)
 	if c.last != (moment{}) && step.Abs() >= clockStep {
 		c.steps++
@@ -123,7 +119,7 @@ func (c *clocks) observe(f protocol.Fleet, contact etcd.Contact, now moment) {
 	c.last = now
 	alive := 0 // of the nodes in seen
 	for _, r := range f.Records {
-		if !r.Alive || r.ID == c.own {
+		if !r.Alive || r.ID == c.cfg.Own {
 			continue
 		}
 		p := &r.Presence
@@ -143,7 +139,7 @@ func (c *clocks) observe(f protocol.Fleet, contact etcd.Contact, now moment) {
 }
 
 // forgetAbsent drops what is known of nodes that are not alive.
-func (c *clocks) forgetAbsent(f protocol.Fleet) {
+func (c *Clocks) forgetAbsent(f protocol.Fleet) {
 	for id := range c.seen {
 		if r, _ := f.Record(id); !r.Alive {
 			delete(c.seen, id)
@@ -152,7 +148,7 @@ func (c *clocks) forgetAbsent(f protocol.Fleet) {
 	}
 }
 
-func (c *clocks) compare(id protocol.NodeID, facts noderecord.ClockFacts) {
+func (c *Clocks) compare(id protocol.NodeID, facts noderecord.ClockFacts) {
 	offset, certain := noderecord.ClockOffset(facts)
 	if certain {
 		c.offsets[id] = offset
@@ -162,7 +158,7 @@ func (c *clocks) compare(id protocol.NodeID, facts noderecord.ClockFacts) {
 }
 
 // remember keeps a contact with etcd, at most one per clockPause.
-func (c *clocks) remember(contact etcd.Contact) {
+func (c *Clocks) remember(contact etcd.Contact) {
 	if !contact.Connected || len(c.contacts) > 0 && contact.Last.Sub(c.contacts[len(c.contacts)-1].Last) < clockPause {
 		return
 	}
@@ -172,7 +168,7 @@ func (c *clocks) remember(contact etcd.Contact) {
 
 // before returns the last known time at which etcd's revision was still lower than revision; zero:
 // unknown.
-func (c *clocks) before(revision int64) time.Time {
+func (c *Clocks) before(revision int64) time.Time {
 	for _, contact := range slices.Backward(c.contacts) {
 		if contact.Revision < revision {
 			return contact.Last.Round(0)

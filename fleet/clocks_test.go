@@ -39,7 +39,7 @@ func TestClocks(t *testing.T) {
 		"its own clock runs for a day":    {[]step{{0, 0, 10, 5, time.Hour}, {24 * time.Hour, 0, 11, 5, time.Hour}}, "b: its clock is about 1h0m ahead"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newClocks("a")
+			c := NewClocks(ClocksConfig{Own: "a"})
 			running := time.Duration(0)
 			var now ClockState
 			var before time.Duration
@@ -56,7 +56,7 @@ func TestClocks(t *testing.T) {
 				}
 				wall := began.Add(s.after)
 				contact := etcd.Contact{Connected: true, Last: wall, Revision: s.revision}
-				now = c.state(f, contact, CordonOver{}, moment{wall, running})
+				now = c.next(f, contact, CordonOver{}, moment{wall, running})
 			}
 			got := ""
 			for _, w := range now.Warnings {
@@ -78,11 +78,11 @@ func TestClocks_otherStops(t *testing.T) {
 	of := func(id protocol.NodeID, alive bool) *protocol.Record {
 		return &protocol.Record{ID: id, Alive: alive, Presence: protocol.Presence{Revision: 5, Written: began.Add(time.Hour)}}
 	}
-	c := newClocks("a")
+	c := NewClocks(ClocksConfig{Own: "a"})
 	for i, alive := range []bool{true, false} {
 		f := protocol.Fleet{Records: []*protocol.Record{of("b", true), of("c", alive), of("d", true)}}
 		now := began.Add(time.Duration(i) * time.Second)
-		c.state(f, etcd.Contact{Connected: true, Last: now, Revision: 10}, CordonOver{}, moment{now, now.Sub(began)})
+		c.next(f, etcd.Contact{Connected: true, Last: now, Revision: 10}, CordonOver{}, moment{now, now.Sub(began)})
 		want := []protocol.NodeID{"b", "c", "d"}
 		if !alive {
 			want = []protocol.NodeID{"b", "d"}
@@ -97,9 +97,9 @@ func TestClocks_otherStops(t *testing.T) {
 func TestClocks_cordonOver(t *testing.T) {
 	since := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
 	over := CordonOver{Cordon: protocol.Cordon{Since: since, Until: since.Add(30 * time.Minute)}, Read: since.Add(time.Hour)}
-	c := newClocks("a")
+	c := NewClocks(ClocksConfig{Own: "a"})
 	state := func(later time.Duration) ClockState {
-		return c.state(protocol.Fleet{}, etcd.Contact{}, over, moment{over.Read.Add(later), later})
+		return c.next(protocol.Fleet{}, etcd.Contact{}, over, moment{over.Read.Add(later), later})
 	}
 	got := state(0).Warnings
 	if len(got) != 1 || got[0].Reason != warn.CordonOver {

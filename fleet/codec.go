@@ -286,10 +286,7 @@ func encodeWarnings(from []protocol.Warning) []*lockstepv1.Warning {
 func shortened(s string) string { return shortenedTo(s, protocol.MaxWarningMessage) }
 
 func shortenedTo(s string, limit int) string {
-	if len(s) > limit {
-		s = s[:limit-len("…")] + "…"
-	}
-	return strings.ToValidUTF8(s, "")
+	return strings.ToValidUTF8(protocol.Cut(s, limit), "")
 }
 
 // verdictSince returns when the presence's verdict began; zero: unknown.
@@ -323,7 +320,7 @@ func encodePresence(p protocol.Presence, since time.Time) []byte {
 	})
 }
 
-// decodeStoreID returns the ID in the store key; empty: the value is corrupt.
+// decodeStoreID returns the ID in the store key; empty: the value is missing or corrupt.
 func decodeStoreID(value []byte) string {
 	var s lockstepv1.Store
 	if proto.Unmarshal(value, &s) != nil || !ValidStoreID(s.GetId()) {
@@ -337,7 +334,11 @@ func encodeStoreID(id string) []byte { return lockstepv1.Marshal(&lockstepv1.Sto
 // unmarshal reports whether the bytes are a message, which it decodes.
 func unmarshal(value []byte, m proto.Message) bool { return proto.Unmarshal(value, m) == nil }
 
-func decodeRollback(kv *etcd.KV) protocol.Rollback {
+// DecodeRollback returns the rollback of a listing that contains its key
+// (docs/protocol-objects.md#rollback). A value without a release or an end counts as missing: no command
+// writes it.
+func DecodeRollback(key string, l etcd.Listing) protocol.Rollback {
+	kv := l.Find(key)
 	var m lockstepv1.Rollback
 	if proto.Unmarshal(kv.Value, &m) != nil || m.GetTo() == nil || !m.GetUntil().IsValid() {
 		return protocol.Rollback{}

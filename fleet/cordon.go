@@ -9,7 +9,6 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
-	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -42,12 +41,11 @@ func SetCordon(ctx context.Context, client *etcd.Client, id protocol.NodeID, cha
 }
 
 func trySetCordon(ctx context.Context, client *etcd.Client, id protocol.NodeID, change CordonChange) (protocol.Record, error) {
-	keys := keyspace.Under(client.Prefix())
-	nodes, presences, err := listFleet(ctx, client, keys)
+	s, err := readSnapshot(ctx, client, &Decoder{})
 	if err != nil {
 		return protocol.Record{}, err
 	}
-	was, found := Decode(keys, nodes, presences).Record(id)
+	was, found := s.fleet.Record(id)
 	switch {
 	case !found:
 		return was, ErrNoNode
@@ -56,61 +54,37 @@ func trySetCordon(ctx context.Context, client *etcd.Client, id protocol.NodeID, 
 	case was.Node.Cordon == change.Cordon:
 		return was, nil
 	}
-	conds := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(keys.Node(id)), "=", was.Revision)}
+	conds := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(s.keys.Node(id)), "=", was.Revision)}
 	if change.Cordon.On() && !change.Force {
-		others, err := leavesService(keys, nodes, presences, id)
+		others, err := s.leavesService(id)
 		if err != nil {
 			return was, err
 		}
 		conds = append(conds, others...)
 	}
-	value, err := withCordon(find(nodes, keys.Node(id)).Value, change.Cordon)
+	value, err := withCordon(s.value(id), change.Cordon)
 	if err != nil {
 		return was, err
 	}
-	_, err = client.Write(ctx, conds, clientv3.OpPut(keys.Node(id), string(value)))
+	_, err = client.Write(ctx, conds, clientv3.OpPut(s.keys.Node(id), string(value)))
 	return was, err
-}
-
-// listFleet reads all records and presences at one revision.
-func listFleet(ctx context.Context, client *etcd.Client, keys keyspace.Keys) (nodes, presences etcd.Listing, err error) {
-	resp, err := client.Txn(ctx, nil, []clientv3.Op{
-		clientv3.OpGet(keys.Nodes(), clientv3.WithPrefix()),
-		clientv3.OpGet(keys.Presences(), clientv3.WithPrefix()),
-	}, nil)
-	if err != nil {
-		return nodes, presences, err
-	}
-	return etcd.NewListing(resp, 0), etcd.NewListing(resp, 1), nil
 }
 
 // leavesService returns the conditions under which people may take a node out of service
 // without force: another one that serves stays as it is. It returns ErrLastInService if there
 // is none.
-func leavesService(keys keyspace.Keys, nodes, presences etcd.Listing, id protocol.NodeID) ([]clientv3.Cmp, error) {
-	relies, allowed := protocol.JudgeCordon(Decode(keys, nodes, presences), id)
+func (s snapshot) leavesService(id protocol.NodeID) ([]clientv3.Cmp, error) {
+	relies, allowed := protocol.JudgeCordon(s.fleet, id)
 	switch {
 	case !allowed:
 		return nil, ErrLastInService
 	case relies == nil:
 		return nil, nil
 	}
-	return []clientv3.Cmp{asListed(nodes, keys.Node(relies.ID)), asListed(presences, keys.Presence(relies.ID))}, nil
-}
-
-// asListed is the condition that a key of a listing is as it was listed.
-func asListed(l etcd.Listing, key string) clientv3.Cmp {
-	return clientv3.Compare(clientv3.ModRevision(key), "=", find(l, key).ModRevision)
-}
-
-// find returns a key of a listing; the zero KV: it does not exist.
-func find(l etcd.Listing, key string) etcd.KV {
-	for _, kv := range l.KVs {
-		if kv.Key == key {
-			return *kv
-		}
-	}
-	return etcd.KV{}
+	return []clientv3.Cmp{
+		clientv3.Compare(clientv3.ModRevision(s.keys.Node(relies.ID)), "=", relies.Revision),
+		clientv3.Compare(clientv3.ModRevision(s.keys.Presence(relies.ID)), "=", relies.Presence.Revision),
+	}, nil
 }
 
 // cordonOf returns the cordon of the record that a registration writes. One that is not

@@ -11,8 +11,8 @@
 //     nodes' presences have been missing
 //   - storeid.go: the ID that distinguishes stores (docs/protocol.md#store-id)
 //   - storekeys.go, storedelete.go: read and delete all keys of a store, for `sidecar store`
-//   - follow.go: the newest observation of all records and presences
-//     (docs/protocol.md#snapshots)
+//   - follow.go: the newest observation of all records and presences; snapshot.go: a
+//     linearizable read of them (docs/protocol.md#snapshots)
 //   - clocks.go: how far the clocks of other nodes differ (docs/protocol-nodes.md#clocks)
 //   - cordon.go: people take a node out of service for a while
 //   - turns.go, turnend.go, turnlock.go: a few nodes at a time are out of service, by turns
@@ -21,7 +21,7 @@
 //     (docs/protocol-nodes.md#ephemeral)
 //   - remove.go: people and leaders delete records of other nodes
 //   - admin.go: the other reads and writes of `sidecar node`
-//   - codec.go, decode.go, turncodec.go, rollback.go: the values of the keys. Package election
+//   - codec.go, decode.go, turncodec.go: the values of the keys. Package election
 //     writes the rollback
 //
 // Sessions, the leases below presences, are in package etcd.

@@ -58,12 +58,9 @@ func (p *Presence) followNotice(ctx context.Context) {
 	key := p.noticeKey()
 	// Follow returns only because its context ended.
 	_ = p.cfg.Client.Follow(ctx, key, func(l etcd.Listing) {
-		now := Rival{}
-		for _, kv := range l.KVs {
-			other := decodePresence(kv.Value)
-			if kv.Key == key && other.Instance != "" && other.Instance != p.cfg.Instance {
-				now = Rival{Where: p.whereabouts(other), At: verdictSince(kv.Value)}
-			}
+		now, value := Rival{}, l.Find(key).Value
+		if other := decodePresence(value); other.Instance != "" && other.Instance != p.cfg.Instance {
+			now = Rival{Where: p.whereabouts(other), At: verdictSince(value)}
 		}
 		event.SetIfNew(p.rival, now)
 	})

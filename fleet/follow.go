@@ -85,12 +85,12 @@ func (f *Follower) Run(ctx context.Context) error {
 	})
 	group.Go(func() error {
 		return f.client.Follow(ctx, f.keys.Turns(), func(l etcd.Listing) {
-			f.observe(func(o *observed) { o.turns, o.turnsKnown = DecodeTurns(f.keys, l), true })
+			f.observe(func(o *observed) { o.turns, o.turnsKnown = decodeTurns(f.keys, l), true })
 		})
 	})
 	group.Go(func() error {
 		key := f.keys.Store()
-		return f.client.Follow(ctx, key, func(l etcd.Listing) { f.store.Set(DecodeStoreKey(key, l)) })
+		return f.client.Follow(ctx, key, func(l etcd.Listing) { f.store.Set(decodeStoreKey(key, l)) })
 	})
 	return group.Wait()
 }

@@ -27,7 +27,7 @@ func TestFollower(t *testing.T) {
 		t.Helper()
 		fleet := await(t, f.Fleet(), "revision", func(f protocol.Fleet) bool { return f.Revision >= revision })
 		got := protocol.Summarize(fleet, local)
-		if got.Min != rel(t, minimum) || got.Max != rel(t, "10000.0.0") || got.Revision != revision {
+		if got.Min != rel(t, minimum) || got.Max != rel(t, "10000.0.0") || fleet.Revision != revision {
 			t.Errorf("got %+v, want min %s, max 10000.0.0, revision %d", got, minimum, revision)
 		}
 	}

@@ -75,7 +75,7 @@ func TestTakeTurn_otherNodeDies(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if f, err := ReadTurns(t.Context(), client); err != nil || len(f.Turns.Held) > 0 {
+	if f, err := List(t.Context(), client); err != nil || len(f.Turns.Held) > 0 {
 		t.Errorf("got %+v, %v", f.Turns, err)
 	}
 }

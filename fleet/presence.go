@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -37,25 +38,17 @@ type PresenceConfig struct {
 
 // Shown is the part of a presence that describes its sidecar to all other sidecars.
 type Shown struct {
-	Verdict  protocol.Verdict
-	Since    time.Time // when the verdict began
-	Election protocol.ElectionState
-	Warnings []protocol.Warning // the first protocol.MaxWarnings are shown
-	Endpoint protocol.Endpoint  // of the kube-apiserver; the zero Endpoint: none is shown
-	Failing  int                // of a leader: how many required objects it cannot apply
-	// APIServerDown, APIServer and Services are defined in protocol.Presence.
-	APIServerDown       bool
-	APIServer, Services string
-	// Each change of Beats writes the presence again, with the time.
-	Beats int
+	// Presence is without the fields that PresenceConfig has. The first protocol.MaxWarnings warnings are shown.
+	protocol.Presence
+	Since time.Time // when the verdict began
+	Beats int       // each change writes the presence again, with the time
 }
 
 // Equal reports whether both show the same.
 func (s Shown) Equal(o Shown) bool {
-	return s.Verdict == o.Verdict && s.Since.Equal(o.Since) && s.Election == o.Election &&
-		s.Endpoint == o.Endpoint && s.Failing == o.Failing && s.APIServerDown == o.APIServerDown &&
-		s.APIServer == o.APIServer && s.Services == o.Services && s.Beats == o.Beats &&
-		slices.Equal(s.Warnings, o.Warnings)
+	a, b := s.Presence, o.Presence
+	a.Warnings, b.Warnings = nil, nil
+	return s.Since.Equal(o.Since) && s.Beats == o.Beats && slices.Equal(s.Warnings, o.Warnings) && reflect.DeepEqual(a, b)
 }
 
 // Presence keeps a key on a lease while this sidecar runs. It detects a second
@@ -252,12 +245,9 @@ func (p *Presence) waitForChange(ctx context.Context, s *etcd.Session, c changes
 // observe sets foreign if the key is missing or another instance's. hold then
 // writes the key again, or finds the duplicate.
 func (p *Presence) observe(l etcd.Listing, foreign *event.Value[bool]) {
-	for _, kv := range l.KVs {
-		if kv.Key == p.key && decodePresence(kv.Value).Instance == p.cfg.Instance {
-			return
-		}
+	if decodePresence(l.Find(p.key).Value).Instance != p.cfg.Instance {
+		foreign.Set(true)
 	}
-	foreign.Set(true)
 }
 
 // put writes the key if it is missing, this instance's, or an older instance's on this machine.
@@ -275,13 +265,9 @@ func (p *Presence) put(ctx context.Context, s *etcd.Session, shown Shown) error 
 			return err
 		}
 	}
-	value := encodePresence(protocol.Presence{
-		Instance: p.cfg.Instance, MachineID: p.cfg.MachineID,
-		Ready: shown.Verdict.Ready, Reason: shown.Verdict.Reason, Election: shown.Election,
-		Host: p.cfg.Host, Address: p.cfg.Address, Warnings: shown.Warnings, Endpoint: shown.Endpoint,
-		APIServerDown: shown.APIServerDown, APIServer: shown.APIServer, Services: shown.Services,
-		Failing: shown.Failing, Written: time.Now(),
-	}, shown.Since)
+	now := shown.Presence
+	now.Instance, now.MachineID, now.Host, now.Address, now.Written = p.cfg.Instance, p.cfg.MachineID, p.cfg.Host, p.cfg.Address, time.Now()
+	value := encodePresence(now, shown.Since)
 	txn, err := p.cfg.Client.Write(ctx,
 		[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(p.key), "=", revision)},
 		clientv3.OpPut(p.key, string(value), clientv3.WithLease(s.Lease())))

@@ -32,7 +32,7 @@ func TestPresence_etcdRefusesWrites(t *testing.T) {
 	for outage := 1; outage <= 2; outage++ {
 		before := log.event().Get()
 		empty := etcdtest.Fill(t, raw)
-		now := Shown{Verdict: protocol.Verdict{Ready: true, Reason: protocol.Ready}, Since: time.Unix(int64(outage), 0)}
+		now := Shown{Presence: protocol.Presence{Ready: true, Reason: protocol.Ready}, Since: time.Unix(int64(outage), 0)}
 		shown.Set(now)
 		all := await(t, log.event(), "five refused writes", func(all []attempt) bool { return len(all) >= len(before)+5 })
 		var pauses []time.Duration

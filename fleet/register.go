@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,12 +83,8 @@ func registerPauses() backoff.Backoff {
 
 // NewRegistrar returns a registrar that has not registered yet.
 func NewRegistrar(cfg RegistrarConfig) *Registrar {
-	if cfg.Services == nil {
-		cfg.Services = event.New(nodeservices.Facts{Known: true, Complete: true, Ready: true})
-	}
-	if cfg.APIServer == nil {
-		cfg.APIServer = event.New("")
-	}
+	cfg.Services = cmp.Or(cfg.Services, event.New(nodeservices.Facts{Known: true, Complete: true, Ready: true}))
+	cfg.APIServer = cmp.Or(cfg.APIServer, event.New(""))
 	return &Registrar{
 		cfg:          cfg,
 		keys:         keyspace.Under(cfg.Client.Prefix()),
@@ -255,7 +252,7 @@ func (r *Registrar) write(ctx context.Context, roles protocol.Roles, cordon prot
 	}
 	r.last = decodeRecord(local.ID, etcd.NewKV(txn.Responses[1].GetResponseRange().Kvs[0]))
 	r.lastAt = etcd.At{Rewinds: rewinds, Revision: r.last.Revision}
-	r.traceWrote(previous.ModRevision, local)
+	r.cfg.Trace.Report(trace.Event{Wrote: &trace.Wrote{Over: previous.ModRevision, Record: r.last, Local: local, BootID: r.cfg.BootID}})
 	r.confirm(sent)
 	return nil
 }

@@ -34,8 +34,8 @@ func TestRegistrar_restored(t *testing.T) {
 			server := etcdtest.New(t)
 			raw := server.Client(t)
 			putNode(t, raw, node(t, "me", "1.0.0")) // what this node ran when the snapshot was made
-			snapshot := filepath.Join(t.TempDir(), "snapshot")
-			if err := server.Save(t.Context(), snapshot); err != nil {
+			file := filepath.Join(t.TempDir(), "snapshot")
+			if err := server.Save(t.Context(), file); err != nil {
 				t.Fatal(err)
 			}
 
@@ -49,7 +49,7 @@ func TestRegistrar_restored(t *testing.T) {
 			if test.cutOff {
 				proxy.Cut(etcdtest.Reset)
 			}
-			if err := server.Restore(t.Context(), etcdtest.Restoration{Etcdutl: etcdutl, File: snapshot, Bump: test.bump}); err != nil {
+			if err := server.Restore(t.Context(), etcdtest.Restoration{Etcdutl: etcdutl, File: file, Bump: test.bump}); err != nil {
 				t.Fatal(err)
 			}
 			for range test.others {

@@ -10,6 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/noderecord"
+	"github.com/lockstep-dev/lockstep/trace"
 )
 
 // deleteRecord deletes this node's record and presence in one transaction, if these facts allow it, or
@@ -57,7 +58,7 @@ func (r *Registrar) tryDeleteRecord(ctx context.Context, facts noderecord.Retire
 	if err := r.deleteOwn(ctx, record, turn, lease); err != nil {
 		return noderecord.KeepRecord, "", err
 	}
-	r.traceLeft(facts)
+	r.cfg.Trace.Report(trace.Event{Left: &trace.Left{Facts: facts}})
 	return decision, "", nil
 }
 

@@ -148,7 +148,7 @@ func readContents(ctx context.Context, client *etcd.Client, d StoreDeletion) (St
 		return StoreContents{}, fmt.Errorf("read its keys: %w", err)
 	}
 	out := StoreContents{
-		StoreID: DecodeStoreKey(keys.Store(), etcd.NewListing(resp, 0)).ID, revision: resp.Header.Revision,
+		StoreID: decodeStoreKey(keys.Store(), etcd.NewListing(resp, 0)).ID, revision: resp.Header.Revision,
 		Others: resp.Responses[1].GetResponseRange().Count,
 	}
 	for _, kv := range etcd.NewListing(resp, 2).KVs {

@@ -31,15 +31,10 @@ func ValidStoreID(id string) bool {
 	return err == nil && hex.EncodeToString(b) == id && len(b) == storeIDLen
 }
 
-// DecodeStoreKey returns the store key in a listing that contains it, among others or alone.
-func DecodeStoreKey(key string, l etcd.Listing) StoreKey {
-	out := StoreKey{At: l.At}
-	for _, kv := range l.KVs {
-		if kv.Key == key { // Follow also lists keys that only begin with it
-			out.ID, out.Revision = decodeStoreID(kv.Value), kv.ModRevision
-		}
-	}
-	return out
+// decodeStoreKey returns the store key in a listing that contains it, among others or alone.
+func decodeStoreKey(key string, l etcd.Listing) StoreKey {
+	kv := l.Find(key)
+	return StoreKey{ID: decodeStoreID(kv.Value), Revision: kv.ModRevision, At: l.At}
 }
 
 func newStoreID() string {
@@ -121,7 +116,7 @@ func ReadStore(ctx context.Context, client *etcd.Client) (Store, error) {
 		return Store{}, fmt.Errorf("read the store ID: %w", err)
 	}
 	return Store{
-		Key:    DecodeStoreKey(keys.Store(), etcd.NewListing(resp, 0)),
+		Key:    decodeStoreKey(keys.Store(), etcd.NewListing(resp, 0)),
 		Status: resp.Responses[1].GetResponseRange().Count > 0,
 	}, nil
 }

@@ -34,12 +34,12 @@ func TestDecodeStoreKey(t *testing.T) {
 		{Key: keys.Store(), Value: encodeStoreID(id), ModRevision: 7},
 		{Key: keys.Store() + "/more", Value: encodeStoreID(newStoreID()), ModRevision: 8},
 	}}
-	if got, want := DecodeStoreKey(keys.Store(), l), (StoreKey{ID: id, Revision: 7, At: l.At}); got != want {
+	if got, want := decodeStoreKey(keys.Store(), l), (StoreKey{ID: id, Revision: 7, At: l.At}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	for _, value := range [][]byte{nil, []byte("\xff"), encodeStoreID("mine")} {
 		l.KVs[0].Value = value
-		if got, want := DecodeStoreKey(keys.Store(), l), (StoreKey{Revision: 7, At: l.At}); got != want {
+		if got, want := decodeStoreKey(keys.Store(), l), (StoreKey{Revision: 7, At: l.At}); got != want {
 			t.Errorf("%q: got %+v, want %+v", value, got, want)
 		}
 	}
@@ -167,5 +167,5 @@ func readStoreKey(t *testing.T, client *etcd.Client) StoreKey {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return DecodeStoreKey(keys.Store(), etcd.NewListing(resp, 0))
+	return decodeStoreKey(keys.Store(), etcd.NewListing(resp, 0))
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// DecodeTurns returns the turns of a listing of their prefix. A turn that cannot be decoded is
+// decodeTurns returns the turns of a listing of their prefix. A turn that cannot be decoded is
 // held all the same: its node may be out of service.
-func DecodeTurns(keys keyspace.Keys, l etcd.Listing) protocol.Turns {
+func decodeTurns(keys keyspace.Keys, l etcd.Listing) protocol.Turns {
 	var out protocol.Turns
 	for _, kv := range l.KVs {
 		if id, held := strings.CutPrefix(kv.Key, keys.TurnsHeld()); held {

@@ -16,11 +16,11 @@ import (
 )
 
 // turnChange decides how to change a turn: what has to hold, and what to write.
-type turnChange func(turnSnapshot, protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error)
+type turnChange func(snapshot, protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error)
 
 // of is the same change, of that turn alone: people may have ended it, and services have taken one.
 func (change turnChange) of(t protocol.Turn) turnChange {
-	return func(s turnSnapshot, has protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error) {
+	return func(s snapshot, has protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error) {
 		if !has.Same(t) {
 			return nil, nil, otherTurnError{had: t, has: has}
 		}
@@ -53,7 +53,7 @@ func MayBeWritten(err error) bool {
 func changeTurn(ctx context.Context, client *etcd.Client, id protocol.NodeID, change turnChange) (protocol.Turn, error) {
 	pauses := registerPauses()
 	for {
-		s, err := readTurns(ctx, client)
+		s, err := readSnapshot(ctx, client, &Decoder{})
 		if err != nil {
 			return protocol.Turn{}, err
 		}
@@ -96,7 +96,7 @@ func (e WorksError) Error() string {
 // DeclareTurnDone writes that the work of a turn is done, because people say so. It returns a WorksError if they may not,
 // and ErrNoTurn if that turn has ended.
 func DeclareTurnDone(ctx context.Context, client *etcd.Client, of protocol.Turn) error {
-	declare := turnChange(func(s turnSnapshot, t protocol.Turn) (conds []clientv3.Cmp, ops []clientv3.Op, err error) {
+	declare := turnChange(func(s snapshot, t protocol.Turn) (conds []clientv3.Cmp, ops []clientv3.Op, err error) {
 		switch {
 		case !nodeturns.MayEnd(t, slices.Contains(s.fleet.Turns.Running, t.Node)):
 			return nil, nil, WorksError{t}
@@ -120,7 +120,7 @@ func FailTurnWork(ctx context.Context, client *etcd.Client, t protocol.Turn, pro
 }
 
 func endTurnWork(ctx context.Context, client *etcd.Client, of protocol.Turn, work protocol.TurnWork, problem string) error {
-	write := turnChange(func(s turnSnapshot, t protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error) {
+	write := turnChange(func(s snapshot, t protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error) {
 		if t.Work == work {
 			return nil, nil, nil
 		}
@@ -151,7 +151,7 @@ func SetCommandWork(ctx context.Context, client *etcd.Client, t protocol.Turn) e
 // ErrNoTurn if that turn has ended.
 func AdvanceTurn(ctx context.Context, client *etcd.Client, of protocol.Turn, votes bool) (nodeturns.Action, error) {
 	id, action := of.Node, nodeturns.Action(0)
-	advance := turnChange(func(s turnSnapshot, t protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error) {
+	advance := turnChange(func(s snapshot, t protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error) {
 		own, _ := s.fleet.Record(id)
 		action = nodeturns.NextAction(nodeturns.Progress{
 			Work: t.Work, Cordoned: own.Node.Cordon == t.Cordon() && own.Problem == "", Own: own, Votes: votes,
@@ -173,22 +173,22 @@ func AdvanceTurn(ctx context.Context, client *etcd.Client, of protocol.Turn, vot
 }
 
 // withoutCordon is the write that ends the cordon of a node.
-func (s turnSnapshot) withoutCordon(id protocol.NodeID) (clientv3.Op, error) {
-	value, err := withCordon(find(s.nodes, s.keys.Node(id)).Value, protocol.Cordon{})
+func (s snapshot) withoutCordon(id protocol.NodeID) (clientv3.Op, error) {
+	value, err := withCordon(s.value(id), protocol.Cordon{})
 	return clientv3.OpPut(s.keys.Node(id), string(value)), err
 }
 
 // ForceTurnEnd ends the turn that a node has, in any state of the node, with the cordon of the turn,
 // and returns it. It returns ErrNoTurn if the node has none.
 func ForceTurnEnd(ctx context.Context, client *etcd.Client, id protocol.NodeID) (protocol.Turn, error) {
-	return changeTurn(ctx, client, id, turnSnapshot.endByForce)
+	return changeTurn(ctx, client, id, snapshot.endByForce)
 }
 
 // GiveTurnBack is ForceTurnEnd for a turn in which nothing was done. It returns ErrNoTurn if that turn
 // has ended, or was never taken: a write of it that got no answer does not take it later, either.
 func GiveTurnBack(ctx context.Context, client *etcd.Client, t protocol.Turn) error {
 	return etcd.UntilUnchanged(ctx, func() error {
-		_, err := changeTurn(ctx, client, t.Node, turnChange(turnSnapshot.endByForce).of(t))
+		_, err := changeTurn(ctx, client, t.Node, turnChange(snapshot.endByForce).of(t))
 		if _, other := errors.AsType[otherTurnError](err); other || !errors.Is(err, ErrNoTurn) {
 			return err
 		}
@@ -201,7 +201,7 @@ func GiveTurnBack(ctx context.Context, client *etcd.Client, t protocol.Turn) err
 
 // refuseLateTurn changes a key below turns/ while a node has no turn: a write that is on its way requires that none changed.
 func refuseLateTurn(ctx context.Context, client *etcd.Client, id protocol.NodeID) error {
-	s, err := readTurns(ctx, client)
+	s, err := readSnapshot(ctx, client, &Decoder{})
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func refuseLateTurn(ctx context.Context, client *etcd.Client, id protocol.NodeID
 	return err
 }
 
-func (s turnSnapshot) endByForce(t protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error) {
+func (s snapshot) endByForce(t protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error) {
 	own, found := s.fleet.Record(t.Node)
 	ops := []clientv3.Op{clientv3.OpDelete(s.keys.Turn(t.Node))}
 	if !found || own.Problem != "" || own.Node.Cordon != t.Cordon() {

@@ -58,7 +58,7 @@ func TestRegistrar_retiresInItsTurn(t *testing.T) {
 		if kept, _ := e.has(); kept != stays {
 			t.Errorf("%s: the record exists: %t, want %t", kind, kept, stays)
 		}
-		f, err := ReadTurns(t.Context(), e.client)
+		f, err := List(t.Context(), e.client)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,44 +19,13 @@ import (
 // This file takes and ends turns (docs/protocol-nodes.md#turns): protocol decides, and each write
 // requires that the keys read for the decision did not change.
 
-// turnSnapshot contains the facts for a decision about turns, of one revision.
-type turnSnapshot struct {
-	fleet    protocol.Fleet
-	keys     keyspace.Keys
-	nodes    etcd.Listing
-	revision int64
-}
-
-// readTurns reads records, presences and turns in one transaction.
-func readTurns(ctx context.Context, client *etcd.Client) (turnSnapshot, error) {
-	keys := keyspace.Under(client.Prefix())
-	resp, err := client.Txn(ctx, nil, []clientv3.Op{
-		clientv3.OpGet(keys.Nodes(), clientv3.WithPrefix()),
-		clientv3.OpGet(keys.Presences(), clientv3.WithPrefix()),
-		clientv3.OpGet(keys.Turns(), clientv3.WithPrefix()),
-	}, nil)
-	if err != nil {
-		return turnSnapshot{}, fmt.Errorf("read records, presences and turns: %w", err)
-	}
-	out := turnSnapshot{keys: keys, nodes: etcd.NewListing(resp, 0), revision: resp.Header.Revision}
-	out.fleet = Decode(keys, out.nodes, etcd.NewListing(resp, 1))
-	out.fleet.Turns = DecodeTurns(keys, etcd.NewListing(resp, 2))
-	return out, nil
-}
-
-// ReadTurns reads records, presences and turns at one revision.
-func ReadTurns(ctx context.Context, client *etcd.Client) (protocol.Fleet, error) {
-	s, err := readTurns(ctx, client)
-	return s.fleet, err
-}
-
 // maxRelied bounds the conditions of one transaction: etcd allows 128.
 const maxRelied = 100
 
 // unchanged are the conditions that turns, queue, records and presences are as they were read.
 // The end of a presence is no write below its prefix, so the presences of the controllers that
 // are alive are named; in a fleet of more than maxRelied the first ones.
-func (s turnSnapshot) unchanged() []clientv3.Cmp {
+func (s snapshot) unchanged() []clientv3.Cmp {
 	var conds []clientv3.Cmp
 	for _, prefix := range []string{s.keys.Nodes(), s.keys.Presences(), s.keys.Turns()} {
 		conds = append(conds, clientv3.Compare(clientv3.ModRevision(prefix).WithPrefix(), "<", s.revision+1))
@@ -99,13 +68,11 @@ func asRead(t protocol.Turn) protocol.Turn {
 func tryTakeTurn(
 	ctx context.Context, client *etcd.Client, want protocol.Turn, voters []protocol.Voter, out time.Duration,
 ) (nodeturns.Answer, protocol.Fleet, error) {
-	s, err := readTurns(ctx, client)
+	s, err := readSnapshot(ctx, client, &Decoder{})
 	if err != nil {
 		return nodeturns.Answer{}, s.fleet, err
 	}
-	facts := nodeturns.FactsOf(s.fleet, voters)
-	facts.Out = out
-	answer := nodeturns.Judge(facts, want.Node)
+	answer := nodeturns.Judge(nodeturns.Facts{Fleet: s.fleet, Voters: voters, Out: out}, want.Node)
 	if answer.Verdict != nodeturns.Granted {
 		return answer, s.fleet, nil
 	}
@@ -113,7 +80,7 @@ func tryTakeTurn(
 	ops := []clientv3.Op{clientv3.OpPut(s.keys.Turn(want.Node), string(encodeTurn(want))), clientv3.OpDelete(s.keys.TurnWaiting(want.Node))}
 	conds := append(s.unchanged(), clientv3.Compare(clientv3.ModRevision(s.keys.Node(want.Node)), "=", own.Revision))
 	if !own.Node.Cordon.On() {
-		value, err := withCordon(find(s.nodes, s.keys.Node(want.Node)).Value, want.Cordon())
+		value, err := withCordon(s.value(want.Node), want.Cordon())
 		if err != nil {
 			return answer, s.fleet, err
 		}

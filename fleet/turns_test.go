@@ -35,7 +35,7 @@ func awaitTurn(ctx context.Context, client *etcd.Client, id protocol.NodeID, tol
 // heldBy returns the turn that a node has.
 func heldBy(t *testing.T, client *etcd.Client, id protocol.NodeID) protocol.Turn {
 	t.Helper()
-	f, err := ReadTurns(t.Context(), client)
+	f, err := List(t.Context(), client)
 	if err != nil {
 		t.Error(err)
 	}
@@ -223,7 +223,7 @@ func TestAwaitTurn_allAtOnce(t *testing.T) {
 		})
 	}
 	nodes.Wait()
-	if f, err := ReadTurns(t.Context(), client); err != nil || len(f.Turns.Held)+len(f.Turns.Waiting) != 0 {
+	if f, err := List(t.Context(), client); err != nil || len(f.Turns.Held)+len(f.Turns.Waiting) != 0 {
 		t.Errorf("got %+v, %v", f.Turns, err)
 	}
 }
@@ -276,7 +276,7 @@ func TestAwaitTurn_givenUp(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	if f, err := ReadTurns(t.Context(), client); err != nil || len(f.Turns.Waiting) != 0 {
+	if f, err := List(t.Context(), client); err != nil || len(f.Turns.Waiting) != 0 {
 		t.Errorf("got %+v, %v", f.Turns, err)
 	}
 }
@@ -314,7 +314,7 @@ func TestAwaitTurn_unanswered(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			execute()
-			if f, err := ReadTurns(t.Context(), client); err != nil || len(f.Turns.Held) > 0 || get(t, raw, "a").Node.Cordon.On() {
+			if f, err := List(t.Context(), client); err != nil || len(f.Turns.Held) > 0 || get(t, raw, "a").Node.Cordon.On() {
 				t.Errorf("got %+v, %v, and the cordon %+v", f.Turns, err, get(t, raw, "a").Node.Cordon)
 			}
 			if answer, _, err := TakeTurn(t.Context(), client, turnOf("b"), nil, 0); err != nil || answer.Verdict != nodeturns.Granted {
@@ -347,7 +347,7 @@ func TestDecodeTurns_garbage(t *testing.T) {
 		{Key: keys.Turn("a"), Value: []byte("\xff")}, {Key: keys.Turn("b"), Value: encodeTurn(turnOf("c"))},
 		{Key: keys.TurnLimit(), Value: []byte("\xff")}, {Key: keys.TurnWaiting("c"), Value: []byte("\xff"), CreateRevision: 7},
 	}}
-	got := DecodeTurns(keys, l)
+	got := decodeTurns(keys, l)
 	if len(got.Held) != 2 || got.Held[0].Node != "a" || got.Held[1].Node != "b" || got.Held[1].Command != "" || got.Limit != 0 ||
 		len(got.Waiting) != 1 || got.Waiting[0].Created != 7 {
 		t.Errorf("got %+v", got)

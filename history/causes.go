@@ -128,7 +128,7 @@ func Cause(e Entry, of protocol.NodeID) string {
 	if e.Node != of {
 		text = string(e.Node) + ": " + text
 	}
-	span := (Span{e.Time, e.Until}).lasts()
+	span := e.whole().lasts()
 	switch {
 	case e.Open():
 	case e.Until.After(e.Time) && e.Count > 1:

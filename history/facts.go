@@ -55,10 +55,8 @@ type Happening struct {
 	Message string
 	Count   int // zero: once
 	Objects []string
-	// Fleet: all sidecars notice it, and the leader writes it. Mark is a number that all of them read, so that
-	// two leaders give the entry the same ID; 0: there is none.
-	Fleet bool
-	Mark  int64
+	// Mark is a number that all sidecars read, so that two leaders give the entry the same ID; 0: there is none.
+	Mark int64
 	// Since is when it began, if that is known better than from this observation: while a rollback begins no node
 	// leads, and the next leader starts later.
 	Since time.Time
@@ -86,13 +84,13 @@ func conditions(f Facts, c *census) []Happening {
 	for _, r := range c.notable {
 		if r.Counts() && !r.Alive {
 			out = append(out, Happening{
-				Kind: Node, Node: r.ID, Reason: protocol.NoPresence, Fleet: true, Mark: max(r.Presence.Revision, r.Revision),
+				Kind: Node, Node: r.ID, Reason: protocol.NoPresence, Mark: max(r.Presence.Revision, r.Revision),
 				Message: "its sidecar does not run, or does not reach etcd",
 			})
 		}
 		if r.Node.Cordon.On() {
 			out = append(out, Happening{
-				Kind: Cordon, Node: r.ID, Reason: protocol.Cordoned, Fleet: true, Mark: r.Revision,
+				Kind: Cordon, Node: r.ID, Reason: protocol.Cordoned, Mark: r.Revision,
 				Message: "taken out of service " + r.Node.Cordon.String(),
 			})
 		}
@@ -102,7 +100,7 @@ func conditions(f Facts, c *census) []Happening {
 	}
 	for _, b := range f.Blockers {
 		out = append(out, Happening{
-			Kind: Blocked, Node: b.Node, Reason: b.Reason, Message: "the leader waits for it: " + b.Message, Fleet: true,
+			Kind: Blocked, Node: b.Node, Reason: b.Reason, Message: "the leader waits for it: " + b.Message,
 		})
 	}
 	return append(out, underWay(f, c)...)
@@ -152,7 +150,7 @@ func kindOf(r protocol.Reason) Kind {
 func underWay(f Facts, c *census) []Happening {
 	if r := f.Fleet.Rollback; r.On() {
 		return []Happening{{
-			Kind: Rollback, Subject: r.To.String(), Reason: Begun, Message: r.String(), Fleet: true, Mark: r.Revision, Since: r.Since,
+			Kind: Rollback, Subject: r.To.String(), Reason: Begun, Message: r.String(), Mark: r.Revision, Since: r.Since,
 		}}
 	}
 	if f.Status.Kind != protocol.StatusPresent {
@@ -164,7 +162,7 @@ func underWay(f Facts, c *census) []Happening {
 		return nil
 	}
 	return []Happening{{
-		Kind: Upgrade, Subject: low.String() + " " + high.String(), Reason: Begun, Fleet: true,
+		Kind: Upgrade, Subject: low.String() + " " + high.String(), Reason: Begun,
 		Message: fmt.Sprintf("releases %s and %s, objects of %s when it began", low, high, objects),
 	}}
 }
@@ -177,18 +175,18 @@ func Compare(was, now Facts) []Happening {
 	}
 	if now.Fleet.Rewinds > was.Fleet.Rewinds || was.Store != "" && now.Store != "" && was.Store != now.Store {
 		return append(out, Happening{
-			Kind: Store, Reason: WentBack, Fleet: true, Mark: now.Fleet.Revision,
+			Kind: Store, Reason: WentBack, Mark: now.Fleet.Revision,
 			Message: "etcd went back to an older state, as after a restore from a backup, or is another one",
 		})
 	}
 	if now.Leader != "" && (now.Leader != was.Leader || now.Epoch != was.Epoch) {
 		out = append(out, Happening{
-			Kind: Leader, Node: now.Leader, Reason: Elected, Fleet: true, Mark: now.Epoch, Message: elected(was, now),
+			Kind: Leader, Node: now.Leader, Reason: Elected, Mark: now.Epoch, Message: elected(was, now),
 		})
 	}
 	if text := statusChange(was.Status, now.Status); text != "" {
 		out = append(out, Happening{
-			Kind: Status, Node: now.Status.Status.Leader, Reason: Changed, Message: text, Fleet: true, Mark: now.Status.Revision,
+			Kind: Status, Node: now.Status.Status.Leader, Reason: Changed, Message: text, Mark: now.Status.Revision,
 		})
 	}
 	out = append(out, compareRecords(was.Fleet, now.Fleet)...)
@@ -273,11 +271,11 @@ func compareRecords(was, now protocol.Fleet) []Happening {
 	for before, r := range changedRecords(was, now) {
 		if r == nil {
 			out = append(out, Happening{
-				Kind: Node, Node: before.ID, Reason: Removed, Fleet: true, Mark: before.Revision, Message: "its record was deleted",
+				Kind: Node, Node: before.ID, Reason: Removed, Mark: before.Revision, Message: "its record was deleted",
 			})
 			continue
 		}
-		h := Happening{Kind: Node, Node: r.ID, Fleet: true, Mark: r.Revision, Reason: Changed}
+		h := Happening{Kind: Node, Node: r.ID, Mark: r.Revision, Reason: Changed}
 		switch {
 		case before == nil:
 			h.Reason, h.Message = Registered, registeredWith+r.Node.Version.String()
@@ -333,7 +331,7 @@ func compareMembers(was, now Facts) []Happening {
 			if !slices.ContainsFunc(others, func(o report.Member) bool { return o.ID == m.ID }) {
 				out = append(out, Happening{
 					Kind: Member, Node: protocol.NodeID(m.Node), Subject: m.ID, Reason: reason,
-					Message: "member " + m.ID + text, Fleet: true, Mark: mark,
+					Message: "member " + m.ID + text, Mark: mark,
 				})
 			}
 		}

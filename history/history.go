@@ -100,6 +100,12 @@ type Entry struct {
 // Open reports whether it goes on.
 func (e Entry) Open() bool { return e.Until.IsZero() }
 
+// whole is its time from its beginning to its end.
+func (e Entry) whole() Span { return Span{e.Time, e.Until} }
+
+// End is when it ended; if it goes on, that is now.
+func (e Entry) End(now time.Time) time.Time { return e.whole().end(now) }
+
 // Concerns reports whether an entry is about a node.
 func (e Entry) Concerns(id protocol.NodeID) bool {
 	_, out := e.Out[id]
@@ -122,9 +128,9 @@ func (e Entry) Sentence() string {
 // Note is the message with the objects named so far, cut at maxNote. An Event keeps the note that it was created with.
 func (e Entry) Note() string {
 	if ofRelease(e) {
-		return clipTo(e.Message+e.afterNodes(), maxNote)
+		return protocol.Cut(e.Message+e.afterNodes(), maxNote)
 	}
-	return clipTo(e.Message+e.named(), maxNote)
+	return protocol.Cut(e.Message+e.named(), maxNote)
 }
 
 // maxNote is the most bytes that kube-apiservers accept in the note of an Event.
@@ -183,23 +189,12 @@ const (
 )
 
 // clip cuts a message, at a character.
-func clip(text string) string { return clipTo(text, MaxMessage) }
+func clip(text string) string { return protocol.Cut(text, MaxMessage) }
 
 // clipped is the message of a happening in its entry.
 func (h Happening) clipped() string {
 	if h.Kind == Turn {
-		return clipTo(h.Message, maxTurnMessage)
+		return protocol.Cut(h.Message, maxTurnMessage)
 	}
 	return clip(h.Message)
-}
-
-func clipTo(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	cut := limit - len("…")
-	for cut > 0 && text[cut]&0xC0 == 0x80 {
-		cut--
-	}
-	return text[:cut] + "…"
 }

@@ -100,22 +100,17 @@ func (p painter) changes(within []Entry) []rune {
 // change paints an upgrade or a rollback. What nodes do later than in its first part has other causes.
 func (p painter) change(cells []rune, e Entry) {
 	if e.rolledOut() {
-		rest := e
-		rest.Time, e.Until = e.Spans[0].Until, e.Spans[0].Until
-		p.paint(cells, rest, Objects)
+		p.paint(cells, Span{e.Spans[0].Until, e.Until}, Objects)
+		e.Until = e.Spans[0].Until
 	}
-	p.paint(cells, e, Upgrades)
+	p.paint(cells, e.whole(), Upgrades)
 }
 
 // nameChange writes the kind and the duration of an upgrade or a rollback after it or before it, where nothing is drawn, or
 // else within it.
 func (p painter) nameChange(cells []rune, e Entry) {
 	text := []rune(" " + string(e.Kind) + " " + e.took(p.to) + " ")
-	end := p.to
-	if !e.Open() {
-		end = e.Until
-	}
-	first, last := p.cell(e.Time), p.cell(end)
+	first, last := p.cell(e.Time), p.cell(e.End(p.to))
 	for _, at := range []int{last + 1, first - len(text)} {
 		if at >= 0 && at+len(text) <= len(cells) && allAre(cells[at:at+len(text)], Nothing) {
 			copy(cells[at:], text)

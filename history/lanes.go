@@ -102,14 +102,13 @@ func (p painter) marks(cells []rune, id protocol.NodeID, within []Entry) {
 		switch {
 		case e.Node != id:
 		case e.Kind == Leader:
-			p.paint(cells, e, Leads)
+			p.paint(cells, e.whole(), Leads)
 		case e.Kind == Turn && !e.Time.Before(p.from):
-			e.Until = e.Time
 			mark := Turns
 			if e.Reason == warn.TurnFailed {
 				mark = Fails
 			}
-			p.paint(cells, e, mark)
+			p.paint(cells, Span{e.Time, e.Time}, mark)
 		}
 	}
 }
@@ -119,15 +118,12 @@ type painter struct {
 	width    int
 }
 
-func (p painter) paint(cells []rune, e Entry, with rune) {
-	until := e.Until
-	if e.Open() {
-		until = p.to
-	}
-	if until.Before(p.from) || e.Time.After(p.to) {
+func (p painter) paint(cells []rune, s Span, with rune) {
+	until := s.end(p.to)
+	if until.Before(p.from) || s.From.After(p.to) {
 		return
 	}
-	first, last := p.cell(e.Time), p.cell(until)
+	first, last := p.cell(s.From), p.cell(until)
 	for i := first; i <= last; i++ {
 		cells[i] = with
 	}
@@ -136,24 +132,20 @@ func (p painter) paint(cells []rune, e Entry, with rune) {
 // outages paints the times of an entry in which a node was out of service. It certainly was at the begin and at the end.
 func (p painter) outages(cells []rune, e Entry) {
 	for _, s := range e.stretches() {
-		part := Entry{Time: s.From, Until: s.Until}
 		if !s.partly {
-			p.paint(cells, part, OutOf)
+			p.paint(cells, s.Span, OutOf)
 			continue
 		}
 		before := slices.Clone(cells)
-		p.paint(cells, part, Partly)
+		p.paint(cells, s.Span, Partly)
 		for i, was := range before {
 			if was == OutOf {
 				cells[i] = OutOf
 			}
 		}
-		end := e.Until
-		if e.Open() {
-			end = p.to
-		}
-		p.paint(cells, Entry{Time: e.Time, Until: e.Time}, OutOf)
-		p.paint(cells, Entry{Time: end, Until: end}, OutOf)
+		end := e.End(p.to)
+		p.paint(cells, Span{e.Time, e.Time}, OutOf)
+		p.paint(cells, Span{end, end}, OutOf)
 	}
 }
 

@@ -42,8 +42,7 @@ type Ledger struct {
 // Held is an entry in a ledger.
 type Held struct {
 	Entry
-	Revision int64 // of its key in the store; 0: it is not stored yet
-	fleet    bool
+	Revision int64           // of its key in the store; 0: it is not stored yet
 	dirty    bool            // the store has another version of the entry, or none
 	counted  map[string]bool // the objects that are counted in Objects and More
 }
@@ -153,7 +152,7 @@ func (h Happening) joins() bool {
 
 // note adds a momentary happening.
 func (l *Ledger) note(at time.Time, h Happening) {
-	if again := l.recent(at, h); again != nil && !h.Fleet {
+	if again := l.recent(at, h); again != nil && !h.Kind.ofFleet() {
 		again.Count += max(1, h.Count)
 		again.Until, again.dirty = at, true
 		again.say(at, h.clipped())
@@ -184,7 +183,7 @@ func (l *Ledger) add(at time.Time, h Happening) *Held {
 	} else {
 		id += "-" + string(h.Reason)
 	}
-	added := &Held{fleet: h.Fleet, dirty: true, Entry: Entry{
+	added := &Held{dirty: true, Entry: Entry{
 		ID: id, Time: at, Kind: h.Kind, Node: h.Node, Subject: h.Subject, Reason: h.Reason,
 		Message: h.clipped(), Count: max(1, h.Count),
 	}}
@@ -202,7 +201,7 @@ const maxNews = maxHeld
 
 // report adds to the news what this sidecar writes: what happened to its node, and while it leads, to the fleet.
 func (l *Ledger) report(h *Held, times int) {
-	if h.fleet && !l.leading || len(l.news) >= maxNews {
+	if h.Kind.ofFleet() && !l.leading || len(l.news) >= maxNews {
 		return
 	}
 	e := h.Entry

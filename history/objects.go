@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 const (
@@ -21,7 +23,7 @@ func (h *Held) name(o Happening) {
 		h.counted = map[string]bool{}
 	}
 	for _, object := range o.Objects {
-		switch text := clipTo(object, maxName); {
+		switch text := protocol.Cut(object, maxName); {
 		case h.counted[object], slices.Contains(h.Objects, text): // again
 		case len(h.Objects) < maxObjects:
 			h.Objects = append(slices.Clip(h.Objects), text)

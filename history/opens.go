@@ -82,7 +82,7 @@ func (l *Ledger) mayEnd(h *Held) bool {
 	switch {
 	case h.Kind == Gate || h.Kind == Sidecar:
 		return false // Verdict ends them
-	case h.fleet && l.facts.Fleet.Revision == 0, h.Kind == Blocked && !l.facts.Leading, !h.fleet && h.Node != l.node:
+	case h.Kind.ofFleet() && l.facts.Fleet.Revision == 0, h.Kind == Blocked && !l.facts.Leading, !h.Kind.ofFleet() && h.Node != l.node:
 		return false // not known here
 	case h.Kind == Upgrade && l.facts.applying():
 		return false // after the last node, the leader applies the objects
@@ -95,7 +95,7 @@ func (l *Ledger) mayEnd(h *Held) bool {
 func (l *Ledger) forget(at time.Time) {
 	l.held = slices.DeleteFunc(l.held, func(h *Held) bool {
 		old := !h.Open() && at.Sub(h.Until) >= mergeWithin
-		return old && !h.dirty || old && h.fleet && !l.leading && at.Sub(h.Until) >= keepUnwritten
+		return old && !h.dirty || old && h.Kind.ofFleet() && !l.leading && at.Sub(h.Until) >= keepUnwritten
 	})
 	for len(l.held) > maxHeld {
 		drop := slices.Index(l.held, slices.MinFunc(l.held, lessNeeded))

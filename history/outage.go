@@ -51,10 +51,7 @@ func incidentsOf(all []Entry, node protocol.NodeID) (out []incident) {
 
 // length is how long it lasted until a time.
 func (i incident) length(until time.Time) time.Duration {
-	if i.open() {
-		return max(0, until.Sub(i.From))
-	}
-	return i.Until.Sub(i.From)
+	return max(0, i.end(until).Sub(i.From))
 }
 
 // reasons is how much an outage says about its reason. A gate that people or a turn closed says why; while work goes on, the

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // Part is one of the messages of an entry that joins several outages, or whose reason changed while it lasted.
@@ -103,8 +105,8 @@ func (e *Entry) boundParts() {
 	}
 	if size() > MaxMessage {
 		last := &e.Parts[len(e.Parts)-1]
-		last.Message = clipTo(last.Message, MaxMessage/2-len(elided))
-		e.Message = clipTo(e.Message, MaxMessage/2)
+		last.Message = protocol.Cut(last.Message, MaxMessage/2-len(elided))
+		e.Message = protocol.Cut(e.Message, MaxMessage/2)
 	}
 }
 

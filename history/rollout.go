@@ -73,7 +73,7 @@ func (l *Ledger) rollsAgain(h *Held) {
 // nameFailing adds the objects that fail while an upgrade waits for its objects: the leader's warnings.
 func (h *Held) nameFailing(now Facts) {
 	for _, w := range now.Warnings {
-		object := clipTo(w.Subject, maxName)
+		object := protocol.Cut(w.Subject, maxName)
 		if w.Reason != warn.ObjectFailed || object == "" || slices.Contains(h.Objects, object) || len(h.Objects) == maxObjects {
 			continue
 		}

@@ -23,24 +23,27 @@ func (s Span) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads what MarshalJSON writes.
 func (s *Span) UnmarshalJSON(text []byte) error {
-	from, until, ended := strings.Cut(strings.Trim(string(text), "[]"), ",")
 	*s = Span{}
-	var at int64
-	if _, err := fmt.Sscan(from, &at); err != nil {
-		return fmt.Errorf("span %s: %w", text, err)
+	times := []*time.Time{&s.From, &s.Until}
+	for i, one := range strings.SplitN(strings.Trim(string(text), "[]"), ",", len(times)) {
+		var at int64
+		if _, err := fmt.Sscan(one, &at); err != nil {
+			return fmt.Errorf("span %s: %w", text, err)
+		}
+		*times[i] = time.UnixMilli(at).UTC()
 	}
-	s.From = time.UnixMilli(at).UTC()
-	if !ended {
-		return nil
-	}
-	if _, err := fmt.Sscan(until, &at); err != nil {
-		return fmt.Errorf("span %s: %w", text, err)
-	}
-	s.Until = time.UnixMilli(at).UTC()
 	return nil
 }
 
 func (s Span) open() bool { return s.Until.IsZero() }
+
+// end is when the span ended; if it goes on, that is now.
+func (s Span) end(now time.Time) time.Time {
+	if s.open() {
+		return now
+	}
+	return s.Until
+}
 
 // has reports whether the span includes a moment.
 func (s Span) has(at time.Time) bool { return !at.Before(s.From) && (s.open() || !at.After(s.Until)) }
@@ -102,11 +105,11 @@ type stretch struct {
 // stretches returns the parts of the time of an entry in which it lasted, the newest last.
 func (e Entry) stretches() []stretch {
 	if e.Count <= 1 {
-		return []stretch{{Span: Span{e.Time, e.Until}}}
+		return []stretch{{Span: e.whole()}}
 	}
 	var out []stretch
 	if len(e.Spans) < e.Count {
-		before := Span{e.Time, e.Until}
+		before := e.whole()
 		if len(e.Spans) > 0 {
 			before.Until = e.Spans[0].From
 		}

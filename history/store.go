@@ -11,17 +11,16 @@ import (
 // Bounds of the journal in the store.
 const (
 	MaxEntries = 1000
-	MaxBytes   = 1 << 20
 	// fair is how many entries about the same thing stay when entries must be dropped.
 	fair = 50
 )
 
-// Due returns copies of at most n entries that must be written now. Entries about the fleet are due only on the
-// leader.
+// Due returns copies of at most n entries that must be written now: the store may not contain them yet. Entries about the
+// fleet are due only on the leader: another sidecar may name them differently.
 func (l *Ledger) Due(n int) []Held {
 	var out []Held
 	for _, h := range l.held {
-		if len(out) < n && h.dirty && (l.leading || !h.fleet) {
+		if len(out) < n && h.dirty && (l.leading || !h.Kind.ofFleet()) {
 			out = append(out, *h)
 		}
 	}
@@ -42,32 +41,18 @@ func same(a, b Entry) bool {
 		slices.EqualFunc(a.Parts, b.Parts, func(a, b Part) bool { return slices.Equal(a.At, b.At) })
 }
 
-// Entries returns the entries that the store may not contain yet. Entries about the fleet are among them only on
-// the leader: another sidecar may name them differently.
-func (l *Ledger) Entries() []Entry {
-	var out []Entry
-	for _, h := range l.held {
-		if h.dirty && (l.leading || !h.fleet) {
-			out = append(out, h.Entry)
-		}
-	}
-	return out
-}
-
 // Adopt merges the stored entries into the ledger: after a start, after an election, and when another sidecar
 // wrote an entry. An open entry of the store stays open here, with its older beginning.
 func (l *Ledger) Adopt(at time.Time, stored []Held) {
 	for _, s := range stored {
-		fleet := ofFleet(s.Entry)
-		if !fleet && s.Node != l.node {
+		if !s.Kind.ofFleet() && s.Node != l.node {
 			continue
 		}
-		s.fleet = fleet
 		if own := l.last(func(h *Held) bool { return h.ID == s.ID }); own != nil {
 			own.Revision = s.Revision
 			out, waits := longest(own.Out, s.Out), longest(own.Waits, s.Waits)
 			switch {
-			case fleet && !s.Open() && s.Count >= own.Count:
+			case s.Kind.ofFleet() && !s.Open() && s.Count >= own.Count:
 				own.Entry = s.Entry // another leader saw the end; Observe opens it again if it goes on
 			case s.Time.Before(own.Time):
 				own.Time = s.Time
@@ -107,9 +92,9 @@ func adopt(own *Held, s Held) {
 	own.Out, own.Waits = longest(own.Out, s.Out), longest(own.Waits, s.Waits)
 }
 
-// ofFleet reports whether the leader writes such entries.
-func ofFleet(e Entry) bool {
-	switch e.Kind {
+// ofFleet reports whether all sidecars notice entries of a kind, and the leader writes them.
+func (k Kind) ofFleet() bool {
+	switch k {
 	case Node, Cordon, Turn, Leader, Status, Blocked, Upgrade, Rollback, Member, Store:
 		return true
 	case Sidecar, Gate, APIServer, Etcd, Service, Warning, Object, Bundle, Override:

@@ -19,7 +19,7 @@ func turnOf(t protocol.Turn) []Happening {
 	}
 	turn := Happening{
 		Kind: Turn, Node: t.Node, Subject: t.Since.UTC().Format(time.RFC3339Nano), Reason: warn.TurnUnderWay,
-		Message: "planned work" + what, Fleet: true, Mark: t.Since.UnixMilli(), // it stays when the key changes
+		Message: "planned work" + what, Mark: t.Since.UnixMilli(), // it stays when the key changes
 	}
 	if t.Since.IsZero() {
 		turn.Mark = t.Revision

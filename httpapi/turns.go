@@ -20,7 +20,7 @@ func NewTurns(f protocol.Fleet, voters []protocol.Voter, overdue func(protocol.T
 			Problem: cmp.Or(f.TurnProblem(t), f.TurnWait(t)), Remedy: f.TurnRemedy(t),
 		})
 	}
-	facts := nodeturns.FactsOf(f, voters)
+	facts := nodeturns.Facts{Fleet: f, Voters: voters}
 	for _, w := range facts.Queue() {
 		answer := nodeturns.ExplainWait(facts, w.Node)
 		out.Waiting = append(out.Waiting, report.Waiting{

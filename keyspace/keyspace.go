@@ -8,6 +8,7 @@ package keyspace
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -155,12 +156,8 @@ func (k Keys) ClusterParts() []string {
 // MayBeSecret reports whether the values of a key, or of a part of ClusterParts, are of no use to people and may let
 // them into the cluster: the hashes of join tokens, and a replacement of the CA.
 func (k Keys) MayBeSecret(key string) bool {
-	for _, part := range []string{k.JoinTokens(), k.Rotation(), k.RotationReports()} {
-		if strings.HasPrefix(key, part) {
-			return true
-		}
-	}
-	return false
+	secrets := []string{k.JoinTokens(), k.Rotation(), k.RotationReports()}
+	return slices.ContainsFunc(secrets, func(part string) bool { return strings.HasPrefix(key, part) })
 }
 
 // MemberID is the text of a member's ID, in keys and for people: the same as in

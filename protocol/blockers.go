@@ -27,13 +27,8 @@ const upgradeIt = "upgrade it"
 
 // Blockers returns the nodes, alive or not, whose gate may be open, that status now
 // admits and status next would not. A corrupt record always blocks, an expired one never
-// (docs/protocol.md#rule-wait-for-nodes).
-func Blockers(now, next Status, f Fleet) []Blocker {
-	return blockers(now, next, f, upgradeIt)
-}
-
-// blockers is Blockers with a remedy, which the messages name for a node below the minimum.
-func blockers(now, next Status, f Fleet, remedy string) []Blocker {
+// (docs/protocol.md#rule-wait-for-nodes). The messages name remedy for a node below the minimum.
+func Blockers(now, next Status, f Fleet, remedy string) []Blocker {
 	var out []Blocker
 	for _, r := range f.Records {
 		if b, blocks := blocker(now, next, r, remedy); blocks {
@@ -89,11 +84,10 @@ func blockerMessage(next Status, r *Record, reason Reason, remedy string) string
 // be open. Expired records do not count (docs/protocol.md#rule-hold-for-newer).
 func newerRecords(f Fleet, own Release) []Blocker {
 	var out []Blocker
-	for _, r := range f.Records {
-		if r.Problem != "" || !r.MayServe() || !own.Less(r.Node.Version.Release) || r.Expired() {
-			continue
+	for _, r := range f.NewerControllers(own) {
+		if !r.Expired() {
+			out = append(out, Blocker{Node: r.ID, Release: r.Node.Version.Release, Reason: NewerRelease, Message: newerMessage(r)})
 		}
-		out = append(out, Blocker{Node: r.ID, Release: r.Node.Version.Release, Reason: NewerRelease, Message: newerMessage(r)})
 	}
 	return out
 }

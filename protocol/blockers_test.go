@@ -7,7 +7,7 @@ import (
 
 func TestBlockers_message(t *testing.T) {
 	now, next := doneStatus("0.9.0"), doneStatus("1.0.0")
-	got := Blockers(now, next, Fleet{Records: []*Record{controller("n", "0.9.0").dead()}})
+	got := Blockers(now, next, Fleet{Records: []*Record{controller("n", "0.9.0").dead()}}, upgradeIt)
 	if len(got) != 1 || !strings.Contains(got[0].Message, "sidecar node remove n") {
 		t.Errorf("a dead blocker's message does not say what to do: %+v", got)
 	}
@@ -48,7 +48,7 @@ func TestBlockers_servicesNotReady(t *testing.T) {
 		if r.Presence.Reason = tt.reason; tt.dead {
 			r = r.dead()
 		}
-		got := Blockers(now, next, Fleet{Records: []*Record{r}})
+		got := Blockers(now, next, Fleet{Records: []*Record{r}}, upgradeIt)
 		if len(got) != 1 || strings.Contains(got[0].Message, hint) != tt.want || !strings.Contains(got[0].Message, "runs release 0.9.0") {
 			t.Errorf("%s: got %+v", tt.name, got)
 		}

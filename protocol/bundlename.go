@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,8 +36,9 @@ type Replacement struct {
 	Revision int64     // the key's mod revision; 0: no such key
 }
 
-// allows reports whether a leader of one bundle may take over the objects of another.
-func (r Replacement) allows(from, to string) bool {
+// Allows reports whether a leader of one bundle may take over the objects of another. People who ask for that again write
+// nothing, so that a script that does does not fail.
+func (r Replacement) Allows(from, to string) bool {
 	return r.Revision != 0 && r.From == from && r.To == to
 }
 
@@ -76,7 +78,7 @@ func holdForBundle(in Input) (Step, bool) {
 		named.Bundle, named.Leader, named.Epoch = name, in.Local.ID, in.Local.Epoch
 		return in.write(HoldForBundle, named, "writing the name of the objects' bundle into the status"), true
 	}
-	if in.Replacement.allows(name, own) {
+	if in.Replacement.Allows(name, own) {
 		return Step{}, false
 	}
 	return Step{
@@ -116,10 +118,7 @@ func bundlesOn(f Fleet) string {
 		if r.Problem != "" || !r.Node.Roles.Controller {
 			continue
 		}
-		name := r.Node.Bundle
-		if name == "" {
-			name = "a bundle of unknown name"
-		}
+		name := cmp.Or(r.Node.Bundle, "a bundle of unknown name")
 		if nodes[name] == nil {
 			names = append(names, name)
 		}
@@ -156,12 +155,6 @@ func ReplacementState(v StatusView, f Fleet, r Replacement) string {
 	return fmt.Sprintf("waits until a node with the bundle %s leads (%s); to forget it: sidecar bundle replace --cancel", r.To, bundlesOn(f))
 }
 
-// Repeats reports whether r asks for the replacement that is already waiting. If so, the command
-// writes nothing, and a script that asks again does not fail.
-func (r Replacement) Repeats(pending Replacement) bool {
-	return pending.Revision != 0 && r.From == pending.From && r.To == pending.To
-}
-
 // ReplacementRefusal says why users may not ask for a replacement on these facts. If it
 // returns "", they may, and witness is a record of a controller that runs the bundle to.
 func ReplacementRefusal(v StatusView, f Fleet, pending Replacement, from, to string) (refusal string, witness Record) {
@@ -183,10 +176,7 @@ func ReplacementRefusal(v StatusView, f Fleet, pending Replacement, from, to str
 		}
 	}
 	if witness.ID == "" {
-		runs := bundlesOn(f)
-		if runs == "" {
-			runs = "no controller is registered"
-		}
+		runs := cmp.Or(bundlesOn(f), "no controller is registered")
 		return fmt.Sprintf("no registered node runs the bundle %s (%s): check --to, or start a node with it first", to, runs), witness
 	}
 	return "", witness

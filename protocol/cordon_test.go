@@ -41,7 +41,7 @@ func TestJudge_cordoned(t *testing.T) {
 func TestBlockers_cordoned(t *testing.T) {
 	next := doneStatus("1.1.0")
 	f := Fleet{Records: []*Record{controller("old", "1.0.0").cordoned()}}
-	if got := Blockers(doneStatus("1.0.0"), next, f); len(got) != 1 || got[0].Node != "old" {
+	if got := Blockers(doneStatus("1.0.0"), next, f, upgradeIt); len(got) != 1 || got[0].Node != "old" {
 		t.Errorf("got %v, want the node with the cordon", got)
 	}
 }

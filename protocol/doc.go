@@ -1,7 +1,7 @@
 // Package protocol is the core of Lockstep: every decision of docs/protocol.md as
 // a pure function. Facts go in, a decision comes out. The package uses no I/O, no
 // clock, no randomness and no memory. Packages fleet, status, election and
-// reconcile read the facts, call it, and carry out the decision. Package rollout
+// reconcile read the facts, call it, and carry out the decision. Package internal/rollout
 // and the model checker call the same functions. Seven packages lie below it: upgrade decides whether
 // the next upgrade may start, noderecord about a node's record, publish about the Service kubernetes, membership
 // about members of etcd, nodeservices about what a node runs, nodeturns about who works on a node while the others
@@ -54,7 +54,12 @@
 //	#ephemeral         fleet/retire.go, election/deletions.go; fleet/retirer.go waits
 //	#duplicate-ids     fleet/presence.go
 //	#clocks            fleet/clocks.go
-//	#membership        internal/cluster/quorum/remove.go asks and removes
+//	#services          internal/role/starter.go
+//	#turns             fleet/turns.go and turnend.go take and end them, internal/turns/turns.go on the node
+//	#service-turns     internal/role/serviceturns.go
+//	#kubernetes-service internal/endpoints/plan.go
+//	#membership        internal/role/controlplane.go joins and leaves, internal/cluster/quorum/remove.go asks and removes
+//	#rotation          internal/cluster/quorum/rotation.go, and internal/cluster/rotation/rotation.go on the node
 //	#bundle-names      election/replace.go asks for the replacement
 //	#rollback          election/rollback.go
 //	#removals          reconcile/pass.go

@@ -36,14 +36,7 @@ const (
 
 // String returns Unknown, Undrained or Drained.
 func (d DrainState) String() string {
-	switch d {
-	case Undrained:
-		return "Undrained"
-	case Drained:
-		return "Drained"
-	case DrainUnknown:
-	}
-	return "Unknown"
+	return nameOf(d, "Unknown", "Undrained", "Drained")
 }
 
 // DrainStateOf reads the drain state from the status that the leader finds first. A

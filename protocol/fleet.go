@@ -190,7 +190,6 @@ func (f Fleet) Record(id NodeID) (Record, bool) {
 
 // Summary is a fleet in four numbers. Min and Max include the local release.
 type Summary struct {
-	Revision    int64
 	Min, Max    Release
 	Controllers int // valid records with the controller role
 	Corrupt     int // corrupt records
@@ -199,7 +198,7 @@ type Summary struct {
 // Summarize counts the controllers of f and finds the lowest and highest release
 // among them and local.
 func Summarize(f Fleet, local Release) Summary {
-	s := Summary{Revision: f.Revision, Min: local, Max: local}
+	s := Summary{Min: local, Max: local}
 	for _, r := range f.Records {
 		switch {
 		case r.Problem != "":

@@ -8,7 +8,7 @@ func TestSummarize(t *testing.T) {
 		controller("x", "0.0.1").corrupt("garbage"),
 	}}
 	got := Summarize(f, rel("0.0.3"))
-	want := Summary{Revision: 12, Min: rel("0.0.2"), Max: rel("10000.0.0"), Controllers: 2, Corrupt: 1}
+	want := Summary{Min: rel("0.0.2"), Max: rel("10000.0.0"), Controllers: 2, Corrupt: 1}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

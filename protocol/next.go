@@ -184,7 +184,7 @@ func waitForNodes(in Input) Step {
 	now := in.Status.Status
 	restricted := restrict(now, in.Local)
 	note, remedy := deadlock(now, in.Local)
-	if waits := blockers(now, restricted, in.Fleet, remedy); len(waits) > 0 {
+	if waits := Blockers(now, restricted, in.Fleet, remedy); len(waits) > 0 {
 		return Step{Kind: StepAwait, Rule: WaitForNodes, Blockers: waits, Message: unfitNodes(len(waits)) + note}
 	}
 	step := in.write(WaitForNodes, restricted, "restricting the status to nodes that fit the objects before and after"+ignoredNote(now, restricted, in.Fleet))

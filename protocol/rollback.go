@@ -58,13 +58,7 @@ func (r Rollback) Over(now time.Time) bool { return r.On() && !now.Before(r.Unti
 // rollbackBlockers returns the controllers that do not fit the objects of a release: they go
 // back before the objects.
 func rollbackBlockers(f Fleet, to Release) []*Record {
-	var out []*Record
-	for _, r := range f.Records {
-		if r.Problem == "" && r.MayServe() && to.Less(r.Node.Version.Release) && to.Less(r.Node.MinReconciler) {
-			out = append(out, r)
-		}
-	}
-	return out
+	return slices.DeleteFunc(f.NewerControllers(to), func(r *Record) bool { return !to.Less(r.Node.MinReconciler) })
 }
 
 // RollbackAnswer says whether people may begin a rollback, in sentences for them.

@@ -16,14 +16,7 @@ const (
 
 // String returns DONE, WORKING or UNSPECIFIED.
 func (s State) String() string {
-	switch s {
-	case Done:
-		return "DONE"
-	case Working:
-		return "WORKING"
-	case StateUnset:
-	}
-	return "UNSPECIFIED"
+	return nameOf(s, "UNSPECIFIED", "DONE", "WORKING")
 }
 
 // Status is the reconciler status, the one status key of etcd. Version and

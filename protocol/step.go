@@ -32,22 +32,15 @@ const (
 
 // String returns the kind's name.
 func (k StepKind) String() string {
-	switch k {
-	case StepResign:
-		return "Resign"
-	case StepHold:
-		return "Hold"
-	case StepAwait:
-		return "Await"
-	case StepSurvey:
-		return "Survey"
-	case StepReconcile:
-		return "Reconcile"
-	case StepWrite:
-		return "Write"
-	case StepUnset:
+	return nameOf(k, "Unset", "Resign", "Hold", "Await", "Survey", "Reconcile", "Write")
+}
+
+// nameOf returns the name of a value that is counted from 0; for a value without one, the first.
+func nameOf[T ~int](value T, names ...string) string {
+	if value < 0 || int(value) >= len(names) {
+		return names[0]
 	}
-	return "Unset"
+	return names[value]
 }
 
 // Guard is the condition under which a status may be committed.

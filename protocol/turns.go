@@ -63,11 +63,11 @@ func (t Turn) What() string {
 
 // Cordon is the cordon of the turn.
 func (t Turn) Cordon() Cordon {
-	return Cordon{Since: t.Since, Message: cut(t.What(), MaxCordonMessage), By: t.By, Turn: true}
+	return Cordon{Since: t.Since, Message: Cut(t.What(), MaxCordonMessage), By: t.By, Turn: true}
 }
 
-// cut shortens a text without cutting a character in two.
-func cut(text string, limit int) string {
+// Cut shortens a text without cutting a character in two.
+func Cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}

@@ -77,15 +77,8 @@ func readPauses() backoff.Backoff {
 
 // NewGate returns a gate that is not ready (Starting).
 func NewGate(cfg GateConfig) *Gate {
-	if cfg.Withheld == nil {
-		cfg.Withheld = event.New("")
-	}
-	if cfg.APIServer == nil {
-		cfg.APIServer = event.New("")
-	}
-	if cfg.Override == nil {
-		cfg.Override = event.New(protocol.Override{})
-	}
+	cfg.Withheld, cfg.APIServer = cmp.Or(cfg.Withheld, event.New("")), cmp.Or(cfg.APIServer, event.New(""))
+	cfg.Override = cmp.Or(cfg.Override, event.New(protocol.Override{}))
 	g := &Gate{
 		cfg: cfg, metrics: newMetrics(cfg.Registerer), verdict: event.New(Verdict{}), shown: event.New(Verdict{}), reads: readPauses(),
 	}
@@ -208,52 +201,43 @@ func (g *Gate) Run(ctx context.Context) error {
 			}
 		})
 		retry := g.refreshStatus(ctx, registration, observed)
-		select {
-		case <-ctx.Done():
+		if !event.WaitFor(ctx, retry, registrationChanged, observedChanged, contactChanged, localChanged, withheldChanged,
+			apiserverChanged, overrideChanged, due) {
 			return ctx.Err()
-		case <-registrationChanged:
-		case <-observedChanged:
-		case <-contactChanged:
-		case <-localChanged:
-		case <-withheldChanged:
-		case <-apiserverChanged:
-		case <-overrideChanged:
-		case <-retry:
-		case <-due:
 		}
 	}
 }
 
 // refreshStatus updates the status in the facts. After a new registration it reads
 // the status linearizably: nothing that was read before may open the gate
-// (docs/protocol-nodes.md#registration). After a failure, retry fires when to try again.
-func (g *Gate) refreshStatus(ctx context.Context, r protocol.Registration, observed Observed) (retry <-chan time.Time) {
+// (docs/protocol-nodes.md#registration). After a failure, retry is the pause before another attempt; 0: none is needed.
+func (g *Gate) refreshStatus(ctx context.Context, r protocol.Registration, observed Observed) (retry time.Duration) {
 	switch {
 	case !r.Matches:
-		return nil
+		return 0
 	case observed.At.Rewinds > r.Rewinds:
 		// The store went back: the registrar registers again. Nothing that was known
 		// before counts.
 		g.readAt = etcd.At{}
 		g.learn(func(f *protocol.Facts) { f.Status = protocol.StatusView{} })
-		return nil
+		return 0
 	case g.readAt != (etcd.At{}) && !g.readAt.Before(observed.At):
-		return nil
+		return 0
 	case g.readAt == (etcd.At{}):
 		var err error
 		if observed, err = g.cfg.Store.Get(ctx); err != nil {
-			return time.After(g.reads.Next())
+			return g.reads.Next()
 		}
 		if observed.At.Rewinds != r.Rewinds || observed.At.Revision < r.Revision {
-			return time.After(g.reads.Next()) // the store went back; the registrar registers again
+			return g.reads.Next() // the store went back; the registrar registers again
 		}
 		if g.cfg.Registration.Get() != r {
-			return nil // the registration changed during the read; Run refreshes again
+			return 0 // the registration changed during the read; Run refreshes again
 		}
 	}
 	g.reads.Reset()
 	from := statusSource{at: observed.At, linear: g.readAt == (etcd.At{})}
 	g.readAt = observed.At
 	g.learn(func(f *protocol.Facts) { f.Status, g.from = observed.View, from })
-	return nil
+	return 0
 }

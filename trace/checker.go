@@ -3,14 +3,13 @@ package trace
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // Checker checks the events of one run of a sidecar, one after another.
 type Checker struct {
-	node    *Node
+	node    *nodeState
 	term    *Leader // nil: it does not lead
 	problem string
 }
@@ -38,8 +37,7 @@ func (c *Checker) Apply(e Event) error {
 		}
 		return nil
 	case e.ofLeader():
-		_, err := c.term.Apply(e)
-		return err
+		return c.term.Apply(e)
 	}
 	return c.node.apply(e)
 }
@@ -52,53 +50,28 @@ type Resumed struct {
 	Problem string
 }
 
-// nodeState and termState are the memory of a Node and of a Leader.
-type (
-	nodeState struct {
-		Published   []protocol.Registration
-		Gate        Gate
-		Last        protocol.Record
-		Read        *Read
-		Wrote, Left bool
-	}
-	termState struct {
-		Leader  Leader
-		Wrote   bool
-		Due     []protocol.Record
-		Pending []pendingState
-	}
-	pendingState struct {
-		Content protocol.Content
-		Until   time.Duration
-	}
-)
+// termState is the memory of a Leader.
+type termState struct {
+	Leader  Leader
+	Wrote   bool
+	Due     []protocol.Record
+	Pending []pending
+}
 
 // state returns the memory, to go on with later.
 func (c *Checker) state() *Resumed {
-	n := c.node
-	out := &Resumed{Problem: c.problem, Node: nodeState{
-		Published: n.published, Gate: n.gate, Last: n.last, Read: n.read, Wrote: n.wrote, Left: n.left,
-	}}
+	out := &Resumed{Problem: c.problem, Node: *c.node}
 	if l := c.term; l != nil {
-		out.Term = &termState{Leader: *l, Wrote: l.wrote, Due: l.due}
-		for _, p := range l.pending {
-			out.Term.Pending = append(out.Term.Pending, pendingState{p.content, p.until})
-		}
+		out.Term = &termState{Leader: *l, Wrote: l.wrote, Due: l.due, Pending: l.pending}
 	}
 	return out
 }
 
 func (c *Checker) resume(r *Resumed) error {
-	n := r.Node
-	c.node = &Node{published: n.Published, gate: n.Gate, last: n.Last, read: n.Read, wrote: n.Wrote, left: n.Left}
-	c.term = nil
+	c.node, c.term = new(r.Node), nil
 	if t := r.Term; t != nil {
-		l := t.Leader
-		l.wrote, l.due = t.Wrote, t.Due
-		for _, p := range t.Pending {
-			l.pending = append(l.pending, pending{p.Content, p.Until})
-		}
-		c.term = &l
+		c.term = new(t.Leader)
+		c.term.wrote, c.term.due, c.term.pending = t.Wrote, t.Due, t.Pending
 	}
 	if r.Problem != "" {
 		return fmt.Errorf("before this recording begins: %s", r.Problem)

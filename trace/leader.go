@@ -32,8 +32,8 @@ type Leader struct {
 
 // pending is a request of unknown outcome.
 type pending struct {
-	content protocol.Content
-	until   time.Duration
+	Content protocol.Content
+	Until   time.Duration
 }
 
 // round checks a decision.
@@ -110,8 +110,8 @@ func (l *Leader) quiet(c protocol.Content) time.Duration {
 		at = l.DrainTime
 	}
 	for _, p := range l.pending {
-		if p.content != c {
-			at = max(at, p.until)
+		if p.Content != c {
+			at = max(at, p.Until)
 		}
 	}
 	return at
@@ -124,7 +124,7 @@ func (l *Leader) end(e *End) error {
 	}
 	l.Job = nil
 	if e.Unsure != 0 {
-		l.pending = append(l.pending, pending{content: e.Work.Content, until: e.Unsure + l.DrainTime})
+		l.pending = append(l.pending, pending{e.Work.Content, e.Unsure + l.DrainTime})
 	}
 	switch {
 	case !e.Used || e.Failed || e.Kind == protocol.StepHold:
@@ -170,8 +170,8 @@ func (l *Leader) resign(r *Resign) error {
 		return fmt.Errorf("it resigns with %s, and the protocol says %s, %t", r.Status, want, drained)
 	}
 	for _, p := range l.pending {
-		if f.Ended && r.At < p.until {
-			return fmt.Errorf("it says that its requests have ended, and one can land until %s after its election: %s", p.until, r.At)
+		if f.Ended && r.At < p.Until {
+			return fmt.Errorf("it says that its requests have ended, and one can land until %s after its election: %s", p.Until, r.At)
 		}
 	}
 	return nil

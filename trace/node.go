@@ -9,33 +9,32 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol/noderecord"
 )
 
-// Node is the gate and the registrar of one run of a sidecar. The zero value has
-// just started.
-type Node struct {
-	published []protocol.Registration // the registrations that the gate may know, from its current one on; nil: any
+// nodeState is the gate and the registrar of one run of a sidecar. Recordings contain it (Resumed).
+type nodeState struct {
+	Published []protocol.Registration // the registrations that the gate may know, from its current one on; nil: any
 
-	gate Gate
+	Gate Gate
 
-	last  protocol.Record // the record that was checked or written last
-	read  *Read
-	wrote bool // it wrote the record since its registration was withdrawn
-	left  bool // it deleted its record, for good
+	Last  protocol.Record // the record that was checked or written last
+	Read  *Read
+	Wrote bool // it wrote the record since its registration was withdrawn
+	Left  bool // it deleted its record, for good
 }
 
 // newNode returns the node of a sidecar that has just started.
-func newNode() *Node {
-	return &Node{
-		published: []protocol.Registration{{}},
-		last:      protocol.Record{Node: protocol.Node{Roles: protocol.Roles{Controller: true}}},
+func newNode() *nodeState {
+	return &nodeState{
+		Published: []protocol.Registration{{}},
+		Last:      protocol.Record{Node: protocol.Node{Roles: protocol.Roles{Controller: true}}},
 	}
 }
 
-// Gate checks a verdict.
-func (n *Node) Gate(g *Gate) error {
-	was := n.gate
-	n.gate = *g
+// verdict checks a verdict.
+func (n *nodeState) verdict(g *Gate) error {
+	was := n.Gate
+	n.Gate = *g
 	f := g.Facts
-	known := slices.Index(n.published, f.Registration)
+	known := slices.Index(n.Published, f.Registration)
 	want := protocol.Judge(f)
 	switch {
 	case g.Verdict != want:
@@ -44,11 +43,11 @@ func (n *Node) Gate(g *Gate) error {
 		return fmt.Errorf("the facts say served=%t, and the verdict before was %+v", f.Served, was.Verdict)
 	case was.Facts.Stopping && !f.Stopping, was.Facts.Duplicate != "" && f.Duplicate == "":
 		return errors.New("a gate that closed for good opens again")
-	case known < 0 && n.published != nil:
-		return fmt.Errorf("the facts have the registration %+v, which the registrar has not published since %+v", f.Registration, n.published[0])
+	case known < 0 && n.Published != nil:
+		return fmt.Errorf("the facts have the registration %+v, which the registrar has not published since %+v", f.Registration, n.Published[0])
 	}
 	if known > 0 {
-		n.published = n.published[known:]
+		n.Published = n.Published[known:]
 	}
 	if f.Registration != was.Facts.Registration {
 		was.Facts.Status, was.ReadAt, was.Rewinds = protocol.StatusView{}, 0, 0
@@ -57,7 +56,7 @@ func (n *Node) Gate(g *Gate) error {
 }
 
 // statusRead checks that a status in the facts was read after the registration.
-func (n *Node) statusRead(was, g *Gate) error {
+func (n *nodeState) statusRead(was, g *Gate) error {
 	f := g.Facts
 	switch {
 	case f.Status.Kind == protocol.StatusUnknown || f.Status == was.Facts.Status && was.ReadAt != 0:
@@ -76,28 +75,28 @@ func (n *Node) statusRead(was, g *Gate) error {
 	return nil
 }
 
-// Read notes the record that a registration replaces.
-func (n *Node) Read(r *Read) error {
-	n.read = r
-	if n.last.Revision == 0 {
-		n.last.Node.Roles = r.First
+// read notes the record that a registration replaces.
+func (n *nodeState) read(r *Read) error {
+	n.Read = r
+	if n.Last.Revision == 0 {
+		n.Last.Node.Roles = r.First
 	}
 	return nil
 }
 
-// Wrote checks a record that was written.
-func (n *Node) Wrote(w *Wrote) error {
-	want, cordon := n.last.Node.Roles, n.last.Node.Cordon
+// write checks a record that was written.
+func (n *nodeState) write(w *Wrote) error {
+	want, cordon := n.Last.Node.Roles, n.Last.Node.Cordon
 	switch {
-	case n.left:
+	case n.Left:
 		return errors.New("it writes its record after it has deleted it")
-	case n.read != nil && !n.read.Found && w.Over == 0:
-		want, cordon = n.read.First, protocol.Cordon{}
-	case n.read != nil && n.read.Found && n.read.Record.Revision == w.Over:
-		if n.read.Record.Node.ID == w.Local.ID {
-			want, cordon = n.read.Record.Node.Roles, n.read.Record.Node.Cordon
+	case n.Read != nil && !n.Read.Found && w.Over == 0:
+		want, cordon = n.Read.First, protocol.Cordon{}
+	case n.Read != nil && n.Read.Found && n.Read.Record.Revision == w.Over:
+		if n.Read.Record.Node.ID == w.Local.ID {
+			want, cordon = n.Read.Record.Node.Roles, n.Read.Record.Node.Cordon
 		}
-	case w.Over != 0 && w.Over == n.last.Revision:
+	case w.Over != 0 && w.Over == n.Last.Revision:
 	default:
 		return fmt.Errorf("it replaces the record of revision %d, which it has not read", w.Over)
 	}
@@ -109,22 +108,22 @@ func (n *Node) Wrote(w *Wrote) error {
 	case !noderecord.RecordMatches(w.Record, w.Local, w.BootID):
 		return fmt.Errorf("it writes the record %+v, and runs %+v", w.Record.Node, w.Local)
 	}
-	n.last, n.read, n.wrote = w.Record, nil, true
+	n.Last, n.Read, n.Wrote = w.Record, nil, true
 	return nil
 }
 
-// Checked checks a decision whether to register again.
-func (n *Node) Checked(c *Checked) error {
+// check checks a decision whether to register again.
+func (n *nodeState) check(c *Checked) error {
 	want := noderecord.MustRegister(c.Facts)
 	switch {
 	case c.Must != want:
 		return fmt.Errorf("it decides %t, and the protocol says %t", c.Must, want)
-	case !sameRecord(c.Facts.Last, n.last):
-		return fmt.Errorf("it compares with %+v, and has checked or written %+v last", c.Facts.Last, n.last)
+	case !sameRecord(c.Facts.Last, n.Last):
+		return fmt.Errorf("it compares with %+v, and has checked or written %+v last", c.Facts.Last, n.Last)
 	}
-	n.wrote = n.wrote && !c.Must
+	n.Wrote = n.Wrote && !c.Must
 	if !c.Must {
-		n.last = c.Facts.Record
+		n.Last = c.Facts.Record
 	}
 	return nil
 }
@@ -135,34 +134,34 @@ func sameRecord(a, b protocol.Record) bool {
 		a.Revision == b.Revision && a.Created == b.Created && a.Writes == b.Writes
 }
 
-// Published checks a registration that the gate learns.
-func (n *Node) Published(p *Published) error {
+// publish checks a registration that the gate learns.
+func (n *nodeState) publish(p *Published) error {
 	r := p.Registration
-	n.published = append(n.published, r)
+	n.Published = append(n.Published, r)
 	switch {
 	case !r.Matches:
-		n.wrote = false
+		n.Wrote = false
 		if r.Revision != 0 {
 			return fmt.Errorf("it publishes %+v", r)
 		}
 		return nil
-	case !n.wrote:
+	case !n.Wrote:
 		return fmt.Errorf("it publishes %+v, and has not written its record since it withdrew", r)
-	case r.Overdue || r.Revision != n.last.Revision || r.Controller != n.last.Node.Roles.Controller || r.Cordon != n.last.Node.Cordon:
+	case r.Overdue || r.Revision != n.Last.Revision || r.Controller != n.Last.Node.Roles.Controller || r.Cordon != n.Last.Node.Cordon:
 		return fmt.Errorf("it publishes %+v, and its record is of revision %d, controller=%t, cordon %+v",
-			r, n.last.Revision, n.last.Node.Roles.Controller, n.last.Node.Cordon)
+			r, n.Last.Revision, n.Last.Node.Roles.Controller, n.Last.Node.Cordon)
 	}
 	return nil
 }
 
-// Left checks the deletion of the record by its own sidecar.
-func (n *Node) Left(l *Left) error {
+// leave checks the deletion of the record by its own sidecar.
+func (n *nodeState) leave(l *Left) error {
 	switch decision, why := noderecord.Retire(l.Facts); {
 	case decision != noderecord.DeleteRecord:
 		return fmt.Errorf("it deletes its record, and the protocol says %s: %s", decision, why)
-	case n.gate.Verdict.Ready:
+	case n.Gate.Verdict.Ready:
 		return errors.New("it deletes its record, and its gate is open")
 	}
-	n.left = true
+	n.Left = true
 	return nil
 }

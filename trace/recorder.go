@@ -26,7 +26,6 @@ type Recorder struct {
 	size     int      // of segments
 	checker  *Checker // of all that was dropped
 	dropped  bool
-	lost     error // why the newest event could not be recorded; nil: it was
 }
 
 // maxRaw is how many bytes are compressed at a time. With less, the megabyte that a compressor needs would be allocated
@@ -46,7 +45,7 @@ func (r *Recorder) Hook() Hook {
 		line, err := json.Marshal(Recorded{r.now().UTC(), e})
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.lost = err; err != nil {
+		if err != nil {
 			return
 		}
 		r.raw.Write(line)

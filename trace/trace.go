@@ -18,6 +18,13 @@ import (
 // several goroutines. nil: nothing is reported.
 type Hook func(Event)
 
+// Report calls the hook, if there is one.
+func (h Hook) Report(e Event) {
+	if h != nil {
+		h(e)
+	}
+}
+
 // Event is one thing that a shell did. Exactly one of the pointers is set.
 type Event struct {
 	Elected *Elected `json:",omitempty"`

@@ -41,47 +41,44 @@ func Validate(events []Event) (Counts, error) {
 func CheckerOf(events []Event) *Checker {
 	c := newChecker()
 	if !slices.ContainsFunc(events, func(e Event) bool { return e.Published != nil || e.Resumed != nil }) {
-		c.node.published = nil
+		c.node.Published = nil
 	}
 	return c
 }
 
-// Apply checks an event of a leader within its term, and returns the name of its
-// kind.
-func (l *Leader) Apply(e Event) (kind string, err error) {
+// Apply checks an event of a leader within its term.
+func (l *Leader) Apply(e Event) error {
 	switch {
 	case e.Round != nil:
-		err = l.round(e.Round)
+		return l.round(e.Round)
 	case e.Begin != nil:
-		err = l.begin(e.Begin)
+		return l.begin(e.Begin)
 	case e.End != nil:
-		err = l.end(e.End)
+		return l.end(e.End)
 	case e.Write != nil:
-		err = l.write(e.Write)
+		return l.write(e.Write)
 	case e.Resign != nil:
-		err = l.resign(e.Resign)
+		return l.resign(e.Resign)
 	case e.Delete != nil:
-		err = l.delete(e.Delete)
-	default:
-		err = errors.New("it is not an event within a term")
+		return l.delete(e.Delete)
 	}
-	return e.Name(), err
+	return errors.New("it is not an event within a term")
 }
 
-func (n *Node) apply(e Event) error {
+func (n *nodeState) apply(e Event) error {
 	switch {
 	case e.Gate != nil:
-		return n.Gate(e.Gate)
+		return n.verdict(e.Gate)
 	case e.Read != nil:
-		return n.Read(e.Read)
+		return n.read(e.Read)
 	case e.Wrote != nil:
-		return n.Wrote(e.Wrote)
+		return n.write(e.Wrote)
 	case e.Checked != nil:
-		return n.Checked(e.Checked)
+		return n.check(e.Checked)
 	case e.Published != nil:
-		return n.Published(e.Published)
+		return n.publish(e.Published)
 	case e.Left != nil:
-		return n.Left(e.Left)
+		return n.leave(e.Left)
 	}
 	return errors.New("the event is empty")
 }

@@ -18,7 +18,7 @@ func TestTurn_doneBefore(t *testing.T) {
 	client := w.client()
 	w.put("turns/held/cp-1", mustMarshal(t, &lockstepv1.Turn{Node: "cp-1", Kind: "reboot", Command: "/nowhere/reboot", BootId: "before"}))
 	w.turnWhen(console.ExitOK, "continues its turn", map[string]func(){"continues its turn": func() {
-		f, err := fleet.ReadTurns(t.Context(), client)
+		f, err := fleet.List(t.Context(), client)
 		if err != nil {
 			t.Error(err)
 		}
@@ -70,7 +70,7 @@ func TestTurn_uncordonedInDrain(t *testing.T) {
 	if _, err := os.Stat(ran); err == nil {
 		t.Error("the command ran while its node served")
 	}
-	f, err := fleet.ReadTurns(t.Context(), client)
+	f, err := fleet.List(t.Context(), client)
 	if err != nil {
 		t.Fatal(err)
 	}

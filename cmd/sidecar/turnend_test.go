@@ -119,7 +119,7 @@ func TestTurn_endedMeanwhile(t *testing.T) {
 					t.Error(err)
 				}
 			}}, append([]string{"--drain", "1ms"}, typed...)...)
-			f, err := fleet.ReadTurns(t.Context(), client)
+			f, err := fleet.List(t.Context(), client)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -149,7 +149,7 @@ func TestTurn_givenUpInDrain(t *testing.T) {
 		if code != console.ExitFailed {
 			t.Errorf("it was not given up: exit code %d", code)
 		}
-		f, err := fleet.ReadTurns(t.Context(), client)
+		f, err := fleet.List(t.Context(), client)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +176,7 @@ func TestTurn_endedInDrain(t *testing.T) {
 			client := w.client()
 			go func() {
 				<-w.server.followed // at the begin of the drain
-				f, err := fleet.ReadTurns(t.Context(), client)
+				f, err := fleet.List(t.Context(), client)
 				if err != nil {
 					t.Error(err)
 				}
@@ -225,7 +225,7 @@ func TestTurn_othersOutInDrain(t *testing.T) {
 	}()
 	w.turnWhen(console.ExitOK, "half", map[string]func(){
 		`waiting: node "cp-3" is not ready (Cordoned); node cp-1 has given its turn back, and nothing has run`: func() {
-			f, err := fleet.ReadTurns(t.Context(), client)
+			f, err := fleet.List(t.Context(), client)
 			if own, _ := f.Record("cp-1"); err != nil || len(f.Turns.Held) > 0 || own.Node.Cordon.On() {
 				t.Errorf("got %+v, and the cordon %+v, %v", f.Turns.Held, own.Node.Cordon, err)
 			}

@@ -31,7 +31,7 @@ func TestRun_versions(t *testing.T) {
 
 	n := protocol.Node{ID: "peer", Roles: protocol.Roles{Controller: true}, Version: s.app.bundle.Local().Get().Version, Digest: s.app.bundle.Local().Get().Digest}
 	put(t, raw, keys.Node("peer"), fleet.Encode(n))
-	peer := runPeer(t, cfg.Etcd, fleet.Shown{Verdict: protocol.Verdict{Ready: true, Reason: protocol.Ready}, APIServer: "v1.0.0", Services: first.ServicesDigest})
+	peer := runPeer(t, cfg.Etcd, fleet.Shown{Presence: protocol.Presence{Ready: true, Reason: protocol.Ready, APIServer: "v1.0.0", Services: first.ServicesDigest}})
 	s.awaitFleet("the peer", func(r report.Status) bool { return len(r.Fleet.Nodes) == 3 && len(differences(r)) == 0 })
 
 	api.version.Store(new("v1.0.1"))

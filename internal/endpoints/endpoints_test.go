@@ -187,7 +187,7 @@ func TestPlan_families(t *testing.T) {
 		}
 		var got []string
 		for _, planned := range p.plan(protocol.Fleet{Records: tc.fleet}, "s", seen) {
-			got = append(got, planned.name+" "+planned.family.String())
+			got = append(got, planned.name+" "+string(planned.family))
 			if other := planned.kind == sliceResource && strings.Contains(planned.name, "-"); planned.second != other {
 				t.Errorf("%s: %s is of a second family: got %t", tc.name, planned.name, planned.second)
 			}

@@ -151,7 +151,7 @@ func (k *resource) parse(raw []byte, out object) object {
 	slices.Sort(out.Addresses)
 	out.Addresses = slices.Compact(out.Addresses)
 	for _, family := range []publish.Family{publish.IPv4, publish.IPv6} {
-		if w.AddressType == family.String() {
+		if w.AddressType == string(family) {
 			out.family = family
 		}
 	}
@@ -217,7 +217,7 @@ func sliceBody(t target) map[string]any {
 		entries = append(entries, e)
 	}
 	return map[string]any{
-		"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": t.family.String(),
+		"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": string(t.family),
 		"endpoints": entries, "ports": portsFor(t),
 	}
 }

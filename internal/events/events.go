@@ -127,13 +127,7 @@ func (e *Events) round(ctx context.Context) (sent bool, err error) {
 	return requests > 0, err
 }
 
-func isRecent(e history.Entry, now time.Time) bool {
-	last := e.Until
-	if e.Open() {
-		last = e.Time
-	}
-	return now.Sub(last) < recent
-}
+func isRecent(e history.Entry, now time.Time) bool { return now.Sub(e.End(e.Time)) < recent }
 
 // create creates an Event. If an earlier leader already created it, it continues the series.
 func (e *Events) create(ctx context.Context, o object) error {

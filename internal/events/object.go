@@ -75,11 +75,7 @@ func eventOf(e history.Entry, reporter protocol.NodeID, now time.Time) object {
 		out.Regarding = regarding{APIVersion: "v1", Kind: "Node", Name: string(e.Node), UID: string(e.Node)}
 	}
 	if e.Count > 1 {
-		last := e.Until
-		if e.Open() {
-			last = now
-		}
-		out.Series = &series{e.Count, microTime(last)}
+		out.Series = &series{e.Count, microTime(e.End(now))}
 	}
 	return out
 }

@@ -277,10 +277,7 @@ func list(ctx context.Context, client *etcd.Client) ([]history.Held, error) {
 // List reads the journal, the newest entry last.
 func List(ctx context.Context, client *etcd.Client) ([]history.Entry, error) {
 	stored, err := list(ctx, client)
-	if err != nil {
-		return nil, err
-	}
-	return readable(entriesOf(stored)), nil
+	return readable(entriesOf(stored)), err
 }
 
 // readable leaves out entries that this program cannot decode.
@@ -312,7 +309,7 @@ func (j *Journal) Read(ctx context.Context) []history.Entry {
 		}
 	}
 	j.mu.Lock()
-	own := j.ledger.Entries()
+	own := entriesOf(j.ledger.Due(history.MaxEntries))
 	j.mu.Unlock()
 	return merged(j.read, own)
 }

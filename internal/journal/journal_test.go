@@ -25,6 +25,9 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
+// maxBytes is how many the journal may take in the store.
+const maxBytes = 1 << 20
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
@@ -315,7 +318,7 @@ func TestJournal_bounded(t *testing.T) {
 	for _, kv := range resp.Kvs {
 		size += len(kv.Key) + len(kv.Value)
 	}
-	if size > history.MaxBytes {
+	if size > maxBytes {
 		t.Errorf("they have %d bytes", size)
 	}
 }
@@ -331,7 +334,7 @@ func TestEntry_size(t *testing.T) {
 		e.Out[protocol.NodeID(fmt.Sprintf("cp-%d.example.com", i))], e.Waits[protocol.NodeID(fmt.Sprintf("cp-%d.example.com", i))] = 1<<50, 1<<50
 	}
 	value, err := json.Marshal(e)
-	if err != nil || len(value)*history.MaxEntries > history.MaxBytes+history.MaxBytes/4 {
+	if err != nil || len(value)*history.MaxEntries > maxBytes+maxBytes/4 {
 		t.Errorf("got %d bytes, %v", len(value), err)
 	}
 }

@@ -130,7 +130,7 @@ func checkGuardHeld(t *transition) string {
 	if !t.event.committed || !t.event.restriction || t.event.was.kind != protocol.StatusPresent {
 		return ""
 	}
-	blockers := protocol.Blockers(t.cfg.plain(t.event.was), t.cfg.plain(t.event.now), t.event.restrictFleet)
+	blockers := protocol.Blockers(t.cfg.plain(t.event.was), t.cfg.plain(t.event.now), t.event.restrictFleet, "")
 	if len(blockers) == 0 {
 		return ""
 	}

@@ -151,7 +151,7 @@ func (s *changingState) record(i int) *protocol.Record {
 //
 //revive:disable-next-line:flag-parameter it is a fact
 func (s *changingState) facts(cfg *ServiceTurnsConfig, reader int, patient bool) nodeturns.Facts {
-	f := nodeturns.Facts{Limit: 1}
+	var f nodeturns.Facts
 	if patient {
 		f.Out = nodeturns.Patience
 	}
@@ -166,10 +166,10 @@ func (s *changingState) facts(cfg *ServiceTurnsConfig, reader int, patient bool)
 		}
 		f.Fleet.Records = append(f.Fleet.Records, r)
 		if n.held {
-			f.Held = append(f.Held, nodeID(i))
+			f.Fleet.Turns.Held = append(f.Fleet.Turns.Held, protocol.Turn{Node: nodeID(i)})
 		}
 		if n.place > 0 {
-			f.Waiting = append(f.Waiting, protocol.TurnRequest{Node: nodeID(i), Created: int64(n.place)})
+			f.Fleet.Turns.Waiting = append(f.Fleet.Turns.Waiting, protocol.TurnRequest{Node: nodeID(i), Created: int64(n.place)})
 		}
 	}
 	return f

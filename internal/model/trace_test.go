@@ -36,9 +36,8 @@ func (s *shells) see(t *transition, l int, e trace.Event) {
 		}
 		s.leads[id] = lead
 	}
-	name, err := lead.Apply(e)
-	s.events[name]++
-	if err != nil && s.err == nil {
+	s.events[e.Name()]++
+	if err := lead.Apply(e); err != nil && s.err == nil {
 		s.err = err
 	}
 }

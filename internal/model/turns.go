@@ -130,7 +130,8 @@ func (s *turnsState) readRecord(cfg *TurnsConfig, i, reader int, patient bool) *
 //
 //revive:disable-next-line:flag-parameter it is a fact
 func (s *turnsState) facts(cfg *TurnsConfig, reader int, patient bool) nodeturns.Facts {
-	f := nodeturns.Facts{Limit: cfg.Limit}
+	var f nodeturns.Facts
+	f.Fleet.Turns.Limit = cfg.Limit
 	if patient {
 		f.Out = nodeturns.Patience
 	}
@@ -140,10 +141,10 @@ func (s *turnsState) facts(cfg *TurnsConfig, reader int, patient bool) nodeturns
 			f.Fleet.Records = append(f.Fleet.Records, s.readRecord(cfg, i, reader, patient))
 		}
 		if n.held && (n.alive || cfg.Off&deadKeeps == 0) {
-			f.Held = append(f.Held, nodeID(i))
+			f.Fleet.Turns.Held = append(f.Fleet.Turns.Held, protocol.Turn{Node: nodeID(i)})
 		}
 		if n.place > 0 && (cfg.Off&queueOrdered == 0 || i == reader) {
-			f.Waiting = append(f.Waiting, protocol.TurnRequest{Node: nodeID(i), Created: int64(n.place)})
+			f.Fleet.Turns.Waiting = append(f.Fleet.Turns.Waiting, protocol.TurnRequest{Node: nodeID(i), Created: int64(n.place)})
 		}
 	}
 	f.Voters = s.voters(cfg)

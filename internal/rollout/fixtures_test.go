@@ -56,8 +56,7 @@ func bundleOf(release, m, a string) protocol.Local {
 func outline(f Forecast) string {
 	var b strings.Builder
 	for _, m := range f.Moves {
-		kind := map[MoveKind]string{MoveUpgrade: "upgrade", MoveReload: "reload", MoveStart: "start"}[m.Kind]
-		fmt.Fprintf(&b, "%s %s: ", kind, m.Node)
+		fmt.Fprintf(&b, "%s %s: ", m.Kind, m.Node)
 		if m.Kind == MoveUpgrade {
 			fmt.Fprintf(&b, "%v then ", m.While.Ready())
 		}
@@ -69,7 +68,7 @@ func outline(f Forecast) string {
 		b.WriteString("\n")
 	}
 	for _, o := range f.Obstacles {
-		fmt.Fprintf(&b, "%s %s: %s\n", o.Kind, o.Node, o.Message)
+		fmt.Fprintf(&b, "%s %s: %s\n", o.Reason, o.Subject, o.Message)
 	}
 	return b.String()
 }

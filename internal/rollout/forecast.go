@@ -7,15 +7,14 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol/upgrade"
 )
 
-// MoveKind is the kind of a move of a rollout.
-type MoveKind int
+// MoveKind is the kind of a move of a rollout, as people read it.
+type MoveKind string
 
-// The kinds of a move. The zero value is none.
+// The kinds of a move.
 const (
-	MoveUnset   MoveKind = iota
-	MoveUpgrade          // a node stops and starts again with the bundle
-	MoveReload           // nodes that already run the release reload the bundle directory
-	MoveStart            // the first node of a cluster without controllers starts
+	MoveUpgrade MoveKind = "upgrade" // a node stops and starts again with the bundle
+	MoveReload  MoveKind = "reload"  // nodes that already run the release reload the bundle directory
+	MoveStart   MoveKind = "start"   // the first node of a cluster without controllers starts
 )
 
 // Move is one move of a rollout, and its effects.
@@ -69,8 +68,8 @@ func (m Moment) gate(id protocol.NodeID) Gate {
 // Forecast is the simulated course of a rollout.
 type Forecast struct {
 	Now       Moment
-	Upgrade   upgrade.Answer // whether the next upgrade may start, as in /status
-	Turns     []string       // the turns whose work is a part of the rollout, for people
-	Moves     []Move         // in order; empty: all live nodes run the bundle
-	Obstacles []Obstacle     // why it would not go cleanly; empty: it would
+	Upgrade   upgrade.Answer     // whether the next upgrade may start, as in /status
+	Turns     []string           // the turns whose work is a part of the rollout, for people
+	Moves     []Move             // in order; empty: all live nodes run the bundle
+	Obstacles []protocol.Warning // why it would not go cleanly; empty: it would
 }

@@ -10,69 +10,42 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
 
-// ObstacleKind is a stable CamelCase word for why a rollout would not go
-// cleanly.
-type ObstacleKind string
-
-// The kinds of an obstacle of the rollout itself. For an obstacle that holds the next upgrade
-// already now, the kind is the reason of upgrade.Judge.
+// Reasons of an obstacle of the rollout itself. For an obstacle that holds the next upgrade
+// already now, the reason is the one of upgrade.Judge.
 const (
-	// ObstacleDeadlock: the first upgraded nodes wait for the objects, and the
+	// deadlocked: the first upgraded nodes wait for the objects, and the
 	// objects wait for the old nodes. Make a release in between.
-	ObstacleDeadlock ObstacleKind = "Deadlock"
-	// ObstacleNotReady: a node is not ready after its upgrade, so a rollout that
+	deadlocked protocol.Reason = "Deadlock"
+	// notReadyAfterUpgrade: a node is not ready after its upgrade, so a rollout that
 	// waits for each node stops there.
-	ObstacleNotReady ObstacleKind = "NotReadyAfterUpgrade"
-	// ObstacleOutage: for a while no node is ready.
-	ObstacleOutage ObstacleKind = "Outage"
-	// ObstacleUpgradeUnderWay: the previous upgrade is not complete.
-	ObstacleUpgradeUnderWay ObstacleKind = "UpgradeUnderWay"
-	// ObstacleNodeDead: a node is not alive, and its record is of another release.
-	ObstacleNodeDead ObstacleKind = "NodeDead"
-	// ObstacleRecordCorrupt: a node record cannot be read.
-	ObstacleRecordCorrupt ObstacleKind = "RecordCorrupt"
-	// ObstacleNodeWithdrawn: a sidecar cannot use its kube-apiserver.
-	ObstacleNodeWithdrawn ObstacleKind = "NodeWithdrawn"
-	// ObstacleRollingBack: a rollback to another release is under way.
-	ObstacleRollingBack = ObstacleKind(protocol.RollingBack)
-	// ObstacleStatusCorrupt: the status cannot be read.
-	ObstacleStatusCorrupt ObstacleKind = "StatusCorrupt"
-	// ObstacleOtherBundle: the objects are of a bundle with another name, so leaders hold.
-	ObstacleOtherBundle = ObstacleKind(warn.OtherBundle)
-	// ObstacleUnfinished: all live nodes run the bundle, and the objects are
+	notReadyAfterUpgrade protocol.Reason = "NotReadyAfterUpgrade"
+	// endsUnfinished: all live nodes run the bundle, and the objects are
 	// still not at it.
-	ObstacleUnfinished ObstacleKind = "Unfinished"
+	endsUnfinished protocol.Reason = "Unfinished"
 )
-
-// Obstacle is a reason why a rollout would not go cleanly.
-type Obstacle struct {
-	Kind    ObstacleKind
-	Node    protocol.NodeID // the node it is about; empty: no single node
-	Message string          // the problem and its remedy
-}
 
 // obstacles returns the obstacles of a rollout. Obstacles that people can repair
 // before the rollout come first, and a wrong bundle before all others: it may be
 // their cause.
-func obstacles(in Input, f Forecast, end *simulation) []Obstacle {
+func obstacles(in Input, f Forecast, end *simulation) []protocol.Warning {
 	return append(otherBundle(in), rolloutObstacles(in, f, end)...)
 }
 
-func rolloutObstacles(in Input, f Forecast, end *simulation) []Obstacle {
-	var out []Obstacle
+func rolloutObstacles(in Input, f Forecast, end *simulation) []protocol.Warning {
+	var out []protocol.Warning
 	if goesForward(in, f) {
-		out = held(in)
+		out = in.upgrade().Obstacles
 		for i, o := range out {
-			if o.Kind == ObstacleUpgradeUnderWay {
+			if o.Reason == warn.UpgradeUnderWay {
 				out[i].Message = "the previous upgrade is not complete (upgradeReady is false): " + o.Message
 			}
 		}
 	} else {
 		out = toRepair(in)
 	}
-	outageNow := slices.ContainsFunc(out, func(o Obstacle) bool { return o.Kind == ObstacleOutage })
+	outageNow := slices.ContainsFunc(out, func(o protocol.Warning) bool { return o.Reason == warn.Outage })
 	for _, o := range moveObstacles(in, f) {
-		if o.Kind != ObstacleOutage || !outageNow {
+		if o.Reason != warn.Outage || !outageNow {
 			out = append(out, o)
 		}
 	}
@@ -81,7 +54,7 @@ func rolloutObstacles(in Input, f Forecast, end *simulation) []Obstacle {
 
 // endObstacles says why the rollout is not complete at its end. Where others
 // explain it already, only the objects count.
-func endObstacles(in Input, f Forecast, end *simulation, others bool) []Obstacle {
+func endObstacles(in Input, f Forecast, end *simulation, others bool) []protocol.Warning {
 	var last Moment
 	if len(f.Moves) > 0 {
 		last = f.Moves[len(f.Moves)-1].After
@@ -94,56 +67,56 @@ func endObstacles(in Input, f Forecast, end *simulation, others bool) []Obstacle
 	case last.Step.Rule == protocol.HoldForBundle:
 		return nil // otherBundle reports it
 	case !reached:
-		return []Obstacle{unfinished(last)}
+		return []protocol.Warning{unfinished(last)}
 	case !others && !upgrade.Settled(end.status, end.fleet):
-		return []Obstacle{{Kind: ObstacleUnfinished, Message: "all live nodes have the bundle, and a registered node still has another release"}}
+		return []protocol.Warning{{Reason: endsUnfinished, Message: "all live nodes have the bundle, and a registered node still has another release"}}
 	}
 	return nil
 }
 
 // otherBundle says that leaders hold, because the objects are of a bundle with another name
 // than the one to be rolled out, and people did not ask for the replacement.
-func otherBundle(in Input) []Obstacle {
+func otherBundle(in Input) []protocol.Warning {
 	objects, own := in.Mark.Bundle(), in.Bundle.Bundle
 	if in.Status.Kind == protocol.StatusPresent && in.Status.Status.Bundle != "" {
 		objects = in.Status.Status.Bundle
 	}
-	asked := protocol.Replacement{From: objects, To: own}.Repeats(in.Replacement)
-	if objects == "" || own == "" || objects == own || asked {
+	if objects == "" || own == "" || objects == own || in.Replacement.Allows(objects, own) {
 		return nil
 	}
-	return []Obstacle{{Kind: ObstacleOtherBundle, Message: fmt.Sprintf(
+	return []protocol.Warning{{Reason: warn.OtherBundle, Message: fmt.Sprintf(
 		"held by %s: the objects are of the bundle %s, so a leader that runs %s applies and removes nothing; "+
 			"check --bundle, or if %s is meant to replace %s, type when a node runs it: sidecar bundle replace --from %s --to %s",
 		protocol.HoldForBundle, objects, own, own, objects, objects, own)}}
 }
 
-func statusCorrupt(v protocol.StatusView) Obstacle {
-	return Obstacle{Kind: ObstacleStatusCorrupt, Message: "the reconciler status cannot be decoded (" + v.Problem + "); " +
+func statusCorrupt(v protocol.StatusView) protocol.Warning {
+	return protocol.Warning{Reason: protocol.StatusCorrupt, Message: "the reconciler status cannot be decoded (" + v.Problem + "); " +
 		"the leader rebuilds it: check it with sidecar status, then plan again"}
 }
 
 // toRepair returns the obstacles on nodes that people must repair before a rollout that
 // goes on or goes back. Such a rollout is allowed while something holds the next upgrade.
-func toRepair(in Input) []Obstacle {
-	var out []Obstacle
-	for _, o := range held(in) {
-		r, _ := in.Fleet.Record(o.Node)
-		switch o.Kind {
-		case ObstacleNodeDead:
-			if _, restarts := in.turnOf(o.Node); restarts {
+func toRepair(in Input) []protocol.Warning {
+	var out []protocol.Warning
+	for _, o := range in.upgrade().Obstacles {
+		id := protocol.NodeID(o.Subject)
+		r, _ := in.Fleet.Record(id)
+		switch o.Reason {
+		case warn.NodeDead:
+			if _, restarts := in.turnOf(id); restarts {
 				continue
 			}
 			if r.Node.Version.Release != in.Bundle.Version.Release {
 				o.Message = fmt.Sprintf("its record has release %s, so the rollout cannot complete: %s", r.Node.Version.Release, o.Message)
 				out = append(out, o)
 			}
-		case ObstacleRollingBack:
+		case protocol.RollingBack:
 			if to := in.Fleet.Rollback.To; to != in.Bundle.Version.Release {
 				o.Message = fmt.Sprintf("only nodes of release %s lead, so no leader applies this bundle: %s", to, o.Message)
 				out = append(out, o)
 			}
-		case ObstacleRecordCorrupt, ObstacleNodeWithdrawn:
+		case protocol.RecordCorrupt, warn.NodeWithdrawn:
 			out = append(out, o)
 		default:
 		}
@@ -165,19 +138,10 @@ func goesForward(in Input, f Forecast) bool {
 	return len(f.Now.Gates) > 0 && !hasBegun(in) && newest.Less(in.Bundle.Version.Release)
 }
 
-// held returns the obstacles of the next upgrade, the upgradeObstacles of /status.
-func held(in Input) []Obstacle {
-	var out []Obstacle
-	for _, o := range in.upgrade().Obstacles {
-		out = append(out, Obstacle{Kind: ObstacleKind(o.Reason), Node: protocol.NodeID(o.Subject), Message: o.Message})
-	}
-	return out
-}
-
 // moveObstacles returns the obstacles during the moves: the first node that is
 // not ready after its upgrade, and the first time that no node is ready.
-func moveObstacles(in Input, f Forecast) []Obstacle {
-	var out []Obstacle
+func moveObstacles(in Input, f Forecast) []protocol.Warning {
+	var out []protocol.Warning
 	several := len(f.Now.Gates) > 1
 	waits, outage := false, false
 	for i, m := range f.Moves {
@@ -187,7 +151,7 @@ func moveObstacles(in Input, f Forecast) []Obstacle {
 		}
 		if m.Kind == MoveUpgrade && several && !outage && len(f.Now.Ready()) > 0 && len(m.While.Ready()) == 0 {
 			outage = true
-			out = append(out, Obstacle{Kind: ObstacleOutage, Node: m.Node, Message: fmt.Sprintf(
+			out = append(out, protocol.Warning{Reason: warn.Outage, Subject: string(m.Node), Message: fmt.Sprintf(
 				"once it stops, no node is ready%s", until(f, i, func(after Moment) bool { return len(after.Ready()) > 0 }))})
 		}
 	}
@@ -195,17 +159,17 @@ func moveObstacles(in Input, f Forecast) []Obstacle {
 }
 
 // notReady says why the node of a move does not become ready, and until when.
-func notReady(in Input, f Forecast, i int) Obstacle {
+func notReady(in Input, f Forecast, i int) protocol.Warning {
 	m := f.Moves[i]
 	when := until(f, i, func(after Moment) bool { return after.gate(m.Node).Verdict.Ready })
 	verdict := m.After.gate(m.Node).Verdict
 	if blockers := m.After.Step.Blockers; m.After.Step.Kind == protocol.StepAwait && verdict.Reason == protocol.ReconcilerTooOld {
 		if why := deadlockOf(in); why != "" {
-			return Obstacle{Kind: ObstacleDeadlock, Node: m.Node, Message: fmt.Sprintf(
+			return protocol.Warning{Reason: deadlocked, Subject: string(m.Node), Message: fmt.Sprintf(
 				"it is not ready%s, because the leader waits for %s before it applies the objects; the bundle %s", when, protocol.BlockerNames(blockers), why)}
 		}
 	}
-	return Obstacle{Kind: ObstacleNotReady, Node: m.Node, Message: fmt.Sprintf(
+	return protocol.Warning{Reason: notReadyAfterUpgrade, Subject: string(m.Node), Message: fmt.Sprintf(
 		"after its upgrade it is not ready%s (%s): %s", when, verdict.Reason, verdict.Message)}
 }
 
@@ -230,7 +194,7 @@ func until(f Forecast, first int, holds func(Moment) bool) string {
 
 // unfinished says why the leader does not finish although all live nodes run
 // the bundle.
-func unfinished(last Moment) Obstacle {
+func unfinished(last Moment) protocol.Warning {
 	var message strings.Builder
 	message.WriteString("all live nodes have the bundle, and the objects are still not at it: ")
 	switch {
@@ -244,5 +208,5 @@ func unfinished(last Moment) Obstacle {
 	default:
 		message.WriteString(last.Step.Message)
 	}
-	return Obstacle{Kind: ObstacleUnfinished, Message: message.String()}
+	return protocol.Warning{Reason: endsUnfinished, Message: message.String()}
 }

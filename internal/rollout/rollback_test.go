@@ -52,7 +52,7 @@ func TestRollbackToAnotherRelease(t *testing.T) {
 		in.Fleet.Rollback = protocol.Rollback{To: rel(to), Revision: 5}
 		found := false
 		for _, o := range Simulate(in).Obstacles {
-			if o.Kind == ObstacleRollingBack {
+			if o.Reason == protocol.RollingBack {
 				found = true
 				if !strings.Contains(o.Message, "only nodes of release 0.9.0 lead") || !strings.Contains(o.Message, "sidecar rollback end") {
 					t.Errorf("got %q", o.Message)

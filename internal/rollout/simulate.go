@@ -46,7 +46,7 @@ func Simulate(in Input) Forecast {
 	s := newSimulation(in)
 	out := Forecast{Now: s.moment(protocol.Step{}), Upgrade: in.upgrade()}
 	if in.Status.Kind == protocol.StatusUndecodable {
-		out.Obstacles = []Obstacle{statusCorrupt(in.Status)}
+		out.Obstacles = []protocol.Warning{statusCorrupt(in.Status)}
 		return out
 	}
 	out.Turns = turnNotes(in, out)
@@ -143,7 +143,6 @@ func (s *simulation) perform(m Move) Move {
 	case MoveStart:
 		s.add(m.Node)
 		s.start(m.Node)
-	case MoveUnset:
 	}
 	m.After = s.settle()
 	m.Events, m.Changed, m.Removed = s.events, s.changed, s.removed

@@ -27,13 +27,12 @@ func (s *Show) KeepPresence(ctx context.Context) error {
 		), s.APIServer.AnswersChanged())
 		verdict, election := s.Verdict.Get(), s.Election.Get().Election
 		s.APIServer.NoteTurn(verdict.Verdict)
-		now := fleet.Shown{
-			Verdict: protocol.Verdict{Ready: verdict.Ready, Reason: verdict.Reason},
-			Since:   verdict.Since, Warnings: s.warned.Get().reported,
+		now := fleet.Shown{Since: verdict.Since, Beats: s.Clocks.Get().Steps, Presence: protocol.Presence{
+			Ready: verdict.Ready, Reason: verdict.Reason, Warnings: s.warned.Get().reported,
 			Election: electionShown(election, verdict.Reason, cmp.Or(s.Withheld.Get(), s.APIServer.Other().Get())),
 			Endpoint: s.endpointNow(), APIServerDown: s.APIServer.Down(), APIServer: s.APIServer.Version().Get(),
-			Services: service.Digest(s.Services.Get()), Beats: s.Clocks.Get().Steps,
-		}
+			Services: service.Digest(s.Services.Get()),
+		}}
 		if election == protocol.Leading {
 			now.Failing = s.Reconcile.Get().Failing
 		}

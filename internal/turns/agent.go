@@ -54,7 +54,7 @@ func (n *Node) PreReboot(ctx context.Context, agent string) error {
 
 // mayWork returns nil if this node has the turn of an agent, whose work is not done. Want is a turn of that agent.
 func (n *Node) mayWork(ctx context.Context, want protocol.Turn) error {
-	f, err := fleet.ReadTurns(ctx, n.cfg.Client)
+	f, err := fleet.List(ctx, n.cfg.Client)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (n *Node) awaitOut(ctx context.Context, may func() error) error {
 
 // SteadyState learns that the agent has rebooted the machine. The sidecar ends the turn when the node serves.
 func (n *Node) SteadyState(ctx context.Context, agent string) error {
-	f, err := fleet.ReadTurns(ctx, n.cfg.Client)
+	f, err := fleet.List(ctx, n.cfg.Client)
 	if err != nil {
 		return err
 	}

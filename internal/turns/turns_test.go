@@ -92,7 +92,7 @@ func (r *rig) present(id protocol.NodeID, ready bool) {
 // observe shows the node what is in etcd, and returns its turn.
 func (r *rig) observe() (protocol.Turn, bool) {
 	r.Helper()
-	f, err := fleet.ReadTurns(r.Context(), r.client)
+	f, err := fleet.List(r.Context(), r.client)
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -21,25 +21,14 @@ const (
 )
 
 // Retirement says whether a sidecar that stops deletes its record.
-type Retirement int
+type Retirement string
 
-// The decisions. The zero value: not decided.
+// The decisions.
 const (
-	_                Retirement = iota
-	WaitToRetire                // decide again later
-	DeleteRecord                // delete it, with the presence
-	KeepRecord                  // it stays, and expires
-	retirementValues = iota
+	WaitToRetire Retirement = "WaitToRetire" // decide again later
+	DeleteRecord Retirement = "DeleteRecord" // delete it, with the presence
+	KeepRecord   Retirement = "KeepRecord"   // it stays, and expires
 )
-
-// String names the decision.
-func (r Retirement) String() string {
-	names := [retirementValues]string{"Unset", "WaitToRetire", "DeleteRecord", "KeepRecord"}
-	if r < 0 || int(r) >= retirementValues {
-		return names[0]
-	}
-	return names[r]
-}
 
 // RetireFacts describe a sidecar that stops, and its node.
 type RetireFacts struct {

@@ -6,47 +6,33 @@ import "time"
 // controller role (docs/protocol-nodes.md#services).
 
 // Step is a sidecar's next step with the services of its node.
-type Step int
+type Step string
 
-// The steps. The zero value: none was decided.
+// The steps.
 const (
-	_ Step = iota
 	// AwaitRoles: running services stay, until the node's roles are known.
-	AwaitRoles
+	AwaitRoles Step = "AwaitRoles"
 	// Idle: nothing runs, and nothing is wanted.
-	Idle
+	Idle Step = "Idle"
 	// CloseGate: close the gate, and wait until /readyz shows it.
-	CloseGate
+	CloseGate Step = "CloseGate"
 	// AwaitAddress: wait until the Service kubernetes no longer contains the node's
 	// address.
-	AwaitAddress
+	AwaitAddress Step = "AwaitAddress"
 	// HandOver: give up the leadership, and wait until it is given up.
-	HandOver
+	HandOver Step = "HandOver"
 	// AwaitDelay: wait until the shutdown delay is over.
-	AwaitDelay
+	AwaitDelay Step = "AwaitDelay"
 	// StopServices: stop all services that run, and wait for their end.
-	StopServices
+	StopServices Step = "StopServices"
 	// StartServices: start the services that do not run.
-	StartServices
+	StartServices Step = "StartServices"
 	// AwaitServices: wait until all of them are ready.
-	AwaitServices
+	AwaitServices Step = "AwaitServices"
 	// Serve: all of them are ready. The node may register with the controller role,
 	// and the gate may open.
-	Serve
-	serviceSteps = iota
+	Serve Step = "Serve"
 )
-
-// String names the step.
-func (s Step) String() string {
-	names := [serviceSteps]string{
-		"Unset", "AwaitRoles", "Idle", "CloseGate", "AwaitAddress", "HandOver", "AwaitDelay",
-		"StopServices", "StartServices", "AwaitServices", "Serve",
-	}
-	if s < 0 || int(s) >= serviceSteps {
-		return names[0]
-	}
-	return names[s]
-}
 
 // Facts are the facts that a sidecar knows about its node's services.
 type Facts struct {

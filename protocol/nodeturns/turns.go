@@ -11,23 +11,17 @@ import (
 
 // Facts are the input of decisions about turns, all of one revision.
 type Facts struct {
-	Limit   int // how many nodes may hold a turn; less than one counts as one
-	Fleet   protocol.Fleet
-	Held    []protocol.NodeID      // the nodes that hold a turn
-	Waiting []protocol.TurnRequest // in any order
-	Voters  []protocol.Voter       // empty: the sidecars run no etcd
+	Fleet  protocol.Fleet
+	Voters []protocol.Voter // of the etcd that the sidecars run; empty: they run none
 	// Out is how long the node that asks has not served, as its own sidecar has seen; 0: it serves,
 	// or that is not known.
 	Out time.Duration
 }
 
-// FactsOf returns the facts of a fleet. voters are the voters of the etcd that the sidecars run.
-func FactsOf(f protocol.Fleet, voters []protocol.Voter) Facts {
-	out := Facts{Limit: f.Turns.Limit, Fleet: f, Waiting: f.Turns.Waiting, Voters: voters}
-	for _, t := range f.Turns.Held {
-		out.Held = append(out.Held, t.Node)
-	}
-	return out
+// held reports whether a node holds a turn.
+func (f Facts) held(id protocol.NodeID) bool {
+	_, held := f.Fleet.Turns.Of(id)
+	return held
 }
 
 // Patience is how long a node is out of service until it waits for no other node that is out.
@@ -101,7 +95,7 @@ func ExplainWait(f Facts, id protocol.NodeID) Answer {
 
 // Queue returns the nodes that wait, the first one first.
 func (f Facts) Queue() []protocol.TurnRequest {
-	return slices.SortedFunc(slices.Values(f.Waiting), func(a, b protocol.TurnRequest) int {
+	return slices.SortedFunc(slices.Values(f.Fleet.Turns.Waiting), func(a, b protocol.TurnRequest) int {
 		return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.Node, b.Node))
 	})
 }
@@ -123,16 +117,17 @@ func (f Facts) judge(id protocol.NodeID, out time.Duration) Answer {
 	// one. A node that is out for a moment waits: it would be out for as long as its work takes.
 	staysOut := out >= Patience && found && !own.Serves()
 	switch {
-	case slices.Contains(f.Held, id):
+	case f.held(id):
 		return Answer{Held, id, "it has the turn"}
 	case !found || own.Problem != "" || !own.Node.Roles.Controller:
 		return Answer{NotController, id, fmt.Sprintf("node %q is not a registered controller", id)}
 	case own.Presence.Reason == protocol.Overridden:
 		// Its gate would stay open, with clients behind it: an override opens a cordoned gate, too.
 		return Answer{WaitsForNode, id, fmt.Sprintf("node %q serves by an override; to end that, %s", id, protocol.EndsOverride(own.Presence.Warnings))}
-	case len(f.Held) >= max(f.Limit, 1):
+	case len(f.Fleet.Turns.Held) >= max(f.Fleet.Turns.Limit, 1):
 		// Before the state of that node: it is out because of its turn.
-		return Answer{Taken, f.Held[0], f.heldBy(f.Held[0])}
+		first := f.Fleet.Turns.Held[0]
+		return Answer{Taken, first.Node, f.heldBy(first)}
 	}
 	if answer := f.waitsFor(id); answer.Verdict != 0 && !staysOut {
 		return answer
@@ -151,15 +146,13 @@ func (f Facts) judge(id protocol.NodeID, out time.Duration) Answer {
 }
 
 // heldBy names the node with the turn, and the obstacle to its end.
-func (f Facts) heldBy(id protocol.NodeID) string {
-	text := fmt.Sprintf("node %q has the turn", id)
-	t, found := f.Fleet.Turns.Of(id)
-	why := f.Fleet.TurnWait(t)
-	switch {
-	case found && t.Work.HasFailed():
-		text += "; its work has failed"
-	case found && why != "":
-		text += "; its work is done, and it does not serve yet: " + why
+func (f Facts) heldBy(t protocol.Turn) string {
+	text := fmt.Sprintf("node %q has the turn", t.Node)
+	if t.Work.HasFailed() {
+		return text + "; its work has failed"
+	}
+	if why := f.Fleet.TurnWait(t); why != "" {
+		return text + "; its work is done, and it does not serve yet: " + why
 	}
 	return text
 }
@@ -167,7 +160,7 @@ func (f Facts) heldBy(id protocol.NodeID) string {
 // waitsFor returns the first other node that is out without a turn. The zero answer: none is.
 func (f Facts) waitsFor(id protocol.NodeID) Answer {
 	for _, r := range f.Fleet.Records {
-		if r.ID == id || !r.Counts() || slices.Contains(f.Held, r.ID) {
+		if r.ID == id || !r.Counts() || f.held(r.ID) {
 			continue
 		}
 		if why := outOfTurn(r); why != "" {
@@ -198,7 +191,7 @@ func outOfTurn(r *protocol.Record) string {
 // leavesOne reports whether another node without a turn serves. Overrides end.
 func (f Facts) leavesOne(id protocol.NodeID) bool {
 	return slices.ContainsFunc(f.Fleet.Records, func(r *protocol.Record) bool {
-		return r.ID != id && !slices.Contains(f.Held, r.ID) && r.Serves() && r.Presence.Reason != protocol.Overridden
+		return r.ID != id && !f.held(r.ID) && r.Serves() && r.Presence.Reason != protocol.Overridden
 	})
 }
 
@@ -211,7 +204,7 @@ func (f Facts) withoutMajority(id protocol.NodeID) string {
 		case !v.Healthy:
 		case protocol.NodeID(v.Name) == id:
 			own = true
-		case !slices.Contains(f.Held, protocol.NodeID(v.Name)):
+		case !f.held(protocol.NodeID(v.Name)):
 			stay++
 		}
 	}

@@ -28,13 +28,13 @@ func TestJudge(t *testing.T) {
 		waits protocol.NodeID
 	}{
 		{"all serve", Facts{Fleet: fleetOf(a, b, c)}, Granted, ""},
-		{"it has the turn", Facts{Fleet: fleetOf(a, b), Held: []protocol.NodeID{"a"}}, Held, "a"},
+		{"it has the turn", Facts{Fleet: withTurns(fleetOf(a, b), 0, "a")}, Held, "a"},
 		{"not registered", Facts{Fleet: fleetOf(b, c)}, NotController, "a"},
 		{"a worker", Facts{Fleet: fleetOf(a.worker(), b)}, NotController, "a"},
-		{"another one has the turn", Facts{Fleet: fleetOf(a, b, c), Held: []protocol.NodeID{"c"}}, Taken, "c"},
-		{"a dead one has the turn", Facts{Fleet: fleetOf(a, b, c.dead()), Held: []protocol.NodeID{"c"}}, Taken, "c"},
-		{"the second of two turns", Facts{Limit: 2, Fleet: fleetOf(a, b, c.cordoned()), Held: []protocol.NodeID{"c"}}, Granted, ""},
-		{"two turns, and two nodes", Facts{Limit: 2, Fleet: fleetOf(a, c), Held: []protocol.NodeID{"c"}}, LastInService, ""},
+		{"another one has the turn", Facts{Fleet: withTurns(fleetOf(a, b, c), 0, "c")}, Taken, "c"},
+		{"a dead one has the turn", Facts{Fleet: withTurns(fleetOf(a, b, c.dead()), 0, "c")}, Taken, "c"},
+		{"the second of two turns", Facts{Fleet: withTurns(fleetOf(a, b, c.cordoned()), 2, "c")}, Granted, ""},
+		{"two turns, and two nodes", Facts{Fleet: withTurns(fleetOf(a, c), 2, "c")}, LastInService, ""},
 		{"another one is cordoned", Facts{Fleet: fleetOf(a, b.cordoned(), c)}, WaitsForNode, "b"},
 		{"another one is cordoned, and open by an override", Facts{Fleet: fleetOf(a, both, c)}, WaitsForNode, "b"},
 		{"another one is dead", Facts{Fleet: fleetOf(a, b.dead(), c)}, WaitsForNode, "b"},
@@ -51,15 +51,15 @@ func TestJudge(t *testing.T) {
 		{"a voter does not answer", Facts{Fleet: fleetOf(a, b, c), Voters: voters(true, true, false)}, WaitsForMajority, ""},
 		{"two voters", Facts{Fleet: fleetOf(a, b), Voters: voters(true, true)}, WaitsForMajority, ""},
 		{"its own voter does not answer", Facts{Fleet: fleetOf(a, b), Voters: voters(false, true)}, Granted, ""},
-		{"a voter has a turn", Facts{Limit: 2, Fleet: fleetOf(a, b, c), Held: []protocol.NodeID{"c"}, Voters: voters(true, true, true)}, WaitsForMajority, ""},
+		{"a voter has a turn", Facts{Fleet: withTurns(fleetOf(a, b, c), 2, "c"), Voters: voters(true, true, true)}, WaitsForMajority, ""},
 		{"both are broken", Facts{Fleet: fleetOf(ownDown, down)}, WaitsForNode, "b"},
 		{"both have been broken for long", Facts{Fleet: fleetOf(ownDown, down), Out: Patience}, Granted, ""},
 		{"both have been broken for a while", Facts{Fleet: fleetOf(ownDown, down), Out: Patience - 1}, WaitsForNode, "b"},
 		{"it serves again", Facts{Fleet: fleetOf(a, down), Out: Patience}, WaitsForNode, "b"},
 		{"its gate has been closed for long", Facts{Fleet: fleetOf(controller("a"), b.dead()), Out: Patience}, Granted, ""},
-		{"the other broken one has the turn", Facts{Fleet: fleetOf(ownDown, down), Held: []protocol.NodeID{"b"}, Out: Patience}, Taken, "b"},
-		{"behind another one", Facts{Fleet: fleetOf(a, b, c), Waiting: queue}, Queued, "b"},
-		{"behind one that cannot have it", Facts{Fleet: fleetOf(controller("a"), b, c), Waiting: queue}, Granted, ""},
+		{"the other broken one has the turn", Facts{Fleet: withTurns(fleetOf(ownDown, down), 0, "b"), Out: Patience}, Taken, "b"},
+		{"behind another one", Facts{Fleet: withQueue(fleetOf(a, b, c), queue)}, Queued, "b"},
+		{"behind one that cannot have it", Facts{Fleet: withQueue(fleetOf(controller("a"), b, c), queue)}, Granted, ""},
 	} {
 		got := Judge(tc.facts, "a")
 		if got.Verdict != tc.want || got.For != tc.waits || (got.Message == "") != (tc.want == Granted) {
@@ -81,7 +81,7 @@ func TestExplainWait(t *testing.T) {
 		"it serves":            {Facts{Fleet: fleetOf(serves, dead)}, `node "b" is dead`},
 		"it is out":            {Facts{Fleet: fleetOf(out, dead)}, patient},
 		"and etcd holds it":    {Facts{Fleet: fleetOf(out, dead), Voters: voters}, patient + ", but: etcd would lose its majority: 0 of its 2 voters would answer, and it needs 2"},
-		"the turn is taken":    {Facts{Fleet: fleetOf(out, dead), Held: []protocol.NodeID{"b"}}, `node "b" has the turn`},
+		"the turn is taken":    {Facts{Fleet: withTurns(fleetOf(out, dead), 0, "b")}, `node "b" has the turn`},
 		"nothing holds it":     {Facts{Fleet: fleetOf(out)}, ""},
 		"an override":          {Facts{Fleet: fleetOf(forced)}, `node "a" serves by an override; to end that, type there: sidecar override end --override-file=/x`},
 		"it is not registered": {Facts{Fleet: fleetOf(dead)}, `node "a" is not a registered controller`},
@@ -103,7 +103,7 @@ func TestJudge_heldBy(t *testing.T) {
 		protocol.TurnWorkDone:        `node "b" has the turn; its work is done, and it does not serve yet: ReleaseTooOld`,
 	} {
 		f.Turns.Held = []protocol.Turn{{Node: "b", Work: work}}
-		if got := Judge(FactsOf(f, nil), "a"); got.Message != want {
+		if got := Judge(Facts{Fleet: f}, "a"); got.Message != want {
 			t.Errorf("%s: got %q, want %q", work, got.Message, want)
 		}
 	}
@@ -119,7 +119,7 @@ func TestJudge_only(t *testing.T) {
 	}{
 		{Facts{Fleet: fleetOf(a)}, true},
 		{Facts{Fleet: fleetOf(a, b.worker())}, true},
-		{Facts{Limit: 2, Fleet: fleetOf(a, b), Held: []protocol.NodeID{"b"}}, false},
+		{Facts{Fleet: withTurns(fleetOf(a, b), 2, "b")}, false},
 	} {
 		if got := Judge(tc.fleet, "a"); strings.HasSuffix(got.Message, hint) != tc.want || got.Verdict != LastInService {
 			t.Errorf("%v: got %+v", tc.fleet.Fleet.Records, got)
@@ -159,4 +159,15 @@ func TestNextAction(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", tc.name, got, tc.want)
 		}
 	}
+}
+
+// withTurns is a fleet with a limit of turns, one of which a node holds.
+func withTurns(f protocol.Fleet, limit int, id protocol.NodeID) protocol.Fleet {
+	f.Turns.Limit, f.Turns.Held = limit, []protocol.Turn{{Node: id}}
+	return f
+}
+
+func withQueue(f protocol.Fleet, queue []protocol.TurnRequest) protocol.Fleet {
+	f.Turns.Waiting = queue
+	return f
 }

@@ -80,7 +80,7 @@ func JudgeWork(f WorkFacts, id protocol.NodeID) WorkAnswer {
 // OthersLeft says which other node stopped serving since a node took its turn, or that etcd would lose its majority now.
 // Empty: the work may begin. out is how long the node was out of service when it took the turn.
 func OthersLeft(fleet protocol.Fleet, voters []protocol.Voter, id protocol.NodeID, out time.Duration) string {
-	f := FactsOf(fleet, voters)
+	f := Facts{Fleet: fleet, Voters: voters}
 	if answer := f.waitsFor(id); answer.Verdict != 0 && out < Patience {
 		return answer.Message
 	}

@@ -6,14 +6,14 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Family is a family of IP addresses. An EndpointSlice contains one family only.
-type Family int
+// Family is a family of IP addresses, as the addressType of an EndpointSlice, which contains one family only.
+type Family string
 
-// The families. The zero value: not set.
+// The families.
 const (
-	FamilyUnset Family = iota
-	IPv4
-	IPv6
+	FamilyUnset Family = ""
+	IPv4        Family = "IPv4"
+	IPv6        Family = "IPv6"
 )
 
 // FamilyOf returns the family of an IP address.
@@ -25,18 +25,6 @@ func FamilyOf(address string) Family {
 		return IPv6
 	}
 	return IPv4
-}
-
-// String is the addressType of an EndpointSlice.
-func (f Family) String() string {
-	switch f {
-	case IPv4:
-		return "IPv4"
-	case IPv6:
-		return "IPv6"
-	case FamilyUnset:
-	}
-	return ""
 }
 
 // addressOf returns the address of a family in an endpoint; empty: none.

@@ -70,26 +70,16 @@ func takesTraffic(r *protocol.Record) bool {
 
 // commonPort returns the most common port of the nodes that take traffic. If several are
 // equally common, it is the first of them in the order of the nodes.
-func commonPort(f protocol.Fleet) int {
-	var ports []int
+func commonPort(f protocol.Fleet) (best int) {
+	nodes := map[int]int{} // by port
 	for _, r := range f.Records {
 		if takesTraffic(r) {
-			ports = append(ports, r.Presence.Endpoint.Port)
+			nodes[r.Presence.Endpoint.Port]++
 		}
 	}
-	best, most := 0, 0
-	for _, port := range ports {
-		count := 0
-		for _, other := range ports {
-			if other == port {
-				count++
-			}
-		}
-		if count > most {
-			best, most = port, count
-		}
-		if most*2 > len(ports) {
-			break // no other port is as common
+	for _, r := range f.Records {
+		if port := r.Presence.Endpoint.Port; takesTraffic(r) && nodes[port] > nodes[best] {
+			best = port
 		}
 	}
 	return best

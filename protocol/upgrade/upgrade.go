@@ -57,22 +57,15 @@ func Judge(f Facts) Answer {
 // obstacles returns why the next upgrade must not start, as far as status and fleet
 // show it.
 func obstacles(v protocol.StatusView, f protocol.Fleet) []protocol.Warning {
-	var out []protocol.Warning
-	for _, r := range f.Records {
-		if r.Problem != "" {
-			out = append(out, protocol.Warning{
-				Reason: protocol.RecordCorrupt, Subject: string(r.ID), Message: "its record is corrupt: " + r.Remedy(),
-			})
-		}
-	}
+	corrupt := func(r *protocol.Record) bool { return r.Problem != "" }
+	out := ofNodes(f, protocol.RecordCorrupt, corrupt, func(r *protocol.Record) string { return "its record is corrupt: " + r.Remedy() })
 	out = append(out, rollbackObstacle(v, f)...)
 	out = append(out, turnObstacles(f)...)
 	// Before what may follow from it: no leader applies such a bundle, and its release may differ, too.
-	for _, r := range f.Records {
-		if text := protocol.ForeignBundle(v, r.Node.Bundle); text != "" && r.Problem == "" && r.Node.Roles.Controller {
-			out = append(out, protocol.Warning{Reason: warn.OtherBundle, Subject: string(r.ID), Message: "it " + text})
-		}
-	}
+	foreign := func(r *protocol.Record) bool { return r.Problem == "" && r.Node.Roles.Controller && isForeign(v, r) }
+	out = append(out, ofNodes(f, warn.OtherBundle, foreign, func(r *protocol.Record) string {
+		return "it " + protocol.ForeignBundle(v, r.Node.Bundle)
+	})...)
 	if message := leftToDo(v, f); message != "" {
 		out = append(out, protocol.Warning{Reason: warn.UpgradeUnderWay, Message: message})
 	}
@@ -81,17 +74,25 @@ func obstacles(v protocol.StatusView, f protocol.Fleet) []protocol.Warning {
 		out = append(out, protocol.Warning{Reason: warn.NoLeader, Message: "no node leads"})
 	}
 	out = append(out, failingObjects(f)...)
-	for _, r := range f.Records {
-		if r.Missing() {
-			out = append(out, protocol.Warning{Reason: warn.NodeDead, Subject: string(r.ID), Message: r.MissingRemedy()})
-		}
-	}
+	out = append(out, ofNodes(f, warn.NodeDead, (*protocol.Record).Missing, (*protocol.Record).MissingRemedy)...)
 	out = append(out, outage(v, f)...)
 	out = append(out, outOfServiceNow(v, f)...)
 	for _, m := range MismatchedBundles(v, f) {
 		out = append(out, protocol.Warning{Reason: warn.BundlesDiffer, Message: m.Bundles()})
 	}
 	return slices.Concat(out, runDifferences(f), publish.Outside(f), reported(f))
+}
+
+// ofNodes returns a warning about each node of which a fact holds.
+func ofNodes(
+	f protocol.Fleet, reason protocol.Reason, holds func(*protocol.Record) bool, message func(*protocol.Record) string,
+) (out []protocol.Warning) {
+	for _, r := range f.Records {
+		if holds(r) {
+			out = append(out, protocol.Warning{Reason: reason, Subject: string(r.ID), Message: message(r)})
+		}
+	}
+	return out
 }
 
 // needed reports whether a node belongs to the size of the fleet: a controller that is
@@ -157,33 +158,28 @@ func outage(v protocol.StatusView, f protocol.Fleet) []protocol.Warning {
 // outOfServiceNow names the controllers that are alive and do not serve, or cannot lead: an
 // upgrade takes another one out of service, and it may be the last.
 func outOfServiceNow(v protocol.StatusView, f protocol.Fleet) []protocol.Warning {
-	var out []protocol.Warning
-	for _, r := range f.Records {
-		if LacksGate(r) {
-			out = append(out, protocol.Warning{Reason: warn.NoGate, Subject: string(r.ID), Message: noGateMessage(r)})
-		}
+	cordoned := func(r *protocol.Record) bool {
+		return r.AliveController() && r.Node.Cordon.On() && !r.Node.Cordon.Turn // that is TurnUnderWay
 	}
-	for _, r := range f.Records {
-		if r.AliveController() && r.Node.Cordon.On() && !r.Node.Cordon.Turn { // that is TurnUnderWay
-			out = append(out, protocol.Warning{Reason: protocol.Cordoned, Subject: string(r.ID), Message: fmt.Sprintf(
-				"it was taken out of service %s; to end that: %s", r.Node.Cordon, r.Node.Cordon.Remedy(r.ID))})
-		}
+	notReady := func(r *protocol.Record) bool { return r.InService() && !r.Serves() }
+	withdrawn := func(r *protocol.Record) bool {
+		return r.AliveController() && r.Presence.Ready && r.Presence.Election == protocol.Withdrawn
 	}
-	out = append(out, closedGates(v, f)...)
-	for _, r := range f.Records {
-		if r.InService() && !r.Serves() {
+	return slices.Concat(
+		ofNodes(f, warn.NoGate, LacksGate, noGateMessage),
+		ofNodes(f, protocol.Cordoned, cordoned, func(r *protocol.Record) string {
+			return fmt.Sprintf("it was taken out of service %s; to end that: %s", r.Node.Cordon, r.Node.Cordon.Remedy(r.ID))
+		}),
+		closedGates(v, f),
+		ofNodes(f, protocol.APIServerNotReady, notReady, func(r *protocol.Record) string {
 			_, cause := r.Presence.NotReady()
-			out = append(out, protocol.Warning{Reason: protocol.APIServerNotReady, Subject: string(r.ID), Message: cause + "; " +
-				"it does not serve, and an upgrade stops another one: see the sidecar status of that node"})
-		}
-	}
-	for _, r := range f.Records {
-		if r.AliveController() && r.Presence.Ready && r.Presence.Election == protocol.Withdrawn {
-			out = append(out, protocol.Warning{Reason: warn.NodeWithdrawn, Subject: string(r.ID), Message: "its sidecar cannot work with its kube-apiserver, and has withdrawn from the election: " +
-				"the sidecar status of that node says why; repair that first"})
-		}
-	}
-	return out
+			return cause + "; it does not serve, and an upgrade stops another one: see the sidecar status of that node"
+		}),
+		ofNodes(f, warn.NodeWithdrawn, withdrawn, func(*protocol.Record) string {
+			return "its sidecar cannot work with its kube-apiserver, and has withdrawn from the election: " +
+				"the sidecar status of that node says why; repair that first"
+		}),
+	)
 }
 
 // closedGates returns the alive controllers whose gate is closed: an upgrade closes
@@ -191,27 +187,21 @@ func outOfServiceNow(v protocol.StatusView, f protocol.Fleet) []protocol.Warning
 // part of an upgrade that is under way: it holds the next one only when that is complete.
 func closedGates(v protocol.StatusView, f protocol.Fleet) []protocol.Warning {
 	underWay := unsettled(v, f) != ""
-	var out []protocol.Warning
-	for _, r := range f.Records {
+	closed := func(r *protocol.Record) bool {
 		p := r.Presence
-		if !r.AliveController() || p.Ready || LacksGate(r) || r.Node.Cordon.On() || underWay && byStatus(p.Reason) {
-			continue
-		}
-		out = append(out, protocol.Warning{Reason: warn.GateClosed, Subject: string(r.ID), Message: fmt.Sprintf(
-			"its gate is closed (%s), and the upgrade would close a second gate: see GATE in the sidecar status of that node", p.Reason)})
+		return r.AliveController() && !p.Ready && !LacksGate(r) && !r.Node.Cordon.On() && (!underWay || !byStatus(p.Reason))
 	}
-	return out
+	return ofNodes(f, warn.GateClosed, closed, func(r *protocol.Record) string {
+		return fmt.Sprintf("its gate is closed (%s), and the upgrade would close a second gate: see GATE in the sidecar status of that node", r.Presence.Reason)
+	})
 }
 
 // byStatus reports whether a gate is closed for a reason that the leader's next status
 // may remove.
 func byStatus(reason protocol.Reason) bool {
-	switch reason {
-	case protocol.StatusMissing, protocol.StatusCorrupt, protocol.ReleaseTooOld, protocol.ReconcilerTooOld:
-		return true
-	default:
-		return false
-	}
+	return slices.Contains([]protocol.Reason{
+		protocol.StatusMissing, protocol.StatusCorrupt, protocol.ReleaseTooOld, protocol.ReconcilerTooOld,
+	}, reason)
 }
 
 // Reasons lists every reason of an obstacle, for documentation.
@@ -260,13 +250,10 @@ func reported(f protocol.Fleet) []protocol.Warning {
 // holdsUpgrade reports whether a warning of a node holds the next upgrade: the problem
 // gets worse when a sidecar is started again, or another node stops.
 func holdsUpgrade(reason protocol.Reason) bool {
-	switch reason {
-	case warn.BundleRejected, warn.ServicesRejected, protocol.Overridden, protocol.ServiceFailing,
-		protocol.ServiceNotReady, protocol.OtherStore, protocol.ReconcilerRuns, protocol.OtherWriter:
-		return true
-	default:
-		return false
-	}
+	return slices.Contains([]protocol.Reason{
+		warn.BundleRejected, warn.ServicesRejected, protocol.Overridden, protocol.ServiceFailing,
+		protocol.ServiceNotReady, protocol.OtherStore, protocol.ReconcilerRuns, protocol.OtherWriter,
+	}, reason)
 }
 
 // turnObstacles returns the turns that keep the next upgrade from starting: it would stop another

@@ -89,10 +89,7 @@ func ReportedWarnings(all []protocol.Warning) []protocol.Warning {
 
 // isJudged reports whether other nodes decide by a warning of this reason.
 func isJudged(reason protocol.Reason) bool {
-	switch reason {
-	case warn.RemovalsHeld, warn.MemberDown, protocol.ReleaseTooOld, protocol.APIServerNotReady, protocol.APIRefused:
-		return true
-	default:
-		return holdsUpgrade(reason)
-	}
+	return holdsUpgrade(reason) || slices.Contains([]protocol.Reason{
+		warn.RemovalsHeld, warn.MemberDown, protocol.ReleaseTooOld, protocol.APIServerNotReady, protocol.APIRefused,
+	}, reason)
 }

@@ -127,11 +127,11 @@ func awaitAllServe(ctx context.Context, client *etcd.Client, id protocol.NodeID)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return cluster.Poll(ctx, func(ctx context.Context) error {
-		f, err := fleet.ReadTurns(ctx, client)
+		f, err := fleet.List(ctx, client)
 		if err != nil {
 			return err
 		}
-		if answer := nodeturns.Judge(nodeturns.FactsOf(f, nil), id); answer.Verdict != nodeturns.Granted {
+		if answer := nodeturns.Judge(nodeturns.Facts{Fleet: f}, id); answer.Verdict != nodeturns.Granted {
 			return errors.New(answer.Message)
 		}
 		return nil

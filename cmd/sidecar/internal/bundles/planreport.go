@@ -127,7 +127,7 @@ func newPlanReport(b *bundle.Bundle, in rollout.Input, objects *objectsReport, f
 		out.Steps = append(out.Steps, newStepReport(m, flags))
 	}
 	for _, o := range f.Obstacles {
-		out.Obstacles = append(out.Obstacles, obstacleReport{string(o.Kind), string(o.Node), httpapi.Pasteable(o.Message, flags)})
+		out.Obstacles = append(out.Obstacles, obstacleReport{string(o.Reason), o.Subject, httpapi.Pasteable(o.Message, flags)})
 	}
 	out.Obstacles = append(out.Obstacles, objects.obstacles(b)...)
 	out.Turns = append([]string{}, f.Turns...)
@@ -137,7 +137,7 @@ func newPlanReport(b *bundle.Bundle, in rollout.Input, objects *objectsReport, f
 
 func newStepReport(m rollout.Move, flags string) stepReport {
 	out := stepReport{
-		Kind: moveName(m.Kind), Node: string(m.Node), From: m.From.String(), To: m.To.String(), After: newMomentReport(m.After, flags),
+		Kind: string(m.Kind), Node: string(m.Node), From: m.From.String(), To: m.To.String(), After: newMomentReport(m.After, flags),
 		Events: []string{}, Changed: m.Changed, Removed: m.Removed,
 	}
 	for _, event := range m.Events {
@@ -149,22 +149,9 @@ func newStepReport(m rollout.Move, flags string) stepReport {
 		out.While = &while
 	case rollout.MoveStart:
 		out.From = ""
-	case rollout.MoveReload, rollout.MoveUnset:
+	case rollout.MoveReload:
 	}
 	return out
-}
-
-func moveName(k rollout.MoveKind) string {
-	switch k {
-	case rollout.MoveUpgrade:
-		return "upgrade"
-	case rollout.MoveReload:
-		return "reload"
-	case rollout.MoveStart:
-		return "start"
-	case rollout.MoveUnset:
-	}
-	return ""
 }
 
 func newMomentReport(m rollout.Moment, flags string) momentReport {

@@ -246,7 +246,7 @@ and why.`,
 		Example: `  sidecar turn status -o json`,
 		Args:    console.NoArgs,
 	}, func(ctx context.Context, client reach.Etcd, _ []string) error {
-		f, err := fleet.ReadTurns(ctx, client.Client)
+		f, err := fleet.List(ctx, client.Client)
 		if err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ import (
 
 // endHeld says that the work in the turn of the node is done, and returns when that turn is over.
 func (w *turnWork) endHeld(ctx context.Context, limit time.Duration) error {
-	f, err := fleet.ReadTurns(ctx, w.client.Client)
+	f, err := fleet.List(ctx, w.client.Client)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (w *turnWork) endHeld(ctx context.Context, limit time.Duration) error {
 
 // withoutTurn is nil if a node without a turn is registered, and otherwise an error that names the registered ones.
 func (w *turnWork) withoutTurn(ctx context.Context) error {
-	f, err := fleet.ReadTurns(ctx, w.client.Client)
+	f, err := fleet.List(ctx, w.client.Client)
 	if err != nil {
 		return err
 	}

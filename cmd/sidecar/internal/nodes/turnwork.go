@@ -214,7 +214,7 @@ func (w *turnWork) await(ctx context.Context) (resumed bool, err error) {
 		case verdict.Verdict == nodeturns.NotController:
 			return false, errors.New(verdict.Message)
 		}
-		f, err := fleet.ReadTurns(ctx, w.client.Client)
+		f, err := fleet.List(ctx, w.client.Client)
 		if err != nil {
 			return false, err
 		}
@@ -247,7 +247,7 @@ func (w *turnWork) continues(has protocol.Turn) bool {
 // notAfterFailure returns an error if the node keeps a turn whose work failed, and this command is not its
 // repair: it would count as the command of that turn while it waits.
 func (w *turnWork) notAfterFailure(ctx context.Context) error {
-	f, err := fleet.ReadTurns(ctx, w.client.Client)
+	f, err := fleet.List(ctx, w.client.Client)
 	if err != nil {
 		return err
 	}
@@ -321,7 +321,7 @@ func (w *turnWork) judge(ctx context.Context, f protocol.Fleet) nodeturns.WorkAn
 // stillHas returns an error unless this command may work in its turn. It waits while etcd does not answer.
 func (w *turnWork) stillHas(ctx context.Context) error {
 	for {
-		f, err := fleet.ReadTurns(ctx, w.client.Client)
+		f, err := fleet.List(ctx, w.client.Client)
 		if err == nil {
 			switch judged := w.judge(ctx, f); judged.Verdict {
 			case nodeturns.MayWork:

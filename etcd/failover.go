@@ -82,9 +82,11 @@ func (ls *links) replace(now []*link) {
 	// A server that works stays in use, until returnToFirst sees that the first works too.
 	ls.all, ls.active = now, max(0, slices.Index(now, before))
 	if ls.all[ls.active] != before {
-		event.Update(ls.moves, func(n int) int { return n + 1 })
+		ls.moved()
 	}
 }
+
+func (ls *links) moved() { event.Update(ls.moves, func(n int) int { return n + 1 }) }
 
 // Endpoints returns the endpoints, the preferred one first.
 func (c *Client) Endpoints() []string {
@@ -163,7 +165,7 @@ func (c *Client) leave(l *link, why error) {
 		c.links.left = time.Now()
 	}
 	c.links.active = to
-	event.Update(c.links.moves, func(n int) int { return n + 1 })
+	c.links.moved()
 	c.log.Debug("etcd server left for another", "from", l.endpoint, "to", c.links.all[c.links.active].endpoint, "reason", why)
 }
 
@@ -194,7 +196,7 @@ func (c *Client) returnToFirst(ctx context.Context) {
 	case c.links.all[0] != first || c.links.active == 0:
 	case usable:
 		c.links.active = 0
-		event.Update(c.links.moves, func(n int) int { return n + 1 })
+		c.links.moved()
 		c.log.Debug("returned to the first etcd server", "to", first.endpoint)
 	default:
 		c.links.left = time.Now()
