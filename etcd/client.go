@@ -3,7 +3,6 @@ package etcd
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -270,6 +269,5 @@ func (c *Client) failed(ctx context.Context, err error) (answered bool) {
 // isAnswer reports whether an error is etcd's answer.
 func isAnswer(err error) bool {
 	code := codeOf(err)
-	return code != codes.Unavailable && code != codes.DeadlineExceeded && code != codes.Canceled && !refused(err) && !ended(err) &&
-		!errors.Is(err, context.DeadlineExceeded)
+	return code != codes.Unavailable && code != codes.Canceled && !timedOut(err) && !refused(err) && !ended(err)
 }

@@ -269,14 +269,24 @@ func attempt[T any](
 	defer abandon(nil)
 	stop := c.watchLeader(limited, func(elected *newLeaderError) { abandon(elected) })
 	defer stop()
-	tracked, sent := track(limited)
+	tracked, saw := track(limited)
 	began := time.Now()
 	resp, err := request(tracked, l.client)
 	if elected, is := errors.AsType[*newLeaderError](context.Cause(limited)); is && cancelled(err) {
-		return resp, sent.Load(), elected
+		return resp, saw.sent.Load(), elected
 	}
 	p.learn(time.Since(began), err != nil && limited.Err() != nil && ctx.Err() == nil)
-	return resp, sent.Load(), err
+	if refusal := saw.refusal.Load(); refusal != nil && timedOut(err) {
+		// The library repeats some requests to an only server that refuses them, up to a hundred times,
+		// 25 ms apart. The time was over before that, but the server did say why.
+		err = rpctypes.Error(*refusal)
+	}
+	return resp, saw.sent.Load(), err
+}
+
+// timedOut reports whether err is that the request's time was over.
+func timedOut(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || err != nil && codeOf(err) == codes.DeadlineExceeded
 }
 
 // cancelled reports whether err is that the request's context was cancelled.
@@ -289,11 +299,11 @@ func unusable(err error) bool {
 	switch {
 	case expectedRefusal(err): // of a change of the members: any other server refuses it too
 		return false
-	case refused(err), ended(err), errors.Is(err, context.DeadlineExceeded):
+	case refused(err), ended(err), timedOut(err):
 		return true
 	}
 	code := codeOf(err)
-	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled
+	return code == codes.Unavailable || code == codes.Canceled
 }
 
 // refused reports whether a server refused a request because it is a learner or has no

@@ -26,7 +26,7 @@ type member struct {
 	*embed.Etcd
 	name, client, peer string // addresses
 	// fault is what it answers to each request; nil: what etcd answers.
-	// failed counts these answers to transactions.
+	// failed counts these answers to transactions and reads.
 	fault  atomic.Pointer[error]
 	failed atomic.Int64
 	// stalled is closed when it answers again; until then it answers only requests for the
@@ -67,7 +67,8 @@ func (m *member) start(t testing.TB, initial, state string) {
 	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			if fault := m.fault.Load(); fault != nil {
-				if info.FullMethod == etcdserverpb.KV_Txn_FullMethodName {
+				switch info.FullMethod {
+				case etcdserverpb.KV_Txn_FullMethodName, etcdserverpb.KV_Range_FullMethodName:
 					m.failed.Add(1)
 				}
 				return nil, *fault

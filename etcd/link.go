@@ -64,13 +64,19 @@ func closeLinks(all []*link) {
 	}
 }
 
-// sending is the context's key of whether a request was sent.
-type sending struct{}
+// exchanging is the context's key of the exchange.
+type exchanging struct{}
 
-// track returns a context in which the link records whether a request was sent.
-func track(ctx context.Context) (tracked context.Context, sent *atomic.Bool) {
-	sent = new(atomic.Bool)
-	return context.WithValue(ctx, sending{}, sent), sent
+// exchange is what a link saw of one attempt, in which the library may repeat the request.
+type exchange struct {
+	sent    atomic.Bool           // the request was sent
+	refusal atomic.Pointer[error] // the server's latest one; nil: there was none
+}
+
+// track returns a context in which the link records what it sees of a request.
+func track(ctx context.Context) (tracked context.Context, saw *exchange) {
+	saw = new(exchange)
+	return context.WithValue(ctx, exchanging{}, saw), saw
 }
 
 // TagRPC implements stats.Handler.
@@ -78,11 +84,17 @@ func (l *link) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context 
 
 // HandleRPC implements stats.Handler. A request is sent when its header is.
 func (l *link) HandleRPC(ctx context.Context, event stats.RPCStats) {
-	if _, is := event.(*stats.OutHeader); !is {
+	saw, tracked := ctx.Value(exchanging{}).(*exchange)
+	if !tracked {
 		return
 	}
-	if sent, tracked := ctx.Value(sending{}).(*atomic.Bool); tracked {
-		sent.Store(true)
+	switch event := event.(type) {
+	case *stats.OutHeader:
+		saw.sent.Store(true)
+	case *stats.End:
+		if refused(event.Error) {
+			saw.refusal.Store(&event.Error)
+		}
 	}
 }
 
