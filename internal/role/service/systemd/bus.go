@@ -108,8 +108,7 @@ func dial(ctx context.Context, ways []connectFunc, unit string) (*bus, error) {
 	}
 	if b.conn == nil {
 		cancel()
-		isMissing := func(err error) bool { return errors.Is(err, fs.ErrNotExist) }
-		if len(slices.DeleteFunc(slices.Clone(problems), isMissing)) == 0 {
+		if !slices.ContainsFunc(problems, func(err error) bool { return !errors.Is(err, fs.ErrNotExist) }) {
 			problems = append(problems, errAbsent)
 		}
 		return nil, fmt.Errorf("connect to systemd: %w", errors.Join(problems...))
