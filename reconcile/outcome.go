@@ -312,11 +312,12 @@ func (p *pass) left() *drift.Baseline {
 			}
 		}
 		if state.Served {
-			out.Watches = append(out.Watches, drift.WatchKind(s, gvk.GroupKind(), state.Resource, state.Version, state.Unwatchable()))
+			out.Watches = append(out.Watches, &drift.Watch{Resource: state.Resource, Version: state.Version, Problem: state.Unwatchable()})
 		}
 	}
 	out.Objects[s.ParentKey()] = drift.NewParent(s, p.parent.Object)
-	out.Watches = append(out.Watches, drift.WatchParent(s))
+	// The last write of the parent may be long ago, so there is no version to resume from.
+	out.Watches = append(out.Watches, &drift.Watch{Resource: applyset.ParentResource(), Parent: true})
 	return out
 }
 

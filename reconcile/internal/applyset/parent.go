@@ -16,26 +16,21 @@ import (
 // Parent is the set's parent object as it was read. The zero Parent: there is
 // none.
 type Parent struct {
-	Object   *kube.Object // nil: it does not exist
-	Mark     MarkData     // only where Known
-	Known    bool         // the mark was there and could be decoded
-	Contents Contents
+	Object     *kube.Object // nil: it does not exist
+	ParentData              // the mark only where Known, and the inventory only where it is not damaged
+	Known      bool         // the mark was there and could be decoded
 	// Recorded: the parent carries the annotation that lists its kinds. Otherwise the kinds of
 	// the set are lost.
 	Recorded bool
-	// Inventory is empty where it is missing or damaged: the objects that it listed then count
-	// as strangers, and are never removed.
-	Inventory Inventory
-	Store     string // the ID of the store that the set belongs to; empty: none yet
-	Bundle    string // the name of the bundle of the newest content; empty: none yet
+	Bundle   string // the name of the bundle of the newest content; empty: none yet
 }
 
 // ParentData is our part of the parent.
 type ParentData struct {
 	Mark      MarkData
 	Contents  Contents
-	Inventory Inventory
-	Store     string // empty: the parent's stays as it is
+	Inventory Inventory // objects that it does not list count as strangers, and are never removed
+	Store     string    // the ID of the store that the set belongs to; empty: none yet, or the parent's stays as it is
 }
 
 // bundleKey is the key of the bundle's name in the parent's data.
@@ -53,9 +48,11 @@ func DecodeParent(obj *kube.Object) Parent {
 	annotations := obj.GetAnnotations()
 	kinds, recorded := annotations[bundle.AnnotationGroupKinds]
 	out := Parent{
-		Object: obj, Recorded: recorded, Store: annotations[bundle.AnnotationStore],
-		Contents: Contents{Kinds: parseKinds(kinds), Namespaces: parseNames(annotations[bundle.AnnotationNamespaces])},
-		Bundle:   protocol.KnownBundleName(encoded(obj, bundleKey)),
+		Object: obj, Recorded: recorded, Bundle: protocol.KnownBundleName(encoded(obj, bundleKey)),
+		ParentData: ParentData{
+			Contents: Contents{Kinds: parseKinds(kinds), Namespaces: parseNames(annotations[bundle.AnnotationNamespaces])},
+			Store:    annotations[bundle.AnnotationStore],
+		},
 	}
 	mark, err := decodeMark(encoded(obj, markKey))
 	if err == nil {

@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/url"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/lockstep-dev/lockstep/internal/backoff"
@@ -30,32 +28,12 @@ const (
 
 // Watch is a watch of one kind, or of the parent.
 type Watch struct {
-	Kind      schema.GroupKind
-	Resource  kube.Resource
-	Namespace string // of the parent; empty: all
-	Query     url.Values
-	Parent    bool   // it brings the parent in full, not metadata alone
-	Problem   string // why the kind cannot be watched; empty: it can
+	Resource kube.Resource
+	Parent   bool   // it brings the parent in full, not metadata alone
+	Problem  string // why the kind cannot be watched; empty: it can
 	// Version is the resource version to resume from; empty: a list comes first.
 	// It belongs to the goroutine of Follow while that runs.
 	Version string
-}
-
-// WatchParent returns the watch of a set's parent. The last write of the parent may be long
-// ago, so there is no version to resume from.
-func WatchParent(s applyset.Set) *Watch {
-	return &Watch{
-		Kind: s.ParentKey().GroupKind, Resource: applyset.ParentResource(), Namespace: s.Namespace, Parent: true,
-		Query: url.Values{"fieldSelector": {"metadata.name=" + s.Name}},
-	}
-}
-
-// WatchKind returns the watch of the set's objects of one kind.
-func WatchKind(s applyset.Set, gk schema.GroupKind, r kube.Resource, version, problem string) *Watch {
-	return &Watch{
-		Kind: gk, Resource: r, Version: version, Problem: problem,
-		Query: url.Values{"labelSelector": {s.Selector()}},
-	}
 }
 
 // Message is a report of a watch. Where Event is nil, the state of the watch changed.
@@ -108,9 +86,9 @@ func (r *Watcher) Follow(ctx context.Context, w *Watch) error {
 			continue
 		case apierrors.IsNotFound(err):
 			r.Catalog.Forget(w.Resource.GroupVersionKind)
-			return fmt.Errorf("the kind %s was deleted: %w", w.Kind, err)
+			return fmt.Errorf("the kind %s was deleted: %w", w.Resource.GroupKind(), err)
 		case failures >= exec.MaxAttempts:
-			return fmt.Errorf("the watch of %s cannot be kept open: %w", w.Kind, cmp.Or(err, errEnded))
+			return fmt.Errorf("the watch of %s cannot be kept open: %w", w.Resource.GroupKind(), cmp.Or(err, errEnded))
 		}
 		if err := r.beforeNext(ctx, w, &pauses, err); err != nil {
 			return err
@@ -186,7 +164,7 @@ func (r *Watcher) stream(ctx context.Context, w *Watch) error {
 // event lost at shutdown is delivered again on the next watch.
 func (r *Watcher) deliver(ctx context.Context, w *Watch, e kube.Event) error {
 	if e.Type != watch.Bookmark {
-		out := NewEvent(applyset.KeyOf(w.Kind, e.Object), e.Object)
+		out := NewEvent(applyset.KeyOf(w.Resource.GroupKind(), e.Object), e.Object)
 		out.Deleted = e.Type == watch.Deleted
 		if err := r.send(ctx, Message{From: w, Event: out}); err != nil {
 			return err
@@ -197,12 +175,17 @@ func (r *Watcher) deliver(ctx context.Context, w *Watch, e kube.Event) error {
 }
 
 func (r *Watcher) open(ctx context.Context, w *Watch) (*kube.Stream, error) {
-	query := maps.Clone(w.Query)
-	query.Set("resourceVersion", w.Version)
 	if w.Parent {
-		return r.Client.Watch(ctx, w.Resource, w.Namespace, query)
+		query := r.parentQuery()
+		query.Set("resourceVersion", w.Version)
+		return r.Client.Watch(ctx, w.Resource, r.Set.Namespace, query)
 	}
-	return r.Client.WatchMetadata(ctx, w.Resource, w.Namespace, query, r.keep(w))
+	query := url.Values{"labelSelector": {r.Set.Selector()}, "resourceVersion": {w.Version}}
+	return r.Client.WatchMetadata(ctx, w.Resource, "", query, r.keep(w))
+}
+
+func (r *Watcher) parentQuery() url.Values {
+	return url.Values{"fieldSelector": {"metadata.name=" + r.Set.Name}}
 }
 
 // relist sends the objects that exist now, where no watch can show the changes.
@@ -213,7 +196,7 @@ func (r *Watcher) relist(ctx context.Context, w *Watch) error {
 	}
 	listed := map[applyset.Key]bool{}
 	for _, obj := range list.Objects {
-		e := NewEvent(applyset.KeyOf(w.Kind, obj), obj)
+		e := NewEvent(applyset.KeyOf(w.Resource.GroupKind(), obj), obj)
 		listed[e.Key] = true
 		if err := r.send(ctx, Message{From: w, Event: e}); err != nil {
 			return err
@@ -235,7 +218,7 @@ func (r *Watcher) relist(ctx context.Context, w *Watch) error {
 func (r *Watcher) list(ctx context.Context, w *Watch) (list kube.List, err error) {
 	err = exec.ReadOnly(r.Client, r.Set, time.Time{}).Read(ctx, func(ctx context.Context) (err error) {
 		if w.Parent {
-			list, err = r.Client.ListSelected(ctx, w.Resource, w.Namespace, w.Query)
+			list, err = r.Client.ListSelected(ctx, w.Resource, r.Set.Namespace, r.parentQuery())
 		} else {
 			list, err = r.Client.List(ctx, w.Resource, r.Set.Selector(), kube.Metadata, r.keep(w))
 		}
@@ -247,7 +230,7 @@ func (r *Watcher) list(ctx context.Context, w *Watch) (list kube.List, err error
 // keep selects the objects of the set.
 func (r *Watcher) keep(w *Watch) kube.Filter {
 	return func(h kube.Head) bool {
-		return r.Members.Has(applyset.Key{GroupKind: w.Kind, Namespace: h.Namespace, Name: h.Name})
+		return r.Members.Has(applyset.Key{GroupKind: w.Resource.GroupKind(), Namespace: h.Namespace, Name: h.Name})
 	}
 }
 
@@ -259,7 +242,7 @@ func (r *Watcher) keysOf(w *Watch) []applyset.Key {
 	}
 	var out []applyset.Key
 	for _, k := range r.Keys {
-		if k.GroupKind == w.Kind && k != r.Set.ParentKey() {
+		if k.GroupKind == w.Resource.GroupKind() && k != r.Set.ParentKey() {
 			out = append(out, k)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -52,7 +51,7 @@ func TestWatcher_deliversAgain(t *testing.T) {
 			messages := make(chan Message)
 			kept := applyset.Key{GroupKind: applyset.ParentResource().GroupKind(), Namespace: "n", Name: "a"}
 			watcher := &Watcher{Client: client, Messages: messages, Members: applyset.Members{Wanted: map[applyset.Key]bool{kept: true}}}
-			w := &Watch{Kind: applyset.ParentResource().GroupKind(), Resource: applyset.ParentResource(), Query: url.Values{}, Version: tt.version}
+			w := &Watch{Resource: applyset.ParentResource(), Version: tt.version}
 			done := make(chan error)
 			go func() { done <- watcher.stream(ctx, w) }()
 			for range tt.received {
@@ -79,9 +78,9 @@ func TestWatcher_keysOf(t *testing.T) {
 		watch *Watch
 		want  applyset.Key
 	}{
-		{WatchKind(s, a.GroupKind, applyset.ParentResource(), "1", ""), a},
-		{WatchKind(s, secret.GroupKind, kube.Resource{}, "1", ""), secret},
-		{WatchParent(s), s.ParentKey()},
+		{&Watch{Resource: applyset.ParentResource()}, a},
+		{&Watch{Resource: kube.Resource{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}}}, secret},
+		{&Watch{Resource: applyset.ParentResource(), Parent: true}, s.ParentKey()},
 	} {
 		if got := watcher.keysOf(tt.watch); !slices.Equal(got, []applyset.Key{tt.want}) {
 			t.Errorf("got %v, want %v alone", got, tt.want)

@@ -91,6 +91,17 @@ func (a API) write(ctx context.Context, do func(context.Context) error) error {
 	return err
 }
 
+// send sends a body by a request that writes.
+func (a API) send(
+	ctx context.Context, by func(context.Context, kube.Resource, *kube.Object) (*kube.Object, error), r kube.Resource, body *kube.Object,
+) (written *kube.Object, err error) {
+	err = a.write(ctx, func(ctx context.Context) (err error) {
+		written, err = by(ctx, r, body)
+		return err
+	})
+	return written, err
+}
+
 // Read runs a request that changes nothing, and repeats it while its failure may
 // pass.
 func (a API) Read(ctx context.Context, do func(context.Context) error) error {

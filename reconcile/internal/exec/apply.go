@@ -192,13 +192,8 @@ func (a *applier) landed() Result {
 // exists.
 func (a *applier) create(ctx context.Context) (Result, error) {
 	a.Stamp = applyset.StampOf(a.content)
-	body := a.Wanted.Stamped(a.Stamp, a.Resource)
-	err := a.write(ctx, func(ctx context.Context) (err error) {
-		a.Live, err = a.Client.Create(ctx, a.Resource, body)
-		return err
-	})
-	if err != nil {
-		a.Live = nil
+	var err error
+	if a.Live, err = a.send(ctx, a.Client.Create, a.Resource, a.Wanted.Stamped(a.Stamp, a.Resource)); err != nil {
 		return Result{}, err
 	}
 	out := Result{Verb: VerbCreate, Live: a.Live}
@@ -243,14 +238,10 @@ func (a *applier) update(ctx context.Context) (Result, error) {
 }
 
 // apply applies a body to the object that was read.
-func (a *applier) apply(ctx context.Context, body *kube.Object) (live *kube.Object, err error) {
+func (a *applier) apply(ctx context.Context, body *kube.Object) (*kube.Object, error) {
 	body.SetUID(a.Live.GetUID())
 	body.SetResourceVersion(a.Live.GetResourceVersion())
-	err = a.write(ctx, func(ctx context.Context) error {
-		live, err = a.Client.Apply(ctx, a.Resource, body)
-		return err
-	})
-	return live, err
+	return a.send(ctx, a.Client.Apply, a.Resource, body)
 }
 
 // setManagedFields replaces the managedFields of the object that was read.

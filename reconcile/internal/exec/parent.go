@@ -61,7 +61,7 @@ func (a API) WriteParent(ctx context.Context, p applyset.Parent, want *kube.Obje
 // resourceVersion adds it (docs/protocol-objects.md#mark).
 func (a API) tryParent(ctx context.Context, p applyset.Parent, want *kube.Object) (*kube.Object, error) {
 	if p.Object == nil {
-		created, err := a.writeParent(ctx, a.Client.Create, applyset.WithoutMark(want))
+		created, err := a.send(ctx, a.Client.Create, applyset.ParentResource(), applyset.WithoutMark(want))
 		if err != nil {
 			return nil, err
 		}
@@ -69,15 +69,5 @@ func (a API) tryParent(ctx context.Context, p applyset.Parent, want *kube.Object
 		want.SetUID(created.GetUID())
 		want.SetResourceVersion(created.GetResourceVersion())
 	}
-	return a.writeParent(ctx, a.Client.Update, want)
-}
-
-func (a API) writeParent(
-	ctx context.Context, send func(context.Context, kube.Resource, *kube.Object) (*kube.Object, error), body *kube.Object,
-) (written *kube.Object, err error) {
-	err = a.write(ctx, func(ctx context.Context) (err error) {
-		written, err = send(ctx, applyset.ParentResource(), body)
-		return err
-	})
-	return written, err
+	return a.send(ctx, a.Client.Update, applyset.ParentResource(), want)
 }
