@@ -166,12 +166,7 @@ func (k *File) reload() {
 
 // warn publishes the warnings, and logs each new one.
 func (k *File) warn() {
-	var now []string
-	for _, w := range []string{k.problem, k.remote, proxied(k.config.Get())} {
-		if w != "" {
-			now = append(now, w)
-		}
-	}
+	now := slices.DeleteFunc([]string{k.problem, k.remote, proxied(k.config.Get())}, func(w string) bool { return w == "" })
 	before := k.warnings.Get()
 	if slices.Equal(now, before) {
 		return

@@ -3,18 +3,21 @@ package show
 import (
 	"strings"
 	"testing"
+
+	"github.com/lockstep-dev/lockstep/internal/cluster"
+	"github.com/lockstep-dev/lockstep/report"
 )
 
 // There is a warning from 80 % on, with the command that helps, and one only of a full etcd.
 func TestDatabaseWarnings(t *testing.T) {
 	for _, tt := range []struct {
-		all  []database
+		all  []cluster.Observed
 		want []string
 	}{
 		{nil, nil},
-		{[]database{{node: "a", size: 5}, {node: "b", size: 79, quota: 100}}, nil},
-		{[]database{{node: "a", size: 80, quota: 100}, {node: "b", size: 1, quota: 100}}, []string{"EtcdNearlyFull a 80 %"}},
-		{[]database{{node: "a", size: 99, quota: 100}, {node: "b", full: true}}, []string{"EtcdFull  is full"}},
+		{[]cluster.Observed{{Member: report.Member{Node: "a", DBSize: 5}}, {Member: report.Member{Node: "b", DBSize: 79, Quota: 100}}}, nil},
+		{[]cluster.Observed{{Member: report.Member{Node: "a", DBSize: 80, Quota: 100}}, {Member: report.Member{Node: "b", DBSize: 1, Quota: 100}}}, []string{"EtcdNearlyFull a 80 %"}},
+		{[]cluster.Observed{{Member: report.Member{Node: "a", DBSize: 99, Quota: 100}}, {Member: report.Member{Node: "b"}, Full: true}}, []string{"EtcdFull  is full"}},
 	} {
 		got := databaseWarnings(tt.all)
 		if len(got) != len(tt.want) {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/publish"
-	"github.com/lockstep-dev/lockstep/report"
 )
 
 // endpointNow returns the endpoint for the presence.
@@ -17,29 +16,10 @@ func (s *Show) endpointNow() protocol.Endpoint {
 	return out
 }
 
-// endpointsChanged returns a channel that is closed when endpointsNow changes; nil: it never changes.
-func (s *Show) endpointsChanged() <-chan struct{} {
-	if s.Endpoints == nil {
-		return nil
-	}
-	return s.Endpoints.Changed()
-}
-
-// endpointsNow returns the state of the Service, as the publisher reports it.
-func (s *Show) endpointsNow() report.Endpoints {
-	if s.Endpoints == nil {
-		return report.Endpoints{}
-	}
-	return s.Endpoints.Get().Endpoints
-}
-
 // endpointsWarnings returns the problems of the Service that an operator has to fix. Each node finds NotPublishing in the
 // fleet (protocol/upgrade).
 func (s *Show) endpointsWarnings() []protocol.Warning {
-	if s.Endpoints == nil {
-		return nil
-	}
-	now := s.endpointsNow()
+	now := s.Endpoints.Get()
 	switch reason := protocol.Reason(now.Reason); reason {
 	case protocol.OtherStore, protocol.ReconcilerRuns, protocol.OtherWriter:
 		return []protocol.Warning{{Reason: reason, Message: "Service kubernetes: " + now.Message, Since: now.Since.Time}}

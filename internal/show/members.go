@@ -27,14 +27,8 @@ func voters(members []cluster.Observed) (all int, unhealthy []cluster.Observed) 
 	return all, unhealthy
 }
 
-// databases returns the databases of the members.
-func databases(members []cluster.Observed) []database {
-	out := make([]database, 0, len(members))
-	for _, m := range members {
-		out = append(out, database{node: cmp.Or(m.Node, m.ID), size: m.DBSize, quota: m.Quota, full: m.Full})
-	}
-	return out
-}
+// nameOf names a member: by its node, or if that is not known, by its ID.
+func nameOf(m cluster.Observed) string { return cmp.Or(m.Node, m.ID) }
 
 // memberFacts are this sidecar's facts about the members of an etcd that the sidecars run.
 type memberFacts struct {
@@ -70,10 +64,11 @@ func (f memberFacts) troubles(now time.Time) map[string]string {
 	out := map[string]string{}
 	for _, m := range faulty {
 		facts := voterFacts{
-			name: cmp.Or(m.Node, m.ID), address: m.Address, problem: m.Problem, spare: spare, gone: now.Sub(m.Since.Time),
+			name: nameOf(m), address: m.Address, problem: m.Problem, spare: spare, gone: now.Sub(m.Since.Time),
 		}
 		if record, found := f.fleet.Record(protocol.NodeID(m.Node)); found {
-			facts.alive, facts.reported, facts.slowDisk = record.Alive, reportedMember(record), hasSlowDisk(record)
+			facts.alive, facts.slowDisk = record.Alive, hasSlowDisk(record)
+			facts.reported = reportedMember(record, warn.MemberDown, memberCannotBeUsed)
 			facts.gone = now.Sub(f.seen.aliveSince(record, now))
 		}
 		if m.Node == string(f.own) && f.problem != "" {
@@ -91,7 +86,9 @@ func (f memberFacts) warnings(troubles map[string]string, now time.Time) []proto
 	var out []protocol.Warning
 	var since time.Time
 	for _, m := range faulty {
-		since = latest(since, m.Since.Time)
+		if m.Since.After(since) {
+			since = m.Since.Time
+		}
 	}
 	if text, patients := noMajority(nodeVoters(f.members, nil), string(f.own), !protocol.MayRestart(now.Sub(since))); text != "" {
 		for _, name := range patients {
@@ -104,7 +101,7 @@ func (f memberFacts) warnings(troubles map[string]string, now time.Time) []proto
 			continue
 		}
 		out = append(out, protocol.Warning{
-			Reason: warn.MemberDown, Subject: cmp.Or(m.Node, m.ID), Message: troubles[m.ID], Since: m.Since.Time,
+			Reason: warn.MemberDown, Subject: nameOf(m), Message: troubles[m.ID], Since: m.Since.Time,
 		})
 	}
 	return out
@@ -199,7 +196,7 @@ func ofPresentMembers(warnings []protocol.Warning, members []cluster.Observed) [
 			return false
 		}
 		return !slices.ContainsFunc(members, func(m cluster.Observed) bool {
-			return cmp.Or(m.Node, m.ID) == w.Subject && (w.Reason != warn.MemberDown || !m.Healthy)
+			return nameOf(m) == w.Subject && (w.Reason != warn.MemberDown || !m.Healthy)
 		})
 	}
 	if !slices.ContainsFunc(warnings, outdated) {
@@ -223,9 +220,9 @@ func (f memberFacts) interrupted(now time.Time) []protocol.Warning {
 		if m.Learner || m.LeavingSince.IsZero() || itself || now.Sub(m.LeavingSince.Time) < interruptedAfter {
 			continue
 		}
-		name := cmp.Or(m.Node, m.ID)
+		name := nameOf(m)
 		alive := found && r.Alive
-		reported := reportedLeaving(r)
+		reported := reportedMember(r, warn.RemovalInterrupted, memberStays)
 		if reported != "" && m.Node == string(f.own) {
 			continue // its own warning has more
 		}
@@ -254,7 +251,7 @@ func nodeVoters(members []cluster.Observed, troubles map[string]string) []protoc
 	for _, m := range members {
 		if !m.Learner {
 			out = append(out, protocol.Voter{
-				Name: cmp.Or(m.Node, m.ID), Address: m.Address, Healthy: m.Healthy, Waits: m.NoLeader(),
+				Name: nameOf(m), Address: m.Address, Healthy: m.Healthy, Waits: m.NoLeader(),
 				Trouble: strings.TrimSuffix(troubles[m.ID], withoutSpare),
 			})
 		}
@@ -262,35 +259,26 @@ func nodeVoters(members []cluster.Observed, troubles map[string]string) []protoc
 	return out
 }
 
-func latest(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
-}
-
 // nextRemoval returns when the warnings about a node or a voter change because the node was not alive for long
 // enough, or because its removal took too long; zero: never.
 func (f memberFacts) nextRemoval(now time.Time) time.Time {
-	var next time.Time
+	var all []time.Time
 	_, faulty := voters(f.members)
 	for _, m := range faulty {
-		at := m.Since.Add(protocol.RemoveAfter)
-		next = earliest(next, at, now) // without a majority
+		all = append(all, m.Since.Add(protocol.RemoveAfter)) // without a majority
 		if record, found := f.fleet.Record(protocol.NodeID(m.Node)); found {
-			at = f.seen.aliveSince(record, now).Add(protocol.RemoveAfter)
+			all = append(all, f.seen.aliveSince(record, now).Add(protocol.RemoveAfter))
 		}
-		next = earliest(next, at, now)
 	}
 	for _, r := range f.fleet.Records {
 		if !r.Alive {
-			next = earliest(next, f.seen.aliveSince(*r, now).Add(protocol.RemoveAfter), now)
+			all = append(all, f.seen.aliveSince(*r, now).Add(protocol.RemoveAfter))
 		}
 	}
 	for _, m := range f.members {
 		if !m.LeavingSince.IsZero() {
-			next = earliest(next, m.LeavingSince.Add(interruptedAfter), now)
+			all = append(all, m.LeavingSince.Add(interruptedAfter))
 		}
 	}
-	return next
+	return earliest(now, all...)
 }

@@ -42,7 +42,7 @@ func (s *Show) Register(reg prometheus.Registerer, client *etcd.Client) {
 	s.registerTurns(in)
 	in.GaugeFunc("lockstep_fleet_controllers_without_gate",
 		"Live controllers that report no gate. Above 0, two sidecars may have one node ID: see the warnings in /status.",
-		func() float64 { return float64(withoutGate(s.Fleet.Get())) })
+		func() float64 { return count(s.Fleet.Get().Records, upgrade.LacksGate) })
 	in.GaugeFunc("lockstep_fleet_controllers_not_publishing",
 		"Controllers in service whose sidecars run without --kubernetes-service, while others run with it. Above 0, pods may not reach them: see the warnings in /status.",
 		func() float64 { return float64(len(publish.Outside(s.Fleet.Get()))) })
@@ -84,8 +84,8 @@ func (s *Show) registerDatabase(in metric.Set) {
 		"Share of its quota that the fullest member of the etcd that the sidecars run has used, from 0 to 1. From 0.8 on, delete unneeded data and type sidecar cluster defrag: at 1, etcd refuses writes.",
 		func() float64 {
 			var most int64
-			for _, d := range databases(s.Cluster.Members().Get()) {
-				most = max(most, d.used())
+			for _, m := range s.Cluster.Members().Get() {
+				most = max(most, usedQuota(m))
 			}
 			return float64(most) / 100
 		})
@@ -105,12 +105,10 @@ func (s *Show) registerDifferences(in metric.Set) {
 		func() float64 { return s.Clocks.Get().Largest.Seconds() })
 }
 
-func withoutGate(f protocol.Fleet) int {
-	n := 0
-	for _, r := range f.Records {
-		if upgrade.LacksGate(r) {
-			n++
-		}
+// count counts the elements of a list for which is is true.
+func count[E any](all []E, is func(E) bool) (n float64) {
+	for _, e := range all {
+		n += metric.Bool(is(e))
 	}
 	return n
 }

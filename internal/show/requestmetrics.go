@@ -14,37 +14,19 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/metric"
 )
 
-// requestMetrics count and time the requests of this sidecar to its kube-apiserver. Their labels
-// are always from closed sets.
-type requestMetrics struct {
-	requests *prometheus.CounterVec
-	duration *prometheus.HistogramVec
-}
-
-// The verbs of requests; any other is "other".
-func requestVerbs() []string { return []string{"get", "post", "put", "patch", "delete", "other"} }
-
-// The outcomes: the class of the status code, or "none" without an answer.
-func requestOutcomes() []string { return []string{"1xx", "2xx", "3xx", "4xx", "5xx", "none"} }
-
-// RegisterRequests returns an observer that counts the requests to the kube-apiserver.
+// RegisterRequests returns an observer that counts and times the requests of this sidecar to its kube-apiserver. A code of 0 is
+// no answer. The labels are always from closed sets.
 func RegisterRequests(reg prometheus.Registerer) func(method string, code int, took time.Duration) {
-	return newRequestMetrics(reg).answered
-}
-
-func newRequestMetrics(reg prometheus.Registerer) *requestMetrics {
-	in := metric.In(reg)
-	m := &requestMetrics{
-		requests: in.CounterVec("lockstep_app_apiserver_requests_total",
-			"Requests of this sidecar to its kube-apiserver; none: no answer. If none or 5xx grows, check it; 4xx are also normal conflicts.",
-			"verb", "outcome"),
-		duration: metric.Histograms(in, "lockstep_app_apiserver_request_duration_seconds",
-			"How long the kube-apiserver took until it began to answer, at most 5 s.",
-			"verb", requestVerbs(), 0.005, 0.025, 0.1, 0.5, 1, 5),
-	}
-	for _, verb := range requestVerbs() {
-		for _, outcome := range requestOutcomes() {
-			m.requests.WithLabelValues(verb, outcome)
+	in, verbs := metric.In(reg), []string{"get", "post", "put", "patch", "delete", "other"}
+	requests := in.CounterVec("lockstep_app_apiserver_requests_total",
+		"Requests of this sidecar to its kube-apiserver; none: no answer. If none or 5xx grows, check it; 4xx are also normal conflicts.",
+		"verb", "outcome")
+	duration := metric.Histograms(in, "lockstep_app_apiserver_request_duration_seconds",
+		"How long the kube-apiserver took until it began to answer, at most 5 s.",
+		"verb", verbs, 0.005, 0.025, 0.1, 0.5, 1, 5)
+	for _, verb := range verbs {
+		for _, outcome := range []string{"1xx", "2xx", "3xx", "4xx", "5xx", "none"} {
+			requests.WithLabelValues(verb, outcome)
 		}
 	}
 	info := buildinfo.Get()
@@ -55,7 +37,17 @@ func newRequestMetrics(reg prometheus.Registerer) *requestMetrics {
 	})
 	build.Set(1)
 	reg.MustRegister(build)
-	return m
+	return func(method string, code int, took time.Duration) {
+		verb, outcome := strings.ToLower(method), "none"
+		if !slices.Contains(verbs, verb) {
+			verb = "other"
+		}
+		if code >= http.StatusContinue && code < 600 {
+			outcome = strconv.Itoa(code/100) + "xx"
+		}
+		requests.WithLabelValues(verb, outcome).Inc()
+		duration.WithLabelValues(verb).Observe(took.Seconds())
+	}
 }
 
 // RegisterEtcdRequests returns an observer that counts the requests to etcd.
@@ -76,18 +68,4 @@ func RegisterEtcdRequests(reg prometheus.Registerer) etcd.Observer {
 		requests.WithLabelValues(string(verb), string(outcome)).Inc()
 		duration.WithLabelValues(string(verb)).Observe(took.Seconds())
 	}
-}
-
-// answered counts a request. code is 0 if there was no answer.
-func (m *requestMetrics) answered(method string, code int, took time.Duration) {
-	verb := strings.ToLower(method)
-	if !slices.Contains(requestVerbs(), verb) {
-		verb = "other"
-	}
-	outcome := "none"
-	if code >= http.StatusContinue && code < 600 {
-		outcome = strconv.Itoa(code/100) + "xx"
-	}
-	m.requests.WithLabelValues(verb, outcome).Inc()
-	m.duration.WithLabelValues(verb).Observe(took.Seconds())
 }

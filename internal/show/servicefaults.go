@@ -38,7 +38,7 @@ func serviceRuns(s service.State, was map[string]probeAnswer, now time.Time) ([]
 // nextServiceFault returns when the warnings about services change only because time passes; zero:
 // never.
 func nextServiceFault(s service.State, shown map[string]probeAnswer, now time.Time) time.Time {
-	var next time.Time
+	var all []time.Time
 	for _, st := range s.Services {
 		if !st.Pends() {
 			continue
@@ -47,15 +47,17 @@ func nextServiceFault(s service.State, shown map[string]probeAnswer, now time.Ti
 		if has, found := shown[st.Name]; found && !at.After(now) && has.text != st.Problem {
 			at = has.at.Add(answerPause)
 		}
-		next = earliest(next, at, now)
+		all = append(all, at)
 	}
-	return next
+	return earliest(now, all...)
 }
 
-// earliest returns b if it is after now and before a; otherwise a. A zero a counts as no time.
-func earliest(a, b, now time.Time) time.Time {
-	if b.After(now) && (a.IsZero() || b.Before(a)) {
-		return b
+// earliest returns the earliest time after now; zero: there is none.
+func earliest(now time.Time, all ...time.Time) (next time.Time) {
+	for _, at := range all {
+		if at.After(now) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
 	}
-	return a
+	return next
 }

@@ -101,6 +101,9 @@ type Show struct {
 
 // New returns a Show with a snapshot of now.
 func New(cfg Config) *Show {
+	if cfg.Facts.Endpoints == nil {
+		cfg.Facts.Endpoints = event.New(endpoints.State{})
+	}
 	s := &Show{Facts: cfg.Facts, cfg: cfg, warned: event.New(warned{}), seen: event.New(sightings{})}
 	s.snapshot = event.New(s.now())
 	return s

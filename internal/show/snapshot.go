@@ -63,8 +63,8 @@ func (s *Show) KeepSnapshot(ctx context.Context) error {
 			s.Verdict, s.Election, s.Leader, s.Status, s.Fleet, s.Store, s.Registration, s.Reconcile, s.Contact,
 			s.APIServer.State(), s.EtcdFaults, s.Local, s.BundleFault, s.Override, s.Certificates, s.warned, s.seen, s.EtcdProblem,
 			s.Cluster.Status(), s.Cluster.Member(), s.Cluster.Members(), s.Cluster.Removed(), s.Schedule,
-			s.Roles, s.Services, s.ServiceState,
-		), s.cfg.Beat(), s.APIServer.AnswersChanged(), s.endpointsChanged())
+			s.Roles, s.Services, s.ServiceState, s.Endpoints,
+		), s.cfg.Beat(), s.APIServer.AnswersChanged())
 		// A new observation of the fleet counts as a change: comparing all records would cost more than
 		// it saves.
 		was, now := s.snapshot.Get(), s.now()
@@ -119,7 +119,7 @@ func (s *Show) now() httpapi.Snapshot {
 		Cluster:   s.clusterNow(),
 		APIServer: s.APIServer.Now(),
 
-		Endpoints:    s.endpointsNow(),
+		Endpoints:    s.Endpoints.Get().Endpoints,
 		Certificates: s.Certificates.Get(),
 		Warnings:     ofPresentMembers(s.warned.Get().shown, s.Cluster.Members().Get()),
 		EtcdFlags:    etcd.CommandFlags(s.cfg.Etcd, s.cfg.DataDir),

@@ -1,7 +1,6 @@
 package show
 
 import (
-	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/cluster"
@@ -32,22 +31,4 @@ func stuck(now time.Time, s cluster.Status, phase membership.Phase) []protocol.W
 	default:
 		return nil
 	}
-}
-
-// nextStuck returns when stuck reports a problem; zero: not by time alone.
-func nextStuck(s cluster.Status) time.Time {
-	if s.StuckSince.IsZero() {
-		return time.Time{}
-	}
-	return s.StuckSince.Add(interruptedAfter)
-}
-
-// reportedLeaving returns what a sidecar that is alive reports about its member that cannot leave; empty: nothing.
-func reportedLeaving(r protocol.Record) string {
-	for _, w := range r.Presence.Warnings {
-		if r.Alive && w.Reason == warn.RemovalInterrupted && w.Subject == "" {
-			return strings.TrimPrefix(w.Message, memberStays)
-		}
-	}
-	return ""
 }

@@ -16,27 +16,18 @@ func (s *Show) registerTurns(in metric.Set) {
 		func() float64 { return float64(len(s.Fleet.Get().Turns.Waiting)) })
 	in.GaugeFunc("lockstep_fleet_turns_overdue",
 		"Turns that are over their limit. No other node gets one until people end them: see sidecar turn status.",
-		func() float64 { return float64(overdueTurns(s.Fleet.Get().Turns, time.Now())) })
+		func() float64 {
+			now := time.Now()
+			return count(s.Fleet.Get().Turns.Held, func(t protocol.Turn) bool { return t.Overdue(now) })
+		})
 	in.GaugeFunc("lockstep_fleet_controllers_cordoned_off",
 		"Controllers that are cordoned or in a turn, and not alive: planned time out of service.",
-		func() float64 { return float64(cordonedOff(s.Fleet.Get(), time.Now())) })
+		func() float64 { return cordonedOff(s.Fleet.Get(), time.Now()) })
 }
 
 // cordonedOff counts the nodes that Prometheus does not reach any more, and that people took out of service.
-func cordonedOff(f protocol.Fleet, now time.Time) (n int) {
-	for _, r := range f.Records {
-		if r.Counts() && !r.Alive && r.Node.Cordon.On() && !r.Node.Cordon.Over(now) {
-			n++
-		}
-	}
-	return n
-}
-
-func overdueTurns(turns protocol.Turns, now time.Time) (n int) {
-	for _, t := range turns.Held {
-		if t.Overdue(now) {
-			n++
-		}
-	}
-	return n
+func cordonedOff(f protocol.Fleet, now time.Time) float64 {
+	return count(f.Records, func(r *protocol.Record) bool {
+		return r.Counts() && !r.Alive && r.Node.Cordon.On() && !r.Node.Cordon.Over(now)
+	})
 }

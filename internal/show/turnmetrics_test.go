@@ -19,6 +19,6 @@ func TestCordonedOff(t *testing.T) {
 		node(true, true, forever), node(false, false, forever), node(false, true, over), node(false, true, protocol.Cordon{}),
 	}}
 	if got := cordonedOff(f, now); got != 2 {
-		t.Errorf("got %d, want 2", got)
+		t.Errorf("got %v, want 2", got)
 	}
 }

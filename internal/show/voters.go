@@ -100,15 +100,12 @@ func noMajority(all []protocol.Voter, own string, lasts bool) (text string, pati
 // ownPatient ends the text on a node whose own voter does not serve.
 const ownPatient = "check here why this node's member does not serve: the sidecar's log (worker=etcd-member), the disk, the machine"
 
-// reportedMember returns a sidecar's report of its own etcd member; empty: none, or the
-// node is not alive.
-func reportedMember(r protocol.Record) string {
-	if !r.Alive {
-		return ""
-	}
+// reportedMember returns a sidecar's report of its own etcd member, a warning of that reason, without its beginning;
+// empty: none, or the node is not alive.
+func reportedMember(r protocol.Record, reason protocol.Reason, begin string) string {
 	for _, w := range r.Presence.Warnings {
-		if w.Reason == warn.MemberDown && w.Subject == "" {
-			return strings.TrimPrefix(w.Message, memberCannotBeUsed)
+		if r.Alive && w.Reason == reason && w.Subject == "" {
+			return strings.TrimPrefix(w.Message, begin)
 		}
 	}
 	return ""

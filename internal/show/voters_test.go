@@ -133,11 +133,11 @@ func TestReportedMember(t *testing.T) {
 		{Reason: warn.MemberDown, Subject: "c", Message: "of another node"},
 		{Reason: warn.MemberDown, Message: memberCannotBeUsed + "no space left on device"},
 	}}}
-	if got := reportedMember(record); got != "no space left on device" {
+	if got := reportedMember(record, warn.MemberDown, memberCannotBeUsed); got != "no space left on device" {
 		t.Errorf("got %q", got)
 	}
 	record.Alive = false
-	if got := reportedMember(record); got != "" {
+	if got := reportedMember(record, warn.MemberDown, memberCannotBeUsed); got != "" {
 		t.Errorf("not alive: got %q", got)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
-	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/internal/supervise"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/nodeservices"
@@ -47,13 +46,13 @@ const warningPause = 500 * time.Millisecond
 // KeepWarnings publishes the problems after each change, until ctx ends.
 func (s *Show) KeepWarnings(ctx context.Context) error {
 	for {
-		changes := append(event.Changes(
+		changes := event.Changes(
 			s.Election, s.Reconcile, s.BundleFault, s.APIServer.Version(), s.Local, s.APIServer.Other(), s.Override, s.OverrideProblem,
 			s.ServicesProblem, s.ServiceState, s.Services, s.Servers, s.Failures, s.Cluster.Health(), s.Schedule, s.Clocks, s.Kubeconfig,
 			s.CertificateWarnings,
-			s.Fleet, s.Status, s.Rival, s.APIServer.Shown(), s.Verdict,
+			s.Fleet, s.Status, s.Rival, s.APIServer.Shown(), s.Verdict, s.Endpoints,
 			s.Cluster.Status(), s.Cluster.Member(), s.Cluster.Members(), s.Cluster.Removed(),
-		), s.endpointsChanged())
+		)
 		now := time.Now()
 		if was, seen := s.seen.Get(), s.seen.Get().update(s.Fleet.Get(), now); !sameRecords(seen.records, was.records) || !seen.equal(was) {
 			s.seen.Set(seen)
@@ -62,15 +61,14 @@ func (s *Show) KeepWarnings(ctx context.Context) error {
 		if is := s.warningsNow(was, now); !is.equal(was) {
 			s.warned.Set(is)
 		}
-		at := nextServiceFault(s.ServiceState.Get(), s.warned.Get().answers, now)
-		at = earliest(at, warn.NextOfWork(s.Fleet.Get(), now), now)
-		at = earliest(at, s.Schedule.Get().WarnsAt(), now)
-		at = earliest(at, nextStuck(s.Cluster.Status().Get()), now)
-		if at = earliest(at, s.memberFacts().nextRemoval(now), now); !at.IsZero() {
-			event.WaitFor(ctx, at.Sub(now), changes...)
-		} else {
-			event.Wait(ctx, changes...)
+		var limit time.Duration
+		if at := earliest(now,
+			nextServiceFault(s.ServiceState.Get(), s.warned.Get().answers, now), warn.NextOfWork(s.Fleet.Get(), now),
+			s.Schedule.Get().WarnsAt(), s.Cluster.Status().Get().StuckSince.Add(interruptedAfter), s.memberFacts().nextRemoval(now),
+		); !at.IsZero() {
+			limit = at.Sub(now)
 		}
+		event.WaitFor(ctx, limit, changes...)
 		if !backoff.Sleep(ctx, warningPause) {
 			return ctx.Err()
 		}
@@ -84,7 +82,7 @@ func (s *Show) warningsNow(was warned, now time.Time) warned {
 	troubles := members.troubles(now)
 	view := s.Status.Get().View
 	out := warned{
-		shown: slices.Concat(slices.DeleteFunc(slices.Clone(own), members.follows), databaseWarnings(databases(members.members)),
+		shown: slices.Concat(slices.DeleteFunc(slices.Clone(own), members.follows), databaseWarnings(members.members),
 			members.warnings(troubles, now), members.leaving(), members.interrupted(now),
 			members.fleetWarningsNow(view, now),
 			warn.OfWork(members.fleet, now)),
@@ -127,27 +125,28 @@ func lasting(w protocol.Warning) string { return strings.TrimSuffix(w.Message, s
 // ownWarnings returns problems of this sidecar, whether it leads or not.
 func (s *Show) ownWarnings(runs []nodeservices.Run) []protocol.Warning {
 	var out []protocol.Warning
-	state := s.Election.Get()
-	if foreign := s.foreignBundle(state); foreign != "" {
-		out = append(out, protocol.Warning{Reason: warn.OtherBundle, Message: foreign})
+	add := func(reason protocol.Reason, message string) {
+		if message != "" {
+			out = append(out, protocol.Warning{Reason: reason, Message: message})
+		}
 	}
+	state := s.Election.Get()
+	add(warn.OtherBundle, s.foreignBundle(state))
 	if problem := s.APIServer.Problem(); problem != "" && s.APIServer.Version().Get() != "" && s.APIServer.Other().Get() == "" {
-		out = append(out, protocol.Warning{Reason: protocol.OtherAPIServer, Message: problem + "; until then this node serves with it"})
+		add(protocol.OtherAPIServer, problem+"; until then this node serves with it")
 	}
 	if o := s.Override.Get(); o.On() {
 		out = append(out, protocol.WarnsOfOverride(o, status.OverrideFlag(s.cfg.OverrideFile)))
 	}
-	if problem := s.OverrideProblem.Get(); problem != "" {
-		out = append(out, protocol.Warning{Reason: warn.OverrideRejected, Message: problem})
-	}
-	if state.Election == protocol.Withdrawn && state.Eligibility.Message != "" {
-		out = append(out, protocol.Warning{Reason: state.Eligibility.Reason, Message: state.Eligibility.Message})
+	add(warn.OverrideRejected, s.OverrideProblem.Get())
+	if state.Election == protocol.Withdrawn {
+		add(state.Eligibility.Reason, state.Eligibility.Message)
 	}
 	if rival := s.Rival.Get(); rival != (fleet.Rival{}) {
 		out = append(out, protocol.Warning{Reason: protocol.DuplicateNodeID, Message: rival.String(), Since: rival.At})
 	}
 	if problem := s.memberProblem(); problem != "" {
-		out = append(out, protocol.Warning{Reason: warn.MemberDown, Message: memberCannotBeUsed + problem + s.slowBefore()})
+		add(warn.MemberDown, memberCannotBeUsed+problem+s.slowBefore())
 	}
 	out = append(out, stuck(time.Now(), s.Cluster.Status().Get(), s.Cluster.Membership().Get().Phase)...)
 	if err := s.BundleFault.Get(); err != nil {
@@ -160,16 +159,12 @@ func (s *Show) ownWarnings(runs []nodeservices.Run) []protocol.Warning {
 	for _, f := range s.Failures.Get() {
 		out = append(out, protocol.Warning{Reason: warn.WorkerFailed, Message: failedMessage(f), Since: f.Since})
 	}
-	if held := heldMessage(state.Election, s.Reconcile.Get()); held != "" {
-		out = append(out, protocol.Warning{Reason: warn.RemovalsHeld, Message: held})
-	}
+	add(warn.RemovalsHeld, heldMessage(state.Election, s.Reconcile.Get()))
 	out = append(out, s.endpointsWarnings()...)
 	out = append(out, s.apiserverWarnings()...)
-	if garbage := cmp.Or(state.Garbage, s.Status.Get().View.Warning); garbage != "" {
-		out = append(out, protocol.Warning{Message: garbage})
-	}
+	add("", cmp.Or(state.Garbage, s.Status.Get().View.Warning))
 	for _, text := range slices.Concat(s.Kubeconfig.Get(), s.CertificateWarnings.Get()) {
-		out = append(out, protocol.Warning{Message: text})
+		add("", text)
 	}
 	return out
 }
@@ -261,9 +256,9 @@ func waits(step protocol.Step, before []protocol.Warning) []protocol.Warning {
 // which keep the status from becoming DONE, come first.
 func (s *Show) failureWarnings(r report.Reconcile) []protocol.Warning {
 	var out []protocol.Warning
-	failures := slices.Clone(r.Failures)
-	sorting.By(failures, requiredFirst)
-	for _, f := range firstOf(failures, reportedFailures) {
+	required := slices.DeleteFunc(slices.Clone(r.Failures), func(f report.Failure) bool { return !f.Required })
+	others := slices.DeleteFunc(slices.Clone(r.Failures), func(f report.Failure) bool { return f.Required })
+	for _, f := range firstOf(append(required, others...), reportedFailures) {
 		message := f.Message
 		if f.Remedy != "" {
 			message += "; " + f.Remedy
@@ -279,17 +274,6 @@ func (s *Show) failureWarnings(r report.Reconcile) []protocol.Warning {
 			"%s: see FAILURES in the sidecar status of %s (%s)", what, s.Local.Get().ID, s.cfg.Address)})
 	}
 	return out
-}
-
-// requiredFirst sorts required objects before the others.
-func requiredFirst(x, y report.Failure) int {
-	switch {
-	case x.Required == y.Required:
-		return 0
-	case x.Required:
-		return -1
-	}
-	return 1
 }
 
 func firstOf[T any](all []T, most int) []T { return all[:min(len(all), most)] }

@@ -1,7 +1,6 @@
 package support
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
@@ -45,7 +44,7 @@ func Certificates(sources []Source) ([]byte, error) {
 	out := []Certificate{}
 	for _, s := range sources {
 		if s.Content == nil {
-			content, err := readFile(s.Name, maxCertificates)
+			content, err := readFile(s.Name)
 			if err != nil {
 				out = append(out, Certificate{File: s.Name, Problem: err.Error()})
 				continue
@@ -90,16 +89,15 @@ func certificatesIn(name string, content []byte) (out []Certificate) {
 	return out
 }
 
-// readFile reads a file of at most limit bytes.
-func readFile(name string, limit int64) ([]byte, error) {
+// readFile reads a file of at most maxCertificates bytes.
+func readFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	var out bytes.Buffer
-	n, err := io.Copy(&out, io.LimitReader(f, limit+1))
-	if err == nil && n > limit {
-		err = fmt.Errorf("%s has more than %d bytes", name, limit)
+	out, err := io.ReadAll(io.LimitReader(f, maxCertificates+1))
+	if err == nil && len(out) > maxCertificates {
+		err = fmt.Errorf("%s has more than %d bytes", name, maxCertificates)
 	}
-	return out.Bytes(), errors.Join(err, f.Close())
+	return out, errors.Join(err, f.Close())
 }
