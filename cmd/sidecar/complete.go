@@ -9,21 +9,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/nodes"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
 )
-
-// completer proposes words to a shell.
-type completer = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective)
-
-// oneOf proposes words.
-func oneOf(words ...string) completer {
-	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return words, cobra.ShellCompDirectiveNoFileComp
-	}
-}
 
 // directories lets the shell propose directories.
 func directories(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -40,18 +31,14 @@ func (p program) setCompletion(cmd *cobra.Command) {
 		cmd.ValidArgsFunction = p.argumentCompleter(cmd)
 	}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		propose := p.flagCompleter(cmd, f)
-		if _, done := cmd.GetFlagCompletionFunc(f.Name); done || propose == nil {
-			return
-		}
-		if err := cmd.RegisterFlagCompletionFunc(f.Name, propose); err != nil {
-			panic(err) // the flag does not exist: a mistake in this package
+		if propose := p.flagCompleter(cmd, f); propose != nil {
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, propose) // the flag exists
 		}
 	})
 }
 
 // argumentCompleter returns the completer for the arguments of a command, by its Use.
-func (p program) argumentCompleter(cmd *cobra.Command) completer {
+func (p program) argumentCompleter(cmd *cobra.Command) cobra.CompletionFunc {
 	switch _, arguments, _ := strings.Cut(cmd.Use, " "); {
 	case cmd.HasSubCommands(), cmd.Hidden:
 		return nil
@@ -62,11 +49,14 @@ func (p program) argumentCompleter(cmd *cobra.Command) completer {
 	case arguments == "FILE":
 		return nil
 	}
-	return oneOf()
+	return cobra.NoFileCompletions
 }
 
 // flagCompleter returns the completer for a flag of cmd; nil: files.
-func (p program) flagCompleter(cmd *cobra.Command, f *pflag.Flag) completer {
+func (p program) flagCompleter(cmd *cobra.Command, f *pflag.Flag) cobra.CompletionFunc {
+	if choice, is := f.Value.(*console.Choice); is {
+		return cobra.FixedCompletions(choice.Of, cobra.ShellCompDirectiveNoFileComp)
+	}
 	switch f.Name {
 	case "node":
 		known := nodesOf
@@ -84,7 +74,7 @@ func (p program) flagCompleter(cmd *cobra.Command, f *pflag.Flag) completer {
 			return p.completeKnown(releasesOf)
 		}
 	case "add", "remove":
-		return oneOf(protocol.RoleNames()...)
+		return cobra.FixedCompletions(protocol.RoleNames(), cobra.ShellCompDirectiveNoFileComp)
 	}
 	switch kind, _ := pflag.UnquoteUsage(f); {
 	case kind == "directory":
@@ -92,7 +82,7 @@ func (p program) flagCompleter(cmd *cobra.Command, f *pflag.Flag) completer {
 	case strings.Contains(kind, "file"):
 		return nil
 	}
-	return oneOf()
+	return cobra.NoFileCompletions
 }
 
 // completeNode proposes the nodes that the sidecar on this machine knows, and behind one of
@@ -111,7 +101,7 @@ func (p program) completeNode(cmd *cobra.Command, args []string, _ string) ([]st
 type knownNames func(*report.Status) []string
 
 // completeKnown proposes names in the report of the sidecar on this machine.
-func (p program) completeKnown(names knownNames) completer {
+func (p program) completeKnown(names knownNames) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		known := p.knownReport(cmd.Context())
 		if known == nil {

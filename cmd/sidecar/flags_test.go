@@ -60,8 +60,8 @@ func documentFlags() string {
 	var b strings.Builder
 	root := program{}.root()
 	fmt.Fprintf(&b, flagsHead, strings.Join(momentaryFlags(root), ", "))
-	opts, logging := runflags.Default(), runflags.DefaultLog()
-	for _, s := range runflags.Sections(&opts, &logging) {
+	opts := runflags.Default()
+	for _, s := range runflags.Sections(&opts) {
 		fmt.Fprintf(&b, "\n### %s\n\n", s.Title)
 		documentSection(&b, s.Flags)
 	}
@@ -237,10 +237,10 @@ func mustFind(t *testing.T, root *cobra.Command, name string) *cobra.Command {
 // TestEveryOptionHasAFlag changes each flag of `run` and looks for a field of
 // lockstep.Options that no flag changes.
 func TestEveryOptionHasAFlag(t *testing.T) {
-	opts, logging := runflags.Default(), runflags.DefaultLog()
+	opts := runflags.Default()
 	defaults := runflags.Default()
 	sample := map[string]string{"bool": "true", "duration": "17s", "int": "7", "int64": "7", "stringSlice": "a,b", "string": "x"}
-	for _, s := range runflags.Sections(&opts, &logging) {
+	for _, s := range runflags.Sections(&opts) {
 		s.Flags.VisitAll(func(f *pflag.Flag) {
 			if !strings.HasPrefix(f.Name, "log-") {
 				value := sample[f.Value.Type()]
@@ -307,8 +307,8 @@ func TestHelpFitsTheWidth(t *testing.T) {
 }
 
 func TestFlagsInForce(t *testing.T) {
-	opts, logging := runflags.Default(), runflags.DefaultLog()
-	sections := runflags.Sections(&opts, &logging)
+	opts := runflags.Default()
+	sections := runflags.Sections(&opts)
 	opts.External.Servers = []string{"https://u:secret@10.0.0.1:2379", "https://10.0.0.2:2379"}
 	opts.Embedded.Token = "lockstep1.secret"
 	got := runflags.InForce(sections)

@@ -18,7 +18,7 @@ import (
 // setHelp makes root, and the commands below it, print their help as one. All commands must be added before.
 func (p program) setHelp(root *cobra.Command) {
 	for path, text := range examples() {
-		if cmd, _, err := root.Find(strings.Fields(path)[1:]); err == nil && cmd.Example == "" && cmd.CommandPath() == path {
+		if cmd, _, err := root.Find(strings.Fields(path)[1:]); err == nil && cmd.CommandPath() == path {
 			cmd.Example = text
 		}
 	}

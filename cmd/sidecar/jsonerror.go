@@ -6,19 +6,11 @@ import (
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 )
 
-// errorReport is what a command prints with -o json if it fails before it printed anything else.
-type errorReport struct {
-	Error string `json:"error"`
-}
-
 // printErrorReport prints why a command with -o json failed, unless stdout contains a document already, which says more.
 func (p program) printErrorReport(cmd *cobra.Command, err error) {
 	form := cmd.Flags().Lookup("output")
-	if err == nil || err.Error() == "" || form == nil || form.Value.String() != "json" {
+	if err == nil || err.Error() == "" || form == nil || form.Value.String() != "json" || terminal.HasText(p.Stdout) {
 		return
 	}
-	if terminal.HasText(p.Stdout) {
-		return
-	}
-	_ = p.PrintJSON(errorReport{err.Error()}) // stderr gets the error in any case
+	_ = p.PrintJSON(map[string]string{"error": err.Error()}) // stderr gets the error in any case
 }

@@ -14,8 +14,8 @@ import (
 )
 
 func (p program) runCommand() *cobra.Command {
-	set, logging := runflags.Default(), runflags.DefaultLog()
-	sections := runflags.Sections(&set, &logging)
+	set := runflags.Default()
+	sections := runflags.Sections(&set)
 	cmd := &cobra.Command{
 		Use:   "run [flags]",
 		Short: "Run the sidecar of this node's kube-apiserver",
@@ -37,7 +37,7 @@ the node's record. A second signal ends the process immediately.`,
 				return err
 			}
 			opts := set.Combined()
-			log, err := logging.Logger(p.Stderr)
+			log, err := set.Log.Logger(p.Stderr)
 			if err != nil {
 				return err
 			}
@@ -56,9 +56,6 @@ the node's record. A second signal ends the process immediately.`,
 		},
 	}
 	console.UseSections(cmd, sections)
-	console.Complete(cmd, "etcd", &set.EtcdKind)
-	console.Complete(cmd, "log-level", &logging.Level)
-	console.Complete(cmd, "log-format", &logging.Format)
 	return cmd
 }
 

@@ -90,7 +90,7 @@ func (a *Access) Missing(ctx context.Context, needs Needs) ([]string, error) {
 		return nil, err
 	}
 	defer client.CloseIdle()
-	needed := slices.Concat(rightsOnParent(), rightsOnFence(), rightsOnEvents())
+	needed := ownRights()
 	for _, b := range needs.Bundles {
 		ofBundle, err := rights.Of(b, resolver(ctx, client))
 		if err != nil {
@@ -115,10 +115,14 @@ var ErrMayNotAsk = kube.ErrMayNotAsk
 
 const userAgent = "lockstep-rights"
 
-// Resolver returns a function that asks the server for the resource of a kind. It works until ctx
-// ends.
-func (a *Access) Resolver(ctx context.Context) (rights.Resolve, error) {
-	client, err := kube.New(a.cfg, userAgent)
+// Resolver returns a function that asks the server of a kubeconfig for the resource of a kind. It works
+// until ctx ends.
+func Resolver(ctx context.Context, file string) (rights.Resolve, error) {
+	cfg, err := kubeconfig.Read(file)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kube.New(cfg, userAgent)
 	if err != nil {
 		return nil, err
 	}
@@ -203,12 +207,22 @@ func joined(in []kube.Right, field func(*kube.Right) *string) []kube.Right {
 	return out
 }
 
-// rightsOnParent returns the rights on the objects' parent.
-func rightsOnParent() []kube.Right {
-	right := kube.Right{Resource: "configmaps", Namespace: reconcile.ParentNamespace}
-	all := to(right, "create")
-	right.Name = reconcile.ParentName
-	return append(all, to(right, "get", "list", "watch", "update")...)
+// ownRights returns the rights on the objects' parent, on the two objects of the fence, and on Events.
+func ownRights() []kube.Right {
+	parent := kube.Right{Resource: "configmaps", Namespace: reconcile.ParentNamespace}
+	out := to(parent, "create")
+	parent.Name = reconcile.ParentName
+	out = append(out, to(parent, "get", "list", "watch", "update")...)
+	for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
+		fence := kube.Right{Group: "admissionregistration.k8s.io", Resource: resource}
+		out = append(out, to(fence, "list", "watch", "create")...)
+		fence.Name = reconcile.FenceName
+		out = append(out, to(fence, "get", "patch", "delete")...)
+	}
+	for _, namespace := range []string{"default", reconcile.ParentNamespace} {
+		out = append(out, to(kube.Right{Group: "events.k8s.io", Resource: "events", Namespace: namespace}, "create", "patch")...)
+	}
+	return out
 }
 
 // to returns the right with each verb.
@@ -217,26 +231,6 @@ func to(right kube.Right, verbs ...string) (out []kube.Right) {
 		out = append(out, right)
 	}
 	return out
-}
-
-// rightsOnFence returns the rights on the two objects of the fence.
-func rightsOnFence() []kube.Right {
-	var out []kube.Right
-	for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
-		right := kube.Right{Group: "admissionregistration.k8s.io", Resource: resource}
-		out = append(out, to(right, "list", "watch", "create")...)
-		right.Name = reconcile.FenceName
-		out = append(out, to(right, "get", "patch", "delete")...)
-	}
-	return out
-}
-
-// rightsOnEvents returns the rights to show what happened, in the namespaces of the Events.
-func rightsOnEvents() []kube.Right {
-	right := kube.Right{Group: "events.k8s.io", Resource: "events", Namespace: "default"}
-	all := to(right, "create", "patch")
-	right.Namespace = reconcile.ParentNamespace
-	return append(all, to(right, "create", "patch")...)
 }
 
 // rightsOnEndpoints returns the rights to write the Service kubernetes.

@@ -19,8 +19,7 @@ import (
 type program struct{ console.Program }
 
 // bundleCommand is sidecar bundle.
-func bundleCommand(caller console.Program) *cobra.Command {
-	p := program{caller}
+func (p program) bundleCommand() *cobra.Command {
 	return console.ParentOf(&cobra.Command{
 		Use:   "bundle",
 		Short: "Validate a bundle, compare it with a cluster, and print its rights",
@@ -71,9 +70,9 @@ Exit code 1: the bundle is invalid, or it cannot be rolled out.`,
 
 // validatedJSON prints the same for programs. Invalid is the error of loading the bundle; nil: it is valid.
 func (p program) validatedJSON(b *bundle.Bundle, from []origin, invalid error) error {
-	problems, ofFiles := fileProblems(invalid)
-	if invalid != nil && !ofFiles {
-		return invalid
+	problems, err := fileProblems(invalid)
+	if err != nil {
+		return err
 	}
 	out := validateReport{Problems: problems, Rollouts: []rolloutReport{}}
 	if invalid == nil {
@@ -97,12 +96,8 @@ func (p program) validated(b *bundle.Bundle, from []origin) error {
 	if len(deadlocks) > 0 {
 		return errors.Join(deadlocks...)
 	}
-	forServer := ""
-	if b.APIServer != "" {
-		forServer = ", for kube-apiserver " + b.APIServer
-	}
 	fmt.Fprintf(p.Stdout, "%s %s: minReconcilerRelease %s, minApiserverRelease %s%s, %s, %s\n",
-		b.Name, b.Version, b.Constraints.MinReconciler, b.Constraints.MinAPIServer, forServer,
+		b.Name, b.Version, b.Constraints.MinReconciler, b.Constraints.MinAPIServer, terminal.Prefixed(", for kube-apiserver ", b.APIServer),
 		terminal.Count(out.Objects, "object"), b.Digest)
 	for i, r := range out.Rollouts {
 		text := rolloutText(from[i].release, b.Version.Release)

@@ -69,90 +69,76 @@ func (p program) diffBundle(cmd *cobra.Command, opts kubeaccess.InspectorConfig,
 	if err != nil {
 		return err
 	}
-	text := p.Stdout
-	if form == "json" {
-		text = io.Discard
-		differing, err := newDiffReport(preview)
-		if err := errors.Join(err, p.PrintJSON(differing)); err != nil {
-			return err
-		}
+	differing, err := newDiffReport(preview)
+	switch {
+	case err != nil:
+	case form == "json":
+		err = p.PrintJSON(differing)
+	default:
+		err = differing.print(p.Stdout, preview)
 	}
-	return printDiff(text, preview)
+	if err != nil {
+		return err
+	}
+	return differing.outcome()
 }
 
-// printDiff prints the differences. Its error reports whether there are any.
-func printDiff(w io.Writer, preview report.Preview) error {
-	var failures []error
-	differs, held := false, 0
-	if preview.Replaces != "" {
-		fmt.Fprintf(w, "# %s\n", replaceNotice(preview.Replaces, preview.Bundle))
+// print prints the differences. Programs that read diffs skip the remarks, which are before "diff".
+func (d diffReport) print(w io.Writer, preview report.Preview) error {
+	var out bytes.Buffer
+	remark := func(text string) {
+		if text != "" {
+			fmt.Fprintf(&out, "# %s\n", terminal.Clean(text))
+		}
 	}
-	for _, o := range preview.Objects {
-		switch o.Action {
-		case report.ActionNone:
-			continue
+	if preview.Replaces != "" {
+		remark(replaceNotice(preview.Replaces, preview.Bundle))
+	}
+	held := 0
+	for _, o := range d.Objects {
+		switch o.of.Action {
 		case report.ActionHold:
 			held++
-			continue
-		case report.ActionFail:
-			failures = append(failures, fmt.Errorf("%s: %s", o, terminal.Clean(o.Message)))
-			continue
 		case report.ActionCreate, report.ActionChange, report.ActionRecreate, report.ActionPrune:
-		}
-		differs = true
-		shown, err := unified(o, remarkOn(o.Action, preview))
-		if err != nil {
-			return err
-		}
-		if _, err := w.Write(shown); err != nil {
-			return err
+			remark(remarkOn(o.of.Action, preview))
+			remark(o.Message)
+			was, is := sidesOf(o.of)
+			fmt.Fprintf(&out, "diff -u %s %s\n%s", was, is, o.Diff)
+		case report.ActionNone, report.ActionFail: // an error says so
 		}
 	}
 	if held > 0 {
-		fmt.Fprintf(w, "# %s not removed, though missing from the bundle: %s\n", terminal.Count(held, "object"), terminal.Clean(preview.PruneHeld))
+		remark(fmt.Sprintf("%s not removed, though missing from the bundle: %s", terminal.Count(held, "object"), preview.PruneHeld))
 	}
-	switch {
-	case len(failures) > 0:
-		return errors.Join(failures...)
-	case differs:
-		return console.ExitError{Code: console.ExitDiffers}
-	}
-	return nil
+	_, err := out.WriteTo(w)
+	return err
 }
 
-// unified returns the diff of one object, after a remark. Programs that read diffs
-// skip the lines before "diff".
-func unified(o report.Previewed, remark string) ([]byte, error) {
-	body, err := unifiedBody(o)
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	for _, line := range []string{remark, o.Message} {
-		if line != "" {
-			fmt.Fprintf(&out, "# %s\n", terminal.Clean(line))
+// outcome is an error if an object fails, or if anything differs.
+func (d diffReport) outcome() error {
+	var failures []error
+	for _, o := range d.Objects {
+		if o.of.Action == report.ActionFail {
+			failures = append(failures, fmt.Errorf("%s: %s", o.of, o.Message))
 		}
 	}
-	was, is := sidesOf(o)
-	fmt.Fprintf(&out, "diff -u %s %s\n", was, is)
-	out.Write(body)
-	return out.Bytes(), nil
+	if len(failures) == 0 && d.Differs {
+		return console.ExitError{Code: console.ExitDiffers}
+	}
+	return errors.Join(failures...)
 }
 
-// unifiedBody is the diff itself.
-func unifiedBody(o report.Previewed) ([]byte, error) {
+// unified returns the diff of one object.
+func unified(o report.Previewed) (string, error) {
 	live, err := toYAML(o.Live)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o, err)
-	}
-	wanted, err := toYAML(o.Wanted)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o, err)
+	wanted, failed := toYAML(o.Wanted)
+	if err := errors.Join(err, failed); err != nil {
+		return "", fmt.Errorf("%s: %w", o, err)
 	}
 	was, is := sidesOf(o)
 	// The library's first line omits the -u.
 	_, body, _ := bytes.Cut(diff.Diff(was, live, is, wanted), []byte("\n"))
-	return body, nil
+	return string(body), nil
 }
 
 // sidesOf returns the names of both sides of a diff.

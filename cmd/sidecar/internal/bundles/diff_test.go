@@ -14,12 +14,16 @@ import (
 func TestPrintDiff(t *testing.T) {
 	form := func(v string) map[string]any { return map[string]any{"kind": "X", "value": v} }
 	var out bytes.Buffer
-	err := printDiff(&out, report.Preview{PruneHeld: "the brake\x1b[2J is on", Objects: []report.Previewed{
+	preview := report.Preview{PruneHeld: "the brake\x1b[2J is on", Objects: []report.Previewed{
 		{Kind: "X", Name: "same", Action: report.ActionNone},
 		{Kind: "X", Name: "new", Action: report.ActionCreate, Message: "not checked", Wanted: form("1")},
 		{Kind: "X", Name: "again", Action: report.ActionRecreate, Live: form("1"), Wanted: form("2")},
 		{Kind: "X", Name: "held", Action: report.ActionHold, Live: form("1")},
-	}})
+	}}
+	differing, err := newDiffReport(preview)
+	if err := errors.Join(err, differing.print(&out, preview)); err != nil {
+		t.Fatal(err)
+	}
 	const want = `# not checked
 diff -u live/X/new bundle/X/new
 --- live/X/new
@@ -40,7 +44,7 @@ diff -u live/X/again bundle/X/again
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if code, own := errors.AsType[console.ExitError](err); !own || code.Code != console.ExitDiffers {
+	if err := differing.outcome(); !errors.Is(err, console.ExitError{Code: console.ExitDiffers}) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 )
 
 // Commands returns the commands of this package, for the root command.
-func Commands(p console.Program) []*cobra.Command {
-	return []*cobra.Command{bundleCommand(p), planCommand(p), serviceCommand(p)}
+func Commands(caller console.Program) []*cobra.Command {
+	p := program{caller}
+	return []*cobra.Command{p.bundleCommand(), p.planCommand(), p.serviceCommand()}
 }

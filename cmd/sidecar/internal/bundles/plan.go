@@ -2,7 +2,6 @@ package bundles
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -28,8 +27,7 @@ type planOptions struct {
 }
 
 // planCommand is sidecar plan.
-func planCommand(caller console.Program) *cobra.Command {
-	p := program{caller}
+func (p program) planCommand() *cobra.Command {
 	opts := planOptions{output: console.NewChoice("table", "json")}
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "plan",
@@ -63,10 +61,9 @@ invalid.`,
 // warnOfFaults prints what an API server would reject, for a plan that asks none.
 func (p program) warnOfFaults(dir string) {
 	_, err := bundle.Validate(dir)
-	if found, ok := errors.AsType[*bundle.LoadError](err); ok {
-		for _, problem := range found.Problems {
-			fmt.Fprintln(p.Stderr, "warning: "+terminal.Clean(problem.Error()))
-		}
+	problems, _ := fileProblems(err) // the plan itself reports another one
+	for _, problem := range problems {
+		fmt.Fprintln(p.Stderr, "warning: "+terminal.Clean(problem.Error()))
 	}
 }
 

@@ -134,7 +134,7 @@ func rootWithTurn() *cobra.Command {
 // diff and plan say so (validate: testdata/script/bundle.txtar) before a node is started with the bundle.
 func TestReplacesBundle(t *testing.T) {
 	var out strings.Builder
-	if err := printDiff(&out, report.Preview{Bundle: "acme", Replaces: "base"}); err != nil ||
+	if err := (diffReport{}).print(&out, report.Preview{Bundle: "acme", Replaces: "base"}); err != nil ||
 		!strings.HasPrefix(out.String(), "# replaces the bundle base, which no leader does before you type: sidecar bundle replace --from base --to acme\n") {
 		t.Errorf("diff: got %v, %q", err, out.String())
 	}

@@ -31,8 +31,6 @@ another: it applies and repairs nothing, because its --bundle may be wrong.
 The leader takes over when it runs the bundle --to. Until then, sidecar status shows
 what the replacement waits for. Then it is spent. To ask for it again before that
 changes nothing.`,
-		Example: `  sidecar bundle replace --from base --to acme
-  sidecar bundle replace --cancel`,
 		Args:    console.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error { return f.validate() },
 	}, func(ctx context.Context, client reach.Etcd, _ []string) error {

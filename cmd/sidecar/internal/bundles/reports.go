@@ -30,13 +30,12 @@ func newValidateReport(b *bundle.Bundle, from []origin) validateReport {
 	return out
 }
 
-// fileProblems returns the problems of an error, and whether it is about files.
-func fileProblems(err error) (problems []*strict.Problem, found bool) {
-	load, found := errors.AsType[*strict.LoadError](err)
-	if !found {
-		return []*strict.Problem{}, false
+// fileProblems returns the problems of files that an error contains; another error stays one.
+func fileProblems(err error) ([]*strict.Problem, error) {
+	if load, found := errors.AsType[*strict.LoadError](err); found {
+		return load.Problems, nil
 	}
-	return load.Problems, true
+	return []*strict.Problem{}, err
 }
 
 // validateReport is the output of `bundle validate`.
@@ -83,6 +82,8 @@ type diffObject struct {
 	Name      string `json:"name"`
 	Message   string `json:"message"`
 	Diff      string `json:"diff"` // unified; empty: the object fails, or is held
+
+	of report.Previewed
 }
 
 func newDiffReport(preview report.Preview) (diffReport, error) {
@@ -90,7 +91,7 @@ func newDiffReport(preview report.Preview) (diffReport, error) {
 	for _, o := range preview.Objects {
 		item := diffObject{
 			Action: string(o.Action), Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name,
-			Message: terminal.Clean(o.Message),
+			Message: terminal.Clean(o.Message), of: o,
 		}
 		switch o.Action {
 		case report.ActionNone:
@@ -98,11 +99,10 @@ func newDiffReport(preview report.Preview) (diffReport, error) {
 		case report.ActionHold, report.ActionFail:
 		case report.ActionCreate, report.ActionChange, report.ActionRecreate, report.ActionPrune:
 			out.Differs = true
-			body, err := unifiedBody(o)
-			if err != nil {
+			var err error
+			if item.Diff, err = unified(o); err != nil {
 				return out, err
 			}
-			item.Diff = string(body)
 		}
 		out.Objects = append(out.Objects, item)
 	}

@@ -43,8 +43,6 @@ over. The first lines of the output have the command that deletes the old ones.
 A kind that is neither Kubernetes' own nor defined by a CRD in the bundle has a name in
 the API that only a cluster knows: --kubeconfig asks it. Otherwise the name is a guess,
 which is said on stderr.`,
-		Example: `  sidecar bundle rights ./platform
-  sidecar bundle rights ./platform --all`,
 		Args: oneDir(bundleDir),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.printRights(cmd.Context(), args[0], f)
@@ -68,13 +66,9 @@ func (p program) printRights(ctx context.Context, dir string, f rightsFlags) err
 	}
 	var resolve rights.Resolve
 	if f.kubeconfig != "" {
-		access, err := kubeaccess.New(f.kubeconfig)
-		if err != nil {
-			return err
-		}
 		ctx, cancel := context.WithTimeout(ctx, kubeaccess.RightsTimeout)
 		defer cancel()
-		if resolve, err = access.Resolver(ctx); err != nil {
+		if resolve, err = kubeaccess.Resolver(ctx, f.kubeconfig); err != nil {
 			return err
 		}
 	}

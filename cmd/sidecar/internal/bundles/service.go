@@ -1,18 +1,17 @@
 package bundles
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
+	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/internal/role/service"
 )
 
 // serviceCommand is sidecar service.
-func serviceCommand(caller console.Program) *cobra.Command {
-	p := program{caller}
+func (p program) serviceCommand() *cobra.Command {
 	return console.ParentOf(&cobra.Command{
 		Use:   "service",
 		Short: "Validate a directory of services",
@@ -43,21 +42,20 @@ Exit code 1: a service is invalid.`,
 			}
 			services, err := read(args[0])
 			if output.Value == "json" {
-				problems, ofFiles := fileProblems(err)
-				if err == nil || ofFiles {
-					err = errors.Join(console.Quiet(err), p.PrintJSON(servicesReport{err == nil, newServiceReports(services), problems}))
+				problems, other := fileProblems(err)
+				if other != nil {
+					return other
 				}
-				return err
+				if failed := p.PrintJSON(servicesReport{err == nil, newServiceReports(services), problems}); failed != nil || err == nil {
+					return failed
+				}
+				return console.ExitError{Code: console.ExitFailed}
 			}
 			if err != nil {
 				return p.ProblemsIn("services", args[0], err)
 			}
 			for _, s := range services {
-				more := ""
-				if s.Optional {
-					more = ", not required"
-				}
-				fmt.Fprintf(p.Stdout, "%s: role %s, %s, stop timeout %s%s\n", s.Name, s.Role, s.Driver(), s.StopTimeout, more)
+				fmt.Fprintf(p.Stdout, "%s: role %s, %s, stop timeout %s%s\n", s.Name, s.Role, s.Driver(), s.StopTimeout, terminal.When(s.Optional, ", not required"))
 			}
 			return nil
 		},

@@ -26,8 +26,7 @@ import (
 type program struct{ console.Program }
 
 // clusterCommand is sidecar cluster.
-func clusterCommand(caller console.Program) *cobra.Command {
-	p := program{caller}
+func (p program) clusterCommand() *cobra.Command {
 	return console.ParentOf(&cobra.Command{
 		Use:   "cluster",
 		Short: "Show and change the members of an etcd that the sidecars run themselves",
@@ -142,9 +141,7 @@ func (p program) printMembers(views []quorum.View, rotates *quorum.Rotation, for
 		} else {
 			health = m.Problem
 		}
-		if m.Leaving {
-			health += " (being removed)"
-		}
+		health += terminal.When(m.Leaving, " (being removed)")
 		rows = append(rows, []string{m.ID, terminal.OrDash(m.Node), m.Address, m.Role,
 			terminal.YesOrNo(m.Leader), health, size, quota, lag})
 	}

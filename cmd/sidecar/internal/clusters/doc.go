@@ -11,6 +11,7 @@ import (
 )
 
 // Commands returns the commands of this package, for the root command.
-func Commands(p console.Program) []*cobra.Command {
-	return []*cobra.Command{clusterCommand(p), storeCommand(p)}
+func Commands(caller console.Program) []*cobra.Command {
+	p := program{caller}
+	return []*cobra.Command{p.clusterCommand(), p.storeCommand()}
 }

@@ -174,16 +174,13 @@ func rotationText(r quorum.Rotation) string {
 	for _, id := range s.WaitsFor {
 		nodes = append(nodes, waitText(r, protocol.NodeID(id)))
 	}
-	text += terminal.Prefixed(", waits for ", strings.Join(nodes, ", "))
-	return text + "."
+	return text + terminal.Prefixed(", waits for ", strings.Join(nodes, ", ")) + "."
 }
 
 // waitText names a node that is waited for, and the remedy if it is off.
 func waitText(r quorum.Rotation, id protocol.NodeID) string {
 	for _, n := range r.Facts.Nodes {
-		switch {
-		case n.ID != id || n.Alive:
-		default: // for how long is not known: it may be restarting
+		if n.ID == id && !n.Alive { // for how long is not known: it may be restarting
 			return fmt.Sprintf("%s (not alive: start its sidecar, unless it is restarting; if that node is off for good, sidecar status names the command that removes it)", id)
 		}
 	}

@@ -16,8 +16,7 @@ import (
 )
 
 // storeCommand is sidecar store.
-func storeCommand(caller console.Program) *cobra.Command {
-	p := program{caller}
+func (p program) storeCommand() *cobra.Command {
 	return console.ParentOf(&cobra.Command{
 		Use:   "store",
 		Short: "Show, adopt and delete a store: the keys in etcd",
@@ -56,18 +55,14 @@ func (p program) storeShowCommand() *cobra.Command {
 				return err
 			}
 		}
-		return p.printStore(report, output.Value)
+		return p.PrintRows(output.Value, report, [][]string{
+			{"PREFIX", "STORE", "STATUS", "OBJECTS"},
+			{report.Prefix, terminal.OrDash(report.Store), terminal.YesOrNo(report.Status), terminal.OrDash(report.Objects)},
+		})
 	})
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", kubeconfig, "Kubeconfig `file` for any kube-apiserver of the cluster. If empty, the ID of the objects is not read.")
 	console.BindOutput(cmd, &output)
 	return cmd
-}
-
-func (p program) printStore(r storeReport, form string) error {
-	return p.PrintRows(form, r, [][]string{
-		{"PREFIX", "STORE", "STATUS", "OBJECTS"},
-		{r.Prefix, terminal.OrDash(r.Store), terminal.YesOrNo(r.Status), terminal.OrDash(r.Objects)},
-	})
 }
 
 // deleteStatus is the command that deletes the status. An etcd that the sidecars run needs them, so

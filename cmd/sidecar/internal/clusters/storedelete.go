@@ -89,7 +89,8 @@ kept too. To end such a cluster, stop the sidecars and delete their data directo
 		}
 		p.printDeletion(report)
 		if err == nil && !confirmed && report.Total > 0 {
-			fmt.Fprintf(p.Stdout, "Nothing was deleted. To delete %s, type: sidecar store delete --yes%s%s\n", terminal.Count(report.Total, "key"), statusOnlyFlag(d), client.Flags)
+			fmt.Fprintf(p.Stdout, "Nothing was deleted. To delete %s, type: sidecar store delete --yes%s%s\n", terminal.Count(report.Total, "key"),
+				terminal.When(d.StatusOnly, " --status-only")+terminal.When(d.Force, " --force"), client.Flags)
 		}
 		return err
 	})
@@ -99,16 +100,6 @@ kept too. To end such a cluster, stop the sidecars and delete their data directo
 	flags.BoolVar(&deletion.StatusOnly, "status-only", false, "Delete only the status. The next leader rebuilds it from the objects.")
 	console.BindOutput(cmd, &output)
 	return cmd
-}
-
-func statusOnlyFlag(d fleet.StoreDeletion) (flags string) {
-	if d.StatusOnly {
-		flags += " --status-only"
-	}
-	if d.Force {
-		flags += " --force"
-	}
-	return flags
 }
 
 func (p program) printDeletion(r deletionReport) {
@@ -130,10 +121,6 @@ func (p program) printDeletion(r deletionReport) {
 		fmt.Fprintf(p.Stdout, "Kept: %s below %scluster/, which the members of this etcd need\n", terminal.Count(r.Members, "key"), r.Prefix)
 	}
 	if r.Others > 0 {
-		example := ""
-		if r.OtherKey != "" {
-			example = ", such as " + r.OtherKey
-		}
-		fmt.Fprintf(p.Stdout, "Kept: %s below %s that %s not of this store%s\n", terminal.Count(r.Others, "key"), r.Prefix, terminal.Are(r.Others), example)
+		fmt.Fprintf(p.Stdout, "Kept: %s below %s that %s not of this store%s\n", terminal.Count(r.Others, "key"), r.Prefix, terminal.Are(r.Others), terminal.Prefixed(", such as ", r.OtherKey))
 	}
 }

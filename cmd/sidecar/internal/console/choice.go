@@ -31,22 +31,10 @@ func (c *Choice) Set(s string) error {
 	return nil
 }
 
-func (c *Choice) complete(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return c.Of, cobra.ShellCompDirectiveNoFileComp
-}
-
 // NewChoice returns a flag with these values, of which the first is the default.
 func NewChoice(of ...string) Choice { return Choice{Value: of[0], Of: of} }
 
 // BindOutput adds the flag --output.
 func BindOutput(cmd *cobra.Command, output *Choice) {
 	cmd.Flags().VarP(output, "output", "o", "Output format: "+output.Options()+".")
-	Complete(cmd, "output", output)
-}
-
-// Complete lets shells complete the values of a flag.
-func Complete(cmd *cobra.Command, flag string, c *Choice) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, c.complete); err != nil {
-		panic(err) // the flag does not exist: a mistake in the program
-	}
 }

@@ -22,17 +22,6 @@ const (
 	ExitNoService = 8
 )
 
-// UsageError is a wrong command line or environment.
-type UsageError struct{ Err error }
-
-func (e UsageError) Error() string { return e.Err.Error() }
-func (e UsageError) Unwrap() error { return e.Err }
-
-// Usagef returns an error about a wrong command line or environment.
-func Usagef(format string, args ...any) error {
-	return UsageError{fmt.Errorf(format, args...)}
-}
-
 // ExitError ends the program with a code of its own.
 type ExitError struct {
 	Code int
@@ -47,14 +36,20 @@ func (e ExitError) Error() string {
 }
 func (e ExitError) Unwrap() error { return e.Err }
 
-// ErrNotReady is returned by a wait that timed out.
-var ErrNotReady = errors.New("not ready in time")
+// Usagef returns an error about a wrong command line or environment.
+func Usagef(format string, args ...any) error {
+	return ExitError{ExitUsage, fmt.Errorf(format, args...)}
+}
 
-// ErrClosed is returned by a check that does not wait.
-var ErrClosed = errors.New("not ready")
-
-// ErrUnconfirmed is returned when a node does not confirm a change in time.
-var ErrUnconfirmed = errors.New("not confirmed in time")
+// The errors with ExitNotReady.
+var (
+	// ErrNotReady is returned by a wait that timed out.
+	ErrNotReady = ExitError{ExitNotReady, errors.New("not ready in time")}
+	// ErrClosed is returned by a check that does not wait.
+	ErrClosed = ExitError{ExitNotReady, errors.New("not ready")}
+	// ErrUnconfirmed is returned when a node does not confirm a change in time.
+	ErrUnconfirmed = ExitError{ExitNotReady, errors.New("not confirmed in time")}
+)
 
 // PrintError prints err, one line for each of several that were joined, and returns
 // the exit code.
@@ -67,23 +62,8 @@ func PrintError(stderr io.Writer, err error) int {
 			fmt.Fprintf(stderr, "sidecar: %s\n", line)
 		}
 	}
-	var usage UsageError
-	var exit ExitError
-	switch {
-	case errors.As(err, &exit):
+	if exit, own := errors.AsType[ExitError](err); own {
 		return exit.Code
-	case errors.As(err, &usage):
-		return ExitUsage
-	case errors.Is(err, ErrNotReady), errors.Is(err, ErrClosed), errors.Is(err, ErrUnconfirmed):
-		return ExitNotReady
 	}
 	return ExitFailed
-}
-
-// Quiet is for an error that stdout already contains: only the exit code is left.
-func Quiet(err error) error {
-	if err == nil {
-		return nil
-	}
-	return ExitError{Code: ExitFailed}
 }

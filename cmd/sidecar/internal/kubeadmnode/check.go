@@ -106,8 +106,9 @@ func (p program) facts(ctx context.Context, f kubeadmFlags) kubeadm.Facts {
 		opts = p.sidecarFacts(&out, f, container{pod, *c})
 	}
 	p.kubeconfigFacts(ctx, &out, bundleFacts(&out, f))
-	for _, path := range append(f.deciding(), out.BundleDir) {
-		distrust(&out, path)
+	distrust(&out, f.deciding()...)
+	if out.BundleDir != "" && out.BundleDir != bundle.BuiltinName {
+		distrust(&out, out.BundleDir)
 	}
 	if !errors.Is(out.Kubeconfig.Err, errNotOfNode) {
 		distrust(&out, out.Kubeconfig.Path)
@@ -140,22 +141,19 @@ func filesIn(dir string) []string {
 // runs after the next kubeadm upgrade. It leaves out an unreadable bundle.
 func bundleFacts(out *kubeadm.Facts, f kubeadmFlags) []*bundle.Bundle {
 	var bundles []*bundle.Bundle
-	if out.BundleDir != "" {
-		b, err := bundle.Open(out.BundleDir)
-		if err == nil {
+	add := func(dir string) error {
+		b, err := bundle.Open(dir)
+		if err == nil && (len(bundles) == 0 || bundles[0].Digest != b.Digest) {
 			bundles = append(bundles, b)
-			distrustAll(out, trusted.FindAll(b.Paths()))
-		} else if out.BundleErr == nil {
-			out.BundleErr = err
+			distrust(out, b.Paths()...)
 		}
+		return err
 	}
-	next, err := kubeadm.ReadSettings(out.PodPatch.Bytes)
-	if err != nil {
-		return bundles // a finding says so
+	if out.BundleDir != "" {
+		out.BundleErr = add(out.BundleDir)
 	}
-	if b, err := bundle.Open(f.bundleDir(next)); err == nil && (len(bundles) == 0 || bundles[0].Digest != b.Digest) {
-		bundles = append(bundles, b)
-		distrustAll(out, trusted.FindAll(b.Paths()))
+	if next, err := kubeadm.ReadSettings(out.PodPatch.Bytes); err == nil { // else a finding says so
+		_ = add(f.bundleDir(next))
 	}
 	return bundles
 }
@@ -284,7 +282,7 @@ func servicesFact(out *kubeadm.Facts, c container, dir string) {
 	} else {
 		_, err := service.Check(found.Path)
 		found.Unread = oneLine(err)
-		distrustAll(out, trusted.FindAll(serviceFiles(found.Path)))
+		distrust(out, serviceFiles(found.Path)...)
 	}
 	out.Certificates = append(out.Certificates, found)
 }
@@ -298,19 +296,10 @@ func serviceFiles(dir string) []string {
 	})
 }
 
-// distrust notes a path that other users than root can change, unless it is noted already.
-func distrust(out *kubeadm.Facts, path string) {
-	found := trusted.Find(path)
-	if path == "" || path == bundle.BuiltinName || found == nil {
-		return
-	}
-	distrustAll(out, []trusted.Finding{*found})
-}
-
-// distrustAll notes what is not noted already.
-func distrustAll(out *kubeadm.Facts, all []trusted.Finding) {
-	for _, found := range all {
-		if u := (kubeadm.Untrusted{Path: found.Path, What: found.What, Remedy: found.Remedy}); !slices.Contains(out.Untrusted, u) {
+// distrust notes where other users than root can change files, each place once.
+func distrust(out *kubeadm.Facts, paths ...string) {
+	for _, found := range trusted.FindAll(paths) {
+		if u := kubeadm.Untrusted(found); !slices.Contains(out.Untrusted, u) {
 			out.Untrusted = append(out.Untrusted, u)
 		}
 	}

@@ -89,7 +89,6 @@ Exit codes: 0 success, 1 failure, or something is wrong; 2 wrong usage.`,
 	flags.StringVar(&f.nodeID, "node-id", "", "The `name` of this node in Kubernetes. If empty, the host name.")
 	flags.StringVar(&f.apiserverURL, "apiserver-url", "", "`URL` of this node's kube-apiserver, never of a load balancer. If empty, what kubeadm has advertised; before that, the address of the default route, port 6443.")
 	flags.VarP(&f.output, "output", "o", "Output format of --check: "+f.output.Options()+".")
-	console.Complete(cmd, "output", &f.output)
 	return cmd
 }
 
@@ -196,9 +195,9 @@ func (f kubeadmFlags) server(ctx context.Context, pod kubeadm.Pod) (string, erro
 // runOptions parses the arguments of a container as sidecar run does. variable returns the container's
 // environment.
 func runOptions(args []string, variable func(string) (string, bool), node string) (lockstep.Options, error) {
-	set, logging := runflags.Default(), runflags.DefaultLog()
+	set := runflags.Default()
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	for _, s := range runflags.Sections(&set, &logging) {
+	for _, s := range runflags.Sections(&set) {
 		flags.AddFlagSet(s.Flags)
 	}
 	if len(args) == 0 || args[0] != "run" {

@@ -30,7 +30,8 @@ func (p program) content(
 	}
 	ctx, cancel := context.WithTimeout(ctx, kubeaccess.RightsTimeout)
 	defer cancel()
-	if r, err = rights.Of(release, f.resolver(ctx)); err != nil { // of the API: it may not exist yet
+	resolve, _ := kubeaccess.Resolver(ctx, f.kubeconfig()) // nil: there is no kubeconfig yet
+	if r, err = rights.Of(release, resolve); err != nil {  // of the API: it may not exist yet
 		r, err = rights.Of(release, nil)
 	}
 	for _, guess := range r.Guessed {
@@ -71,17 +72,4 @@ func (p program) reportWritten(f kubeadmFlags, w contents, kept []string) error 
 	}
 	fmt.Fprintf(p.Stdout, "add them, or write the whole file again: %s --force\n", f.again())
 	return nil
-}
-
-// resolver asks the kube-apiserver of this node for kinds; nil: no kubeconfig yet.
-func (f kubeadmFlags) resolver(ctx context.Context) rights.Resolve {
-	access, err := kubeaccess.New(f.kubeconfig())
-	if err != nil {
-		return nil
-	}
-	resolve, err := access.Resolver(ctx)
-	if err != nil {
-		return nil
-	}
-	return resolve
 }

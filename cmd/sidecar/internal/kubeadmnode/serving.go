@@ -2,7 +2,6 @@ package kubeadmnode
 
 import (
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -58,16 +57,11 @@ func (p program) writePair(own kubeadmFiles, w pair) (bool, error) {
 		}
 	}
 	// The sidecar reads them every ten seconds, and keeps the previous pair while they do not fit.
-	for _, file := range []struct {
-		name    string
-		content []byte
-		mode    fs.FileMode
-	}{{w.keyFile, w.key, modeSecret}, {w.certFile, w.cert, modeFile}} {
-		if err := own.write(file.name, file.content, file.mode); err != nil {
-			return false, err
-		}
+	err := own.write(w.keyFile, w.key, modeSecret)
+	if err == nil {
+		err = own.write(w.certFile, w.cert, modeFile)
 	}
-	return true, nil
+	return err == nil, err
 }
 
 // servingElsewhere is an error if the files with which the sidecar serves HTTPS are missing on a node

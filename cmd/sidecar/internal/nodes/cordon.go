@@ -30,11 +30,9 @@ type cordonFlags struct {
 const defaultCordonTimeout = 30 * time.Second
 
 // cordonCommand is sidecar cordon.
-func cordonCommand(caller console.Program) *cobra.Command {
-	p := program{caller}
+func (p program) cordonCommand() *cobra.Command {
 	var f cordonFlags
-	output := console.NewChoice("text", "json")
-	cmd := reach.WithEtcd(&cobra.Command{
+	cmd := p.untilConfirmed(&cobra.Command{
 		Use:   "cordon ID",
 		Short: "Take a node out of service: close its gate, and let another node lead",
 		Long: `Take a node out of service, for example before its etcd is restarted. The gate of the
@@ -46,29 +44,17 @@ service is refused: without it, no kube-apiserver would serve.
 
 Exit codes: 0 the node is out of service, 1 nothing was changed, 2 wrong usage, 3 the
 node did not confirm before --timeout; the cordon stays.`,
-		Args: console.OneArg("ID"),
-		PreRunE: func(_ *cobra.Command, args []string) error {
-			return errors.Join(checkNodeID(args[0]), f.validate())
-		},
-	}, func(ctx context.Context, client reach.Etcd, args []string) error {
-		r, err := p.cordon(ctx, client, args[0], f)
-		return p.printCordon(r, err, output.Value)
-	})
+	}, &f, p.cordon)
 	flags := cmd.Flags()
 	flags.DurationVar(&f.duration, "for", 0, "After this time, the node's sidecar ends the cordon, by its clock. 0: only sidecar uncordon does.")
 	flags.StringVar(&f.message, "message", "", "Why, for the people who read the status.")
 	flags.BoolVar(&f.force, "force", false, "Also if no other node is in service: then no kube-apiserver is.")
-	flags.DurationVar(&f.timeout, "timeout", defaultCordonTimeout, "Maximum time to wait until the node confirms.")
-	console.BindOutput(cmd, &output)
 	return cmd
 }
 
 // uncordonCommand is sidecar uncordon.
-func uncordonCommand(caller console.Program) *cobra.Command {
-	p := program{caller}
-	var timeout time.Duration
-	output := console.NewChoice("text", "json")
-	cmd := reach.WithEtcd(&cobra.Command{
+func (p program) uncordonCommand() *cobra.Command {
+	return p.untilConfirmed(&cobra.Command{
 		Use:   "uncordon ID",
 		Short: "Return a node to service",
 		Long: `Return a node to service. Its gate opens if its release fits the objects. The
@@ -76,17 +62,29 @@ command returns when the gate has been decided.
 
 Exit codes: 0 the cordon is removed, 1 nothing was changed, 2 wrong usage, 3 the node
 did not confirm before --timeout; the cordon is removed all the same.`,
-		Args: console.OneArg("ID"),
-		PreRunE: func(_ *cobra.Command, args []string) error {
-			return errors.Join(checkNodeID(args[0]), cordonFlags{timeout: timeout}.validate())
-		},
-	}, func(ctx context.Context, client reach.Etcd, args []string) error {
-		r, err := p.uncordon(ctx, client, protocol.NodeID(args[0]), timeout)
-		return p.printCordon(r, err, output.Value)
-	})
+	}, &cordonFlags{}, p.uncordon)
+}
+
+// untilConfirmed completes a command that changes one node, and prints what the node made of it.
+func (p program) untilConfirmed(
+	cmd *cobra.Command, f *cordonFlags, change func(context.Context, reach.Etcd, protocol.NodeID, cordonFlags) (cordonReport, error),
+) *cobra.Command {
+	output := console.NewChoice("text", "json")
+	cmd.Args = console.OneArg("ID")
+	cmd.PreRunE = func(_ *cobra.Command, args []string) error { return errors.Join(checkNodeID(args[0]), f.validate()) }
+	cmd.Flags().DurationVar(&f.timeout, "timeout", defaultCordonTimeout, "Maximum time to wait until the node confirms.")
 	console.BindOutput(cmd, &output)
-	cmd.Flags().DurationVar(&timeout, "timeout", defaultCordonTimeout, "Maximum time to wait until the node confirms.")
-	return cmd
+	return reach.WithEtcd(cmd, func(ctx context.Context, client reach.Etcd, args []string) error {
+		r, err := change(ctx, client, protocol.NodeID(args[0]), *f)
+		switch {
+		case err != nil:
+			return err
+		case output.Value == "json":
+			return p.PrintJSON(r)
+		}
+		_, err = fmt.Fprintln(p.Stdout, r.Message)
+		return err
+	})
 }
 
 // validate returns an error that names the flag.
@@ -104,80 +102,70 @@ func (f cordonFlags) validate() error {
 	return nil
 }
 
-func (p program) cordon(ctx context.Context, client reach.Etcd, name string, f cordonFlags) (cordonReport, error) {
-	id, cordon := protocol.NodeID(name), protocol.Cordon{Since: p.Now().UTC(), Message: terminal.Clean(f.message), By: p.WhoTypes()}
+func (p program) cordon(ctx context.Context, client reach.Etcd, id protocol.NodeID, f cordonFlags) (cordonReport, error) {
+	cordon := protocol.Cordon{Since: p.Now().UTC(), Message: terminal.Clean(f.message), By: p.WhoTypes()}
 	if f.duration > 0 {
 		cordon.Until = cordon.Since.Add(f.duration)
 	}
-	was, err := fleet.SetCordon(ctx, client.Client, id, fleet.CordonChange{Cordon: cordon, Force: f.force})
+	node, err := fleet.SetCordon(ctx, client.Client, id, fleet.CordonChange{Cordon: cordon, Force: f.force})
+	text := fmt.Sprintf("node %s is cordoned %s; ", id, cordon)
 	switch {
 	case errors.Is(err, fleet.ErrLastInService):
 		return cordonReport{}, fmt.Errorf("%w; return another node to service first, or add --force", err)
 	case err != nil:
 		return cordonReport{}, err
-	case !was.Node.Roles.Controller:
-		return newCordonReport(was, cordon, fmt.Sprintf("node %s is cordoned %s; it does not have the role %s, so its gate was closed already", id, cordon, protocol.RoleController)), nil
-	case !was.Alive:
-		return newCordonReport(was, cordon, fmt.Sprintf("node %s is cordoned %s; its sidecar is not alive: if it is only cut off from etcd, its gate may be open still", id, cordon)), nil
+	case !node.Node.Roles.Controller:
+		text += "it does not have the role " + protocol.RoleController + ", so its gate was closed already"
+		return newCordonReport(node, cordon, text), nil
+	case !node.Alive:
+		return newCordonReport(node, cordon, text+"its sidecar is not alive: if it is only cut off from etcd, its gate may be open still"), nil
 	}
-	left, err := nodeAwaited{client, id, f.timeout}.until(ctx, func(r *protocol.Record) bool {
+	node, err = nodeAwaited{client, id, f.timeout}.until(ctx, func(r *protocol.Record) bool {
 		return outOfService(r) || overWhenRead(r, cordon) != ""
 	})
 	if err != nil {
 		return cordonReport{}, err
 	}
-	if problem := overWhenRead(&left, cordon); problem != "" {
+	switch problem := overWhenRead(&node, cordon); {
+	case problem != "":
 		return cordonReport{}, fmt.Errorf("node %s: %s", id, problem)
+	case !node.Alive:
+		text += "its sidecar has stopped meanwhile"
+	case node.Presence.Reason == protocol.Overridden:
+		text += "its gate stays open until the override ends: " + protocol.EndsOverride(node.Presence.Warnings)
+	case node.Presence.Reason != protocol.Cordoned:
+		text = fmt.Sprintf("node %s is out of service %s: its gate was closed already (%s), and it does not lead", id, cordon, node.Presence.Reason)
+	default:
+		text = fmt.Sprintf("node %s is out of service %s: its gate is closed, and it does not lead", id, cordon)
 	}
-	if !left.Alive {
-		return newCordonReport(left, cordon, fmt.Sprintf("node %s is cordoned %s; its sidecar has stopped meanwhile", id, cordon)), nil
-	}
-	if left.Presence.Reason == protocol.Overridden {
-		return newCordonReport(left, cordon, fmt.Sprintf("node %s is cordoned %s; its gate stays open until the override ends: %s",
-			id, cordon, protocol.EndsOverride(left.Presence.Warnings))), nil
-	}
-	if left.Presence.Reason != protocol.Cordoned {
-		return newCordonReport(left, cordon, fmt.Sprintf("node %s is out of service %s: its gate was closed already (%s), and it does not lead", id, cordon, left.Presence.Reason)), nil
-	}
-	return newCordonReport(left, cordon, fmt.Sprintf("node %s is out of service %s: its gate is closed, and it does not lead", id, cordon)), nil
+	return newCordonReport(node, cordon, text), nil
 }
 
-func (p program) uncordon(ctx context.Context, client reach.Etcd, id protocol.NodeID, timeout time.Duration) (cordonReport, error) {
-	was, err := fleet.SetCordon(ctx, client.Client, id, fleet.CordonChange{})
+func (program) uncordon(ctx context.Context, client reach.Etcd, id protocol.NodeID, f cordonFlags) (cordonReport, error) {
+	node, err := fleet.SetCordon(ctx, client.Client, id, fleet.CordonChange{})
+	text := fmt.Sprintf("node %s is no longer cordoned; ", id)
 	switch {
 	case err != nil:
 		return cordonReport{}, err
-	case !was.Node.Cordon.On():
-		return newCordonReport(was, protocol.Cordon{}, fmt.Sprintf("node %s was not cordoned", id)), nil
-	case !was.Alive:
-		return newCordonReport(was, protocol.Cordon{}, fmt.Sprintf("node %s is no longer cordoned; its sidecar is not alive", id)), nil
+	case !node.Node.Cordon.On():
+		return newCordonReport(node, protocol.Cordon{}, fmt.Sprintf("node %s was not cordoned", id)), nil
+	case !node.Alive:
+		return newCordonReport(node, protocol.Cordon{}, text+"its sidecar is not alive"), nil
 	}
-	now, err := nodeAwaited{client, id, timeout}.until(ctx, func(r *protocol.Record) bool {
+	node, err = nodeAwaited{client, id, f.timeout}.until(ctx, func(r *protocol.Record) bool {
 		return !r.Alive || r.Presence.Reason != protocol.Cordoned && r.Presence.Reason != protocol.NotRegistered
 	})
 	switch {
 	case err != nil:
 		return cordonReport{}, err
-	case now.Presence.Reason == protocol.Overridden:
-		return newCordonReport(now, protocol.Cordon{}, fmt.Sprintf("node %s is no longer cordoned; an override was in force, so its gate was open before: to end it, %s",
-			id, protocol.EndsOverride(now.Presence.Warnings))), nil
-	case now.Presence.Ready:
-		return newCordonReport(now, protocol.Cordon{}, fmt.Sprintf("node %s is in service again: its gate is open", id)), nil
+	case node.Presence.Reason == protocol.Overridden:
+		text += "an override was in force, so its gate was open before: to end it, " + protocol.EndsOverride(node.Presence.Warnings)
+	case node.Presence.Ready:
+		text = fmt.Sprintf("node %s is in service again: its gate is open", id)
 	default:
-		return newCordonReport(now, protocol.Cordon{}, fmt.Sprintf("node %s is no longer cordoned; its gate is closed: %s", id, now.Presence.Reason)), nil
+		text += "its gate is closed: " + string(node.Presence.Reason)
 	}
-}
-
-// printCordon prints the result, if nothing failed.
-func (p program) printCordon(r cordonReport, err error, form string) error {
-	switch {
-	case err != nil:
-		return err
-	case form == "json":
-		return p.PrintJSON(r)
-	}
-	_, err = fmt.Fprintln(p.Stdout, r.Message)
-	return err
+	return newCordonReport(node, protocol.Cordon{}, text), nil
 }
 
 // overWhenRead returns the report of a node that deleted this cordon at once, because it was over by its clock;

@@ -11,8 +11,9 @@ import (
 )
 
 // Commands returns the commands of this package, for the root command.
-func Commands(p console.Program) []*cobra.Command {
+func Commands(caller console.Program) []*cobra.Command {
+	p := program{caller}
 	return []*cobra.Command{
-		nodeCommand(p), cordonCommand(p), uncordonCommand(p), turnCommand(p), rollbackCommand(p), overrideCommand(p),
+		p.nodeCommand(), p.cordonCommand(), p.uncordonCommand(), p.turnCommand(), p.rollbackCommand(), p.overrideCommand(),
 	}
 }

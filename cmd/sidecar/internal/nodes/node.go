@@ -14,7 +14,6 @@ import (
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/table"
-	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
@@ -27,8 +26,7 @@ import (
 type program struct{ console.Program }
 
 // nodeCommand is sidecar node.
-func nodeCommand(caller console.Program) *cobra.Command {
-	p := program{caller}
+func (p program) nodeCommand() *cobra.Command {
 	return console.ParentOf(&cobra.Command{
 		Use:   "node",
 		Short: "List, remove and change node records in etcd",
@@ -69,38 +67,7 @@ func (p program) printNodes(f protocol.Fleet, flags, form string) error {
 		_, err = p.Stdout.Write(printed)
 		return err
 	}
-	if form == "json" {
-		return p.PrintJSON(nodes)
-	}
-	p.Printer().Rows(nodeRows(nodes, table.VersionColumnsOf(nodes, form == "wide")))
-	return nil
-}
-
-func nodeRows(nodes []report.Record, versions table.VersionColumns) [][]string {
-	rows := [][]string{{"ID", "RELEASE", "ROLES", "ALIVE", "GATE", "ELECTION", "PROBLEM"}}
-	ephemeral := slices.ContainsFunc(nodes, func(n report.Record) bool { return n.Ephemeral })
-	if ephemeral {
-		rows[0] = append(rows[0], "EPHEMERAL")
-	}
-	rows[0] = append(rows[0], versions.Head()...)
-	for _, n := range nodes {
-		gate := "-"
-		if n.Alive {
-			gate = cmp.Or(n.ServesReason, n.Reason, "-")
-		}
-		if gate == string(protocol.Ready) {
-			gate = "ready" // as sidecar status shows it
-		}
-		rows = append(rows, []string{
-			n.ID, terminal.OrDash(n.Version), terminal.OrDash(strings.Join(n.Roles, ",")), terminal.YesOrNo(n.Alive), gate,
-			terminal.OrDash(n.Election), terminal.OrDash(n.Problem),
-		})
-		if ephemeral {
-			rows[len(rows)-1] = append(rows[len(rows)-1], table.EphemeralText(n))
-		}
-		rows[len(rows)-1] = append(rows[len(rows)-1], versions.Cells(n)...)
-	}
-	return rows
+	return p.PrintRows(form, nodes, table.Records(nodes, form == "wide"))
 }
 
 func (p program) nodeRemoveCommand() *cobra.Command {
@@ -167,7 +134,7 @@ etcd, and one that loses it leaves, without a restart. The role is not taken fro
 last voter, nor from a member without which fewer than a majority would answer, nor,
 unless --force is added, if no voter may fail after that: from one of three or two.`,
 		Args:    cobra.ArbitraryArgs,
-		PreRunE: func(_ *cobra.Command, args []string) error { return wanted.check(args) },
+		PreRunE: func(_ *cobra.Command, args []string) error { _, err := wanted.edit(args); return err },
 	}, func(ctx context.Context, client reach.Etcd, args []string) error {
 		edit, err := wanted.edit(args)
 		if err != nil {
@@ -238,13 +205,8 @@ type roleArgs struct {
 	force       bool
 }
 
-// check returns an error that names the flag or the argument.
-func (a roleArgs) check(args []string) error {
-	_, err := a.edit(args)
-	return err
-}
-
-// edit returns the change of a node's roles that the arguments describe.
+// edit returns the change of a node's roles that the arguments describe, or an error that names the flag or the
+// argument.
 func (a roleArgs) edit(args []string) (func(protocol.Roles) protocol.Roles, error) {
 	changes := len(a.add)+len(a.remove) > 0
 	switch {

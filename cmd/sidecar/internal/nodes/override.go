@@ -17,14 +17,14 @@ import (
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/console"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/reach"
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
+	"github.com/lockstep-dev/lockstep/internal/durable"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/report"
 	"github.com/lockstep-dev/lockstep/status"
 )
 
 // overrideCommand is sidecar override.
-func overrideCommand(caller console.Program) *cobra.Command {
-	p := program{caller}
+func (p program) overrideCommand() *cobra.Command {
 	return console.ParentOf(&cobra.Command{
 		Use:   "override",
 		Short: "Let this node serve in spite of its closed gate, for a limited time",
@@ -88,29 +88,15 @@ func (p program) overrideBegin(f overrideFlags) error {
 			"its kube-apiserver may then serve objects that its release does not fit.\n", o)
 		return nil
 	}
-	if err := writeOverride(f.file, o); err != nil {
+	err := os.MkdirAll(filepath.Dir(f.file), 0o755)
+	if err == nil { // the sidecar must not read half of it, and may run as another user
+		err = durable.WriteFile(f.file, []byte(status.EncodeOverride(o)), 0o644)
+	}
+	if err != nil {
 		return fmt.Errorf("write the override: %w", err)
 	}
 	fmt.Fprintf(p.Stdout, "THE GATE OF THIS NODE IS OVERRIDDEN %s. To end that now: sidecar override end%s\n", o, status.OverrideFlag(f.file))
 	return nil
-}
-
-// writeOverride replaces the file in one step: the sidecar must not read half of it.
-func writeOverride(file string, o protocol.Override) error {
-	dir := filepath.Dir(file)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	tmp, err := os.CreateTemp(dir, ".override-")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.WriteString(status.EncodeOverride(o))
-	// The sidecar may run as another user.
-	if err := errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	return os.Rename(tmp.Name(), file)
 }
 
 func (p program) overrideEndCommand() *cobra.Command {

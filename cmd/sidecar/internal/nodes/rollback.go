@@ -17,8 +17,7 @@ import (
 )
 
 // rollbackCommand is sidecar rollback.
-func rollbackCommand(caller console.Program) *cobra.Command {
-	p := program{caller}
+func (p program) rollbackCommand() *cobra.Command {
 	return console.ParentOf(&cobra.Command{
 		Use:   "rollback",
 		Short: "Bring the objects of an older release back while the other nodes serve",
@@ -27,15 +26,13 @@ is under way, only nodes of exactly that release lead. The first node that is st
 brings the objects back; the others serve meanwhile, and follow one after another.
 
 sidecar plan --rollback --bundle DIR shows it node by node before.`,
-		Example: `  sidecar rollback begin --to 1.0.0
-  sidecar rollback status
-  sidecar rollback end`,
 	}, p.rollbackBeginCommand(), p.rollbackEndCommand(), p.rollbackStatusCommand())
 }
 
 // rollbackFlags are the flags of rollback begin.
 type rollbackFlags struct {
 	to       string
+	release  protocol.Release // that was typed, after validate
 	duration time.Duration
 	extend   bool // the user typed the duration
 	force    bool
@@ -52,8 +49,6 @@ have gone back. Then stop one node after another, and start it with that release
 
 The rollback ends by itself when the objects and all nodes are there, or when its time is
 over. To begin the same rollback again changes nothing, or its end if --for is set.`,
-		Example: `  sidecar rollback begin --to 1.0.0
-  sidecar rollback begin --to 1.0.0 --for 2h -o json`,
 		Args: console.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			f.extend = cmd.Flags().Changed("for")
@@ -71,8 +66,8 @@ over. To begin the same rollback again changes nothing, or its end if --for is s
 }
 
 // validate returns an error that names the flag.
-func (f rollbackFlags) validate() error {
-	_, err := semver.ParseRelease(f.to)
+func (f *rollbackFlags) validate() (err error) {
+	f.release, err = semver.ParseRelease(f.to)
 	switch {
 	case f.to == "":
 		return console.Usagef("--to: required: the release to go back to, like 1.0.0")
@@ -85,12 +80,8 @@ func (f rollbackFlags) validate() error {
 }
 
 func (p program) beginRollback(ctx context.Context, client reach.Etcd, f rollbackFlags, output console.Choice) error {
-	to, err := semver.ParseRelease(f.to)
-	if err != nil {
-		return console.Usagef("--to: %w", err)
-	}
 	now := p.Now().UTC().Truncate(time.Second)
-	r := protocol.Rollback{To: to, By: p.WhoTypes(), Since: now, Until: now.Add(f.duration)}
+	r := protocol.Rollback{To: f.release, By: p.WhoTypes(), Since: now, Until: now.Add(f.duration)}
 	request := election.RollbackRequest{Rollback: r, Force: f.force, Extend: f.extend}
 	begun, err := election.BeginRollback(ctx, client.Client, request)
 	if err != nil {
@@ -103,7 +94,7 @@ func (p program) beginRollback(ctx context.Context, client reach.Etcd, f rollbac
 		}
 		fmt.Fprintf(p.Stdout, "it is under way already, since %s%s; %s\n", was.Since.UTC().Format(time.RFC3339), table.ByWhom(was.By), changed)
 	}
-	if stops := protocol.JudgeRollback(begun.Status, begun.Fleet, to).Stops; stops != "" && output.Value == "text" {
+	if stops := protocol.JudgeRollback(begun.Status, begun.Fleet, f.release).Stops; stops != "" && output.Value == "text" {
 		fmt.Fprintln(p.Stdout, stops)
 	}
 	return p.printRollback(client, begun.Status, begun.Fleet, output)
@@ -116,8 +107,7 @@ func (p program) rollbackEndCommand() *cobra.Command {
 		Short: "Give a rollback up: the newest release leads again",
 		Long: `Give a rollback up: the newest release that is alive leads again, and brings its objects.
 It can be begun again.`,
-		Example: `  sidecar rollback end`,
-		Args:    console.NoArgs,
+		Args: console.NoArgs,
 	}, func(ctx context.Context, client reach.Etcd, _ []string) error {
 		was, err := election.EndRollback(ctx, client.Client)
 		switch {
@@ -143,8 +133,7 @@ func (p program) rollbackStatusCommand() *cobra.Command {
 		Short: "Show the rollback that is under way, and what it waits for",
 		Long: `Show the rollback that is under way, who asked for it, until when it lasts, and what it
 waits for.`,
-		Example: `  sidecar rollback status -o json`,
-		Args:    console.NoArgs,
+		Args: console.NoArgs,
 	}, func(ctx context.Context, client reach.Etcd, _ []string) error {
 		fleet, status, _, err := election.ReadSnapshot(ctx, client.Client)
 		if err != nil {

@@ -76,8 +76,7 @@ func withoutEtcd(cmd *cobra.Command, work string) *cobra.Command {
 }
 
 // turnCommand is sidecar turn.
-func turnCommand(caller console.Program) *cobra.Command {
-	p := program{caller}
+func (p program) turnCommand() *cobra.Command {
 	var f turnFlags
 	cmd := withoutEtcd(reach.WithEtcd(&cobra.Command{
 		Use:   "turn [flags] -- COMMAND [ARG...]",
@@ -96,9 +95,6 @@ when the machine is back.
 Exit codes: that of COMMAND; 7 no turn within --wait, 8 the command has succeeded and the
 node does not serve afterwards, or its turn was not ended; 1 the turn was not taken, 2 wrong
 usage.`,
-		Example: `  sidecar turn -- systemctl restart kube-apiserver
-  sidecar turn --message "new flags" -- kubeadm upgrade node
-  sidecar turn --for 20m -- reboot`,
 		Args: cobra.ArbitraryArgs,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			switch at := cmd.ArgsLenAtDash(); {
@@ -133,7 +129,6 @@ The turn lasts until sidecar turn end. If this node has such a turn already, tha
 
 Exit codes: 0 this node has the turn and is out of service, 7 no turn within --wait, 1 the
 turn was not taken, 2 wrong usage.`,
-		Example: `  sidecar turn begin --message "new disk"`,
 		Args:    console.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error { return f.validate() },
 	}, func(ctx context.Context, client reach.Etcd, _ []string) error {
@@ -173,8 +168,6 @@ leave the service as well.
 
 Exit codes: 0 the node has no turn any more, 8 it does not serve within --wait and keeps
 the turn, 1 nothing was changed, 2 wrong usage.`,
-		Example: `  sidecar turn end
-  sidecar turn end cp-2 --force`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return console.Usagef("unexpected argument %q; see sidecar turn end --help", args[1])
@@ -243,8 +236,7 @@ func (p program) turnStatusCommand() *cobra.Command {
 		Short: "Show which node has a turn, which nodes wait, and why",
 		Long: `Show which node has a turn, since when and for what, and which nodes wait, in their order,
 and why.`,
-		Example: `  sidecar turn status -o json`,
-		Args:    console.NoArgs,
+		Args: console.NoArgs,
 	}, func(ctx context.Context, client reach.Etcd, _ []string) error {
 		f, err := fleet.List(ctx, client.Client)
 		if err != nil {
@@ -283,8 +275,7 @@ func (p program) turnSetCommand() *cobra.Command {
 		Long: `Set how many nodes of the fleet may have a turn at the same time, by default one. It holds for
 all nodes, and for the turns that are taken from now on. A turn never takes the last node in
 service, or the majority from etcd.`,
-		Example: `  sidecar turn set --turns 2`,
-		Args:    console.NoArgs,
+		Args: console.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error {
 			if turns < 1 || turns > protocol.MaxTurns {
 				return console.Usagef("--turns: %d: must be between 1 and %d", turns, protocol.MaxTurns)

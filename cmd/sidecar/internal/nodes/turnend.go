@@ -10,7 +10,6 @@ import (
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
-	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/nodeturns"
 )
@@ -26,8 +25,7 @@ func (w *turnWork) endHeld(ctx context.Context, limit time.Duration) error {
 		return fleet.ErrNoTurn
 	}
 	if _, registered := f.Record(has.Node); !registered {
-		problem := fmt.Sprintf("%s; %s", has, f.TurnRemedy(has))
-		return console.ExitError{Code: console.ExitNoService, Err: errors.New(httpapi.Pasteable(problem, w.client.Flags))}
+		return console.ExitError{Code: console.ExitNoService, Err: fmt.Errorf("%s; %s", has, f.TurnRemedy(has))}
 	}
 	w.want = has
 	err = fleet.DeclareTurnDone(ctx, w.client.Client, has)
@@ -41,7 +39,7 @@ func (w *turnWork) endHeld(ctx context.Context, limit time.Duration) error {
 	}
 	switch {
 	case is && ctx.Err() == nil:
-		return fmt.Errorf("%w; %s", works, httpapi.Pasteable(works.Turn.WorksRemedy(), w.client.Flags))
+		return fmt.Errorf("%w; %s", works, works.Turn.WorksRemedy())
 	case err != nil:
 		return err
 	}
@@ -68,10 +66,7 @@ func (w *turnWork) withoutTurn(ctx context.Context) error {
 // awaitEnd returns when the node serves and its turn, whose work is done, is over. A limit of 0 is none. Meanwhile it
 // says why the node does not serve.
 func (w *turnWork) awaitEnd(ctx context.Context, limit time.Duration) error {
-	limited, cancel := context.WithCancel(ctx)
-	if limit > 0 {
-		limited, cancel = context.WithTimeout(ctx, limit)
-	}
+	limited, cancel := withLimit(ctx, limit)
 	defer cancel()
 	nodes, end := fleet.Follow(limited, w.client.Client)
 	defer end()
@@ -93,8 +88,7 @@ func (w *turnWork) awaitEnd(ctx context.Context, limit time.Duration) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case limited.Err() != nil:
-			return console.ExitError{Code: console.ExitNoService, Err: fmt.Errorf("the work is done, and node %s does not serve: %s; it keeps the turn until it serves, and no other node gets one; if it never will: %s", w.want.Node, why,
-				httpapi.Pasteable("sidecar turn end "+string(w.want.Node)+" --force", w.client.Flags))}
+			return console.ExitError{Code: console.ExitNoService, Err: fmt.Errorf("the work is done, and node %s does not serve: %s; it keeps the turn until it serves, and no other node gets one; if it never will: sidecar turn end %[1]s --force", w.want.Node, why)}
 		case time.Since(began) >= turnCheck: // most nodes serve before that
 			w.causes.Print(fmt.Sprintf("the work is done, and node %s does not serve yet: %s", w.want.Node, why))
 		}

@@ -31,7 +31,7 @@ const minServeWait = 10 * time.Second
 func (w *turnWork) run(ctx context.Context, command []string) error {
 	waiting, stop := console.UntilSignal(ctx)
 	defer stop()
-	limited, cancel := w.limited(waiting)
+	limited, cancel := withLimit(waiting, w.flags.wait)
 	defer cancel()
 	node, err := w.awaitNode(limited)
 	if err != nil {
@@ -179,7 +179,7 @@ func (w *turnWork) execute(ctx context.Context, command []string) error {
 		return console.ExitError{Code: code, Err: fmt.Errorf("%w; %w", failed, w.lost(kept))}
 	}
 	return console.ExitError{Code: code, Err: errors.Join(fmt.Errorf("%w; node %s keeps the turn, and no other node gets one; %s",
-		failed, w.want.Node, httpapi.Pasteable(w.want.Remedy(), w.client.Flags)), kept)}
+		failed, w.want.Node, w.want.Remedy()), kept)}
 }
 
 // endOf describes how a failed command ended, for people.
@@ -236,7 +236,6 @@ func (w *turnWork) awaitReboot(ctx context.Context) error {
 	case <-stopping.Done():
 		return nil
 	case <-time.After(rebootTime):
-		return console.ExitError{Code: console.ExitNoService, Err: fmt.Errorf("the machine has not stopped within %s; node %s keeps the turn; %s", rebootTime, w.want.Node,
-			httpapi.Pasteable(w.want.Remedy(), w.client.Flags))}
+		return console.ExitError{Code: console.ExitNoService, Err: fmt.Errorf("the machine has not stopped within %s; node %s keeps the turn; %s", rebootTime, w.want.Node, w.want.Remedy())}
 	}
 }

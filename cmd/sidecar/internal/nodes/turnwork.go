@@ -127,7 +127,7 @@ func (e othersOutError) Error() string { return e.why }
 // take waits for the turn, and returns when the node is out of service and drained. resumed: the node held this
 // turn already. If another node stops serving meanwhile, it gives the turn back, and waits again.
 func (w *turnWork) take(ctx context.Context) (resumed bool, err error) {
-	limited, cancel := w.limited(ctx)
+	limited, cancel := withLimit(ctx, w.flags.wait)
 	defer cancel()
 	if w.want.Node, err = w.awaitNode(limited); err == nil {
 		err = w.warn(limited)
@@ -162,10 +162,10 @@ func (w *turnWork) takeOnce(ctx, limited context.Context) (resumed bool, err err
 	return resumed, err
 }
 
-// limited bounds the wait for a turn.
-func (w *turnWork) limited(ctx context.Context) (context.Context, context.CancelFunc) {
-	if w.flags.wait > 0 {
-		return context.WithTimeout(ctx, w.flags.wait)
+// withLimit bounds a wait; 0: it has no limit.
+func withLimit(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if limit > 0 {
+		return context.WithTimeout(ctx, limit)
 	}
 	return context.WithCancel(ctx)
 }
@@ -331,7 +331,7 @@ func (w *turnWork) stillHas(ctx context.Context) error {
 			case nodeturns.CordonEnded:
 				again := "type this command again"
 				if len(w.took) == 0 { // its node keeps the turn, and what was done in it before
-					again = httpapi.Pasteable("give the turn up: sidecar turn end "+string(w.want.Node), w.client.Flags) + "; then " + again
+					again = "give the turn up: sidecar turn end " + string(w.want.Node) + "; then " + again
 				}
 				return fmt.Errorf("the cordon of node %s was ended meanwhile, as sidecar uncordon does, so that it serves; nothing has run; %s", w.want.Node, again)
 			default:

@@ -49,8 +49,7 @@ func (c Etcd) Dial(clientURL string) (*etcd.Client, error) {
 // own by its PreRunE: so the command names a wrong flag even if etcd does not answer.
 func WithEtcd(cmd *cobra.Command, do func(context.Context, Etcd, []string) error) *cobra.Command {
 	opts := runflags.Default()
-	dataDir := ""
-	cmd.Flags().AddFlagSet(BindEtcd(&opts, &dataDir).Flags)
+	cmd.Flags().AddFlagSet(BindEtcd(&opts).Flags)
 	check := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if err := opts.ValidateEtcd(cmd.Flags()); err != nil || check == nil {
@@ -59,7 +58,7 @@ func WithEtcd(cmd *cobra.Command, do func(context.Context, Etcd, []string) error
 		return check(cmd, args)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		reach, err := EtcdConfig(cmd.Flags(), opts, &dataDir)
+		reach, err := EtcdConfig(cmd.Flags(), &opts)
 		if err != nil {
 			return err
 		}
@@ -70,29 +69,36 @@ func WithEtcd(cmd *cobra.Command, do func(context.Context, Etcd, []string) error
 		if err != nil {
 			return err
 		}
-		if dataDir == "" {
+		if opts.DataDir == "" {
 			if err := unusable(cmd.Context(), client); err != nil {
-				return errors.Join(fmt.Errorf("%w%s", err, elsewhere(opts)), client.Close())
+				return errors.Join(fmt.Errorf("%w%s", err, elsewhere(reach)), client.Close())
 			}
 		}
-		to := Etcd{client, etcd.CommandFlags(reach, dataDir), reach, dataDir}
+		to := Etcd{client, etcd.CommandFlags(reach, opts.DataDir), reach, opts.DataDir}
 		ctx := cmd.Context()
-		err = whenFull(to.whenNoNode(ctx, do(ctx, to, args)), dataDir)
-		return errors.Join(to.complete(ctx, err, opts), client.Close())
+		return errors.Join(to.complete(ctx, do(ctx, to, args)), client.Close())
 	}
 	return cmd
 }
 
 // complete adds to an error of a command what to do, with the flags of this machine.
-func (c Etcd) complete(ctx context.Context, err error, opts runflags.Flags) error {
-	return pasteable(c.whenAway(ctx, err, opts), c.Flags)
+func (c Etcd) complete(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fleet.ErrNoNode):
+		err = c.withNodes(ctx, err)
+	case c.DataDir != "" && etcd.IsNoSpace(err):
+		err = fmt.Errorf("%w: the database of etcd is full; %s", err, cluster.FreeSpace)
+	}
+	return pasteableError{c.whenAway(ctx, err), c.Flags}
 }
 
 // whenAway adds to an error of a command that etcd did not answer where to look.
-func (c Etcd) whenAway(ctx context.Context, err error, opts runflags.Flags) error {
+func (c Etcd) whenAway(ctx context.Context, err error) error {
 	contact := c.Contact().Get()
 	switch {
-	case err == nil || contact.Connected || contact.Problem == "": // it was not asked
+	case contact.Connected || contact.Problem == "": // it was not asked
 		return err
 	case errors.Is(err, etcd.ErrNoLeader) && c.DataDir != "":
 		return AwayError{fmt.Errorf("%w; sidecar cluster members%s shows which members answer; %s", err, c.Flags, NoMajority)}
@@ -102,7 +108,7 @@ func (c Etcd) whenAway(ctx context.Context, err error, opts runflags.Flags) erro
 	if failed := cannotBeUsed(ctx, c.Client); failed != nil { // a slow server may have said nothing before the command
 		err = failed
 	}
-	return AwayError{fmt.Errorf("%w%s", err, elsewhere(opts))}
+	return AwayError{fmt.Errorf("%w%s", err, elsewhere(c.Config))}
 }
 
 // AwayError is the error of a command that etcd did not answer.
@@ -114,11 +120,8 @@ func (e AwayError) Unwrap() error { return e.Err }
 // maxKnown bounds how many IDs an error lists.
 const maxKnown = 20
 
-// whenNoNode adds to an error of a command for a node without a record which nodes have one.
-func (c Etcd) whenNoNode(ctx context.Context, err error) error {
-	if !errors.Is(err, fleet.ErrNoNode) {
-		return err
-	}
+// withNodes adds to the error about a node without a record which nodes have one.
+func (c Etcd) withNodes(ctx context.Context, err error) error {
 	f, failed := fleet.List(ctx, c.Client)
 	var ids []string
 	for _, r := range f.Records {
@@ -141,20 +144,12 @@ func FirstKnown(ids []string) string {
 	return strings.Join(ids, ", ")
 }
 
-// whenFull adds the remedy to an error of a full etcd that the sidecars run themselves.
-func whenFull(err error, dataDir string) error {
-	if dataDir == "" || !etcd.IsNoSpace(err) {
-		return err
-	}
-	return fmt.Errorf("%w: the database of etcd is full; %s", err, cluster.FreeSpace)
-}
-
 // kubeadmEnv is the file of variables that sidecar kubeadm writes by default.
 var kubeadmEnv = filepath.Join(kubeadm.DefaultDir, kubeadm.EnvFile)
 
 // elsewhere explains how to name another etcd, if none was named.
-func elsewhere(opts runflags.Flags) string {
-	if !slices.Equal(opts.External.Servers, lockstep.External{}.WithDefaults().Servers) {
+func elsewhere(reach etcd.Config) string {
+	if !slices.Equal(reach.Endpoints, lockstep.External{}.WithDefaults().Servers) {
 		return ""
 	}
 	if _, err := os.Stat(kubeadmEnv); err == nil {
@@ -222,18 +217,11 @@ type pasteableError struct {
 func (e pasteableError) Error() string { return httpapi.Pasteable(e.error.Error(), e.flags) }
 func (e pasteableError) Unwrap() error { return e.error }
 
-// pasteable completes the commands in an error with flags for etcd.
-func pasteable(err error, flags string) error {
-	if err == nil {
-		return nil
-	}
-	return pasteableError{err, flags}
-}
-
-// BindEtcd returns the flags that lead a command to etcd.
-func BindEtcd(opts *runflags.Flags, dataDir *string) console.Section {
+// BindEtcd returns the flags that lead a command to etcd. No data directory is the default.
+func BindEtcd(opts *runflags.Flags) console.Section {
+	opts.DataDir = ""
 	section := runflags.EtcdSection(&opts.External, &opts.EtcdPrefix)
-	section.Flags.StringVar(dataDir, "data-dir", *dataDir, "The data `directory` of an etcd member on this machine, in place of --etcd-servers and certificates. If neither is set, "+lockstep.Defaults().DataDir+" is used if it contains a member.")
+	section.Flags.StringVar(&opts.DataDir, "data-dir", "", "The data `directory` of an etcd member on this machine, in place of --etcd-servers and certificates. If neither is set, "+lockstep.Defaults().DataDir+" is used if it contains a member.")
 	section.Flags.VisitAll(func(f *pflag.Flag) { console.Annotate(f, console.SectionOf, EtcdTopic) })
 	return section
 }
@@ -250,10 +238,6 @@ func etcdPlaces() []string {
 	return []string{"etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile"}
 }
 
-func usesDefaults(flags *pflag.FlagSet) bool {
-	return !slices.ContainsFunc(etcdPlaces(), flags.Changed)
-}
-
 // hasMarker reports whether a sidecar made the directory. An unreadable one counts: the error is reported when it
 // is used.
 func hasMarker(dir string) bool {
@@ -262,20 +246,20 @@ func hasMarker(dir string) bool {
 }
 
 // EtcdConfig returns the configuration of the etcd client: by its flags, or from the data directory of a member. If
-// neither is set, it sets dataDir to the default directory, if that has a member.
-func EtcdConfig(flags *pflag.FlagSet, opts runflags.Flags, dataDir *string) (etcd.Config, error) {
-	if *dataDir == "" && usesDefaults(flags) && hasMarker(opts.DataDir) {
-		*dataDir = opts.DataDir
+// neither is set, it sets the data directory to the default one, if that has a member.
+func EtcdConfig(flags *pflag.FlagSet, opts *runflags.Flags) (etcd.Config, error) {
+	if dir := lockstep.Defaults().DataDir; opts.DataDir == "" && !slices.ContainsFunc(etcdPlaces(), flags.Changed) && hasMarker(dir) {
+		opts.DataDir = dir
 	}
-	if *dataDir == "" {
+	if opts.DataDir == "" {
 		return opts.External.Config(opts.EtcdPrefix), nil
 	}
 	for _, name := range etcdPlaces() {
 		if f := flags.Lookup(name); f.Value.String() != f.DefValue {
-			return etcd.Config{}, console.UsageError{Err: console.WithVariable(f, fmt.Errorf("--%s: set either this or --data-dir, which has the servers and the certificates", name))}
+			return etcd.Config{}, console.Usagef("%w", console.WithVariable(f, fmt.Errorf("--%s: set either this or --data-dir, which has the servers and the certificates", name)))
 		}
 	}
-	return cluster.Reach(*dataDir, opts.EtcdPrefix)
+	return cluster.Reach(opts.DataDir, opts.EtcdPrefix)
 }
 
 // EtcdTopic is the topic of the flags that locate etcd.
@@ -283,6 +267,6 @@ const EtcdTopic = "etcd"
 
 // EtcdSection are the flags of commands that reach etcd.
 func EtcdSection() console.Section {
-	opts, dataDir := runflags.Default(), ""
-	return BindEtcd(&opts, &dataDir)
+	opts := runflags.Default()
+	return BindEtcd(&opts)
 }

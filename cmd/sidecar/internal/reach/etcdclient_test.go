@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/runflags"
 	"github.com/lockstep-dev/lockstep/etcd"
 )
 
@@ -19,7 +18,7 @@ func TestEtcd_complete_noMajority(t *testing.T) {
 		t.Fatal("nothing listens there")
 	}
 	const flags = " --data-dir=/data/x"
-	got := Etcd{Client: client, Flags: flags, DataDir: "/data/x"}.complete(t.Context(), etcd.ErrNoLeader, runflags.Default()).Error()
+	got := Etcd{Client: client, Flags: flags, DataDir: "/data/x"}.complete(t.Context(), etcd.ErrNoLeader).Error()
 	for _, command := range []string{"members", "snapshot lockstep.snapshot", "restore lockstep.snapshot --confirm-stopped"} {
 		if !strings.Contains(got, "sidecar cluster "+command+flags) {
 			t.Errorf("%q is without the flags in\n%s", command, got)

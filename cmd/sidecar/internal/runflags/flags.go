@@ -19,6 +19,7 @@ type Flags struct {
 	EtcdKind console.Choice
 	External lockstep.External
 	Embedded lockstep.Embedded
+	Log      Log
 }
 
 // Default returns the defaults of the flags.
@@ -26,6 +27,10 @@ func Default() Flags {
 	return Flags{
 		Options: lockstep.Defaults(), EtcdKind: console.NewChoice(externalEtcd, EmbeddedEtcd),
 		External: lockstep.External{}.WithDefaults(), Embedded: lockstep.Embedded{}.WithDefaults(),
+		Log: Log{
+			Level:  console.Choice{Value: "info", Of: []string{"debug", "info", "warn", "error"}},
+			Format: console.NewChoice("text", "json"),
+		},
 	}
 }
 
@@ -66,13 +71,12 @@ func (r Flags) Check(flags *pflag.FlagSet) error {
 	return checkOptions(flags, errors.Join(problems...))
 }
 
-// Sections binds every flag of `sidecar run` to opts and logging. Their values
-// are the defaults.
-func Sections(opts *Flags, logging *Log) []console.Section {
+// Sections binds every flag of `sidecar run` to opts, whose values are the defaults.
+func Sections(opts *Flags) []console.Section {
 	return []console.Section{
 		nodeFlags(&opts.Options), EtcdSection(&opts.External, &opts.EtcdPrefix), clusterFlags(opts), kubernetesFlags(&opts.Options),
 		reconciliationFlags(&opts.Options), electionFlags(&opts.Options), servingFlags(&opts.Options), reviewFlags(&opts.Options),
-		loggingFlags(logging),
+		loggingFlags(&opts.Log),
 	}
 }
 

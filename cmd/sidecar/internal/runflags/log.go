@@ -10,14 +10,6 @@ import (
 // Log are the level and the format of the log.
 type Log struct{ Level, Format console.Choice }
 
-// DefaultLog returns the defaults of the flags.
-func DefaultLog() Log {
-	return Log{
-		Level:  console.Choice{Value: "info", Of: []string{"debug", "info", "warn", "error"}},
-		Format: console.NewChoice("text", "json"),
-	}
-}
-
 // Logger returns the logger that the flags ask for.
 func (l Log) Logger(w io.Writer) (*slog.Logger, error) {
 	var level slog.Level

@@ -26,7 +26,7 @@ func checkOptions(flags *pflag.FlagSet, invalid error) error {
 	if len(all) == 0 {
 		return nil
 	}
-	return console.UsageError{Err: errors.Join(all...)}
+	return console.Usagef("%w", errors.Join(all...))
 }
 
 // joined is the interface of an error of errors.Join.

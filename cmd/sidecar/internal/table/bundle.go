@@ -80,17 +80,3 @@ func (t Status) replacement(r *report.Replacement) string {
 	}
 	return fmt.Sprintf("the bundle %s by %s%s: %s", r.From, r.To, asked, r.Message)
 }
-
-// bundlesDiffer reports whether the nodes and the objects are of bundles with more than one name.
-func bundlesDiffer(r report.Status) bool {
-	seen := r.Reconciler.Bundle
-	for _, n := range r.Fleet.Nodes {
-		if n.Bundle != "" && seen != "" && n.Bundle != seen {
-			return true
-		}
-		if n.Bundle != "" {
-			seen = n.Bundle
-		}
-	}
-	return false
-}

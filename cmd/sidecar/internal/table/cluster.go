@@ -3,6 +3,7 @@ package table
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lockstep-dev/lockstep/cmd/sidecar/internal/terminal"
@@ -15,10 +16,8 @@ func (t Status) cluster(c report.Cluster) []string {
 	if c.State == "" { // the answer of an older sidecar
 		return nil
 	}
-	for _, change := range c.Transitions {
-		if change.To == "ConnectingExternal" {
-			return nil
-		}
+	if slices.ContainsFunc(c.Transitions, func(t report.Transition) bool { return t.To == "ConnectingExternal" }) {
+		return nil
 	}
 	all := []string{c.State + t.since(c.Since) + terminal.Prefixed(": ", c.Error)}
 	for _, m := range c.Members {
@@ -56,13 +55,8 @@ func (t Status) snapshots(s report.Snapshots) string {
 }
 
 func (t Status) member(m report.Member) string {
-	out := cmp.Or(m.Node, m.ID) + " " + m.Address + t.details(" %s", m.ID)
-	if m.Leader {
-		out += " (leads etcd)"
-	}
-	if m.Learner {
-		out += " (learner)"
-	}
+	out := cmp.Or(m.Node, m.ID) + " " + m.Address + t.details(" %s", m.ID) +
+		terminal.When(m.Leader, " (leads etcd)") + terminal.When(m.Learner, " (learner)")
 	switch {
 	case !m.Healthy && m.Problem != "":
 		out += " (not healthy" + t.since(m.Since) + ": " + m.Problem + ")"

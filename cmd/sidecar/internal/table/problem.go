@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,13 +75,10 @@ func downElsewhere(r report.Status) []string {
 	}
 	var found []problem
 	for _, w := range allWarned(r) {
-		text := shortProblem[protocol.Reason(w.reason)]
 		if w.rank >= warn.Risk.Rank() || ofGate(r, w) {
 			continue
 		}
-		if text == "" {
-			text = w.reason
-		}
+		text := cmp.Or(shortProblem[protocol.Reason(w.reason)], w.reason)
 		nodes := slices.DeleteFunc(slices.Clone(w.nodes), func(id string) bool { return id == noNode })
 		if i := slices.IndexFunc(found, func(p problem) bool { return p.text == text }); i >= 0 {
 			found[i].nodes = appendMissing(found[i].nodes, nodes)

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,7 +53,7 @@ func untilText(until report.Timestamp) string {
 
 func (t Status) summary(r report.Status) [][]string {
 	rows := append(t.problems(r), [][]string{
-		{"NODE", r.Node.ID + "  " + versionText(r.Node.Release, r.Node.Version) + rolesText(r.Node.Roles)},
+		{"NODE", r.Node.ID + "  " + versionText(r.Node.Release, r.Node.Version) + ", " + cmp.Or(strings.Join(r.Node.Roles, ", "), "no roles")},
 		{"BUNDLE", t.bundle(r.Node)},
 		{"GATE", seeRow(t.gate(r.Ready), r.Election.Step.Message, stepRow(r))},
 		{"STATUS", t.status(r.Reconciler)},
@@ -153,7 +154,8 @@ func (t Status) objects(shown report.Status) string {
 	}
 	out += fmt.Sprintf("%d desired%s: %d written, %d unchanged, %d failed; %d pruned", o.Desired, fenceText(o), o.Applied, o.Unchanged, o.Failed, o.Pruned)
 	if o.Owed > 0 && r.PruneHeld == "" {
-		out += fmt.Sprintf(", %d to prune when %s", o.Owed, removalsWaitFor(r))
+		out += fmt.Sprintf(", %d to prune when %sno node of another release is registered", o.Owed,
+			terminal.When(len(r.Failures) > 0, "no required object fails and "))
 	}
 	if !r.LastSuccess.IsZero() {
 		out += "; last complete pass " + t.ago(r.LastSuccess)
@@ -168,14 +170,6 @@ func (t Status) objects(shown report.Status) string {
 		out += "; a pass is running"
 	}
 	return out
-}
-
-// removalsWaitFor names the conditions for removing objects that no brake holds.
-func removalsWaitFor(r report.Reconcile) string {
-	if len(r.Failures) > 0 {
-		return "no required object fails and no node of another release is registered"
-	}
-	return "no node of another release is registered"
 }
 
 // fenceText counts the objects that are not in the bundle.
@@ -201,49 +195,6 @@ func (t Status) etcd(e report.Etcd) string {
 		return out
 	}
 	return out + "; servers: " + strings.Join(e.Endpoints, ", ")
-}
-
-func (t Status) fleet(r report.Status) [][]string {
-	head := []string{"ID", "RELEASE", "GATE", "ALIVE", "ELECTION", "BLOCKS"}
-	ephemeral := slices.ContainsFunc(r.Fleet.Nodes, func(n report.FleetNode) bool { return n.Ephemeral })
-	if ephemeral {
-		head = append(head, "EPHEMERAL")
-	}
-	bundles := bundlesDiffer(r)
-	if bundles {
-		head = append(head, "BUNDLE")
-	}
-	roles := !t.Wide && differ(records(r.Fleet.Nodes), func(n report.Record) string { return strings.Join(n.Roles, ",") })
-	if roles {
-		head = append(head, "ROLES")
-	}
-	versions := VersionColumnsOf(records(r.Fleet.Nodes), t.Wide)
-	head = append(head, versions.Head()...)
-	if t.Wide {
-		head = append(head, "VERSION", "ROLES", "ADDRESS", "DIGEST")
-	}
-	rows := [][]string{head}
-	for _, n := range r.Fleet.Nodes {
-		cells := []string{
-			n.ID, terminal.OrDash(n.Release), terminal.OrDash(t.nodeGate(n)), t.alive(n), terminal.OrDash(n.Election), blocksText(n),
-		}
-		if ephemeral {
-			cells = append(cells, t.ephemeral(n))
-		}
-		if bundles {
-			cells = append(cells, terminal.OrDash(n.Bundle))
-		}
-		if roles {
-			cells = append(cells, terminal.OrDash(strings.Join(n.Roles, ",")))
-		}
-		cells = append(cells, versions.Cells(n.Record)...)
-		if t.Wide {
-			cells = append(cells, terminal.OrDash(n.Version), terminal.OrDash(strings.Join(n.Roles, ",")),
-				terminal.OrDash(n.Address), terminal.OrDash(n.BundleDigest))
-		}
-		rows = append(rows, cells)
-	}
-	return rows
 }
 
 // electionShown is this node's part in the election as FLEET, and every other node, shows it: while its services keep it from
@@ -307,13 +258,6 @@ func releaseOf(version string) string {
 	return version
 }
 
-func rolesText(roles []string) string {
-	if len(roles) == 0 {
-		return ", no roles"
-	}
-	return ", " + strings.Join(roles, ", ")
-}
-
 func (t Status) since(at report.Timestamp) string {
 	if at.IsZero() {
 		return ""
@@ -333,18 +277,3 @@ func (t Status) ago(at report.Timestamp) string {
 const maxClockDifference = time.Minute
 
 func (t Status) age(at report.Timestamp) string { return terminal.Duration(t.Now.Sub(at.Time)) }
-
-// EphemeralText says in a row whether the ID of a node does not return.
-func EphemeralText(r report.Record) string {
-	if r.Ephemeral {
-		return "yes"
-	}
-	return "-"
-}
-
-func blocksText(n report.FleetNode) string {
-	if n.Blocks {
-		return "BLOCKS"
-	}
-	return "-"
-}

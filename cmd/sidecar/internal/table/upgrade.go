@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -81,33 +82,27 @@ func obstacleText(o report.Obstacle, warnings []report.Warning) string {
 	if slices.Contains(ofFleet, o.Reason) && !slices.ContainsFunc(warnings, same) {
 		return o.Message
 	}
-	short := map[string]string{
-		"APIServersDiffer": "nodes of one release have different kube-apiservers",
-		"ServicesDiffer":   "nodes of one release have different services",
-		"BundlesDiffer":    "nodes of one release have different bundles",
-		"RecordCorrupt":    "its record is corrupt",
-		"NoGate":           "it is alive but reports no gate",
-		"BundleRejected":   "its bundle directory was rejected",
-		"ServicesRejected": "its services directory was rejected",
-		"RemovalsHeld":     "removals are held",
-		"NodeDead":         "it is not alive",
-		"NotPublishing":    "its sidecar runs without --kubernetes-service",
-		"ServiceNotReady":  "a service of it is not ready",
+	trouble, cost, found := strings.Cut(o.Message, "; an upgrade stops ")
+	if found && o.Reason == string(warn.MemberDown) && len(trouble) > longSentence {
+		return "its etcd member does not serve (see WARNINGS); an upgrade stops " + cost
 	}
-	switch o.Reason {
-	case string(warn.OtherBundle):
-		return "it runs another bundle than that of the objects"
-	case string(protocol.RollingBack):
-		return "a rollback is under way (see ROLLBACK)"
-	case string(warn.TurnUnderWay):
-		return "it has the turn (see TURN)"
-	case string(warn.MemberDown):
-		if trouble, cost, found := strings.Cut(o.Message, "; an upgrade stops "); found && len(trouble) > longSentence {
-			return "its etcd member does not serve (see WARNINGS); an upgrade stops " + cost
-		}
-	}
-	if text, found := short[o.Reason]; found {
-		return text + " (see WARNINGS)"
-	}
-	return o.Message
+	return cmp.Or(shortObstacles[o.Reason], o.Message)
+}
+
+// shortObstacles are the obstacles of which another row has the rest.
+var shortObstacles = map[string]string{
+	"APIServersDiffer":           "nodes of one release have different kube-apiservers (see WARNINGS)",
+	"ServicesDiffer":             "nodes of one release have different services (see WARNINGS)",
+	"BundlesDiffer":              "nodes of one release have different bundles (see WARNINGS)",
+	"RecordCorrupt":              "its record is corrupt (see WARNINGS)",
+	"NoGate":                     "it is alive but reports no gate (see WARNINGS)",
+	"BundleRejected":             "its bundle directory was rejected (see WARNINGS)",
+	"ServicesRejected":           "its services directory was rejected (see WARNINGS)",
+	"RemovalsHeld":               "removals are held (see WARNINGS)",
+	"NodeDead":                   "it is not alive (see WARNINGS)",
+	"NotPublishing":              "its sidecar runs without --kubernetes-service (see WARNINGS)",
+	"ServiceNotReady":            "a service of it is not ready (see WARNINGS)",
+	string(warn.OtherBundle):     "it runs another bundle than that of the objects",
+	string(protocol.RollingBack): "a rollback is under way (see ROLLBACK)",
+	string(warn.TurnUnderWay):    "it has the turn (see TURN)",
 }

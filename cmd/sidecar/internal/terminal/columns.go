@@ -33,15 +33,13 @@ func NewColumns(s Screen, rows [][]string) Columns {
 // Print prints the rows.
 func (c Columns) Print(w io.Writer) {
 	widths := c.natural()
-	if c.screen.Width == 0 || c.fits(widths) {
-		c.printWithin(w, widths)
-		return
+	if c.screen.Width > 0 && sum(widths)+len(Gap)*(len(widths)-1) > c.screen.Width {
+		if widths = c.shrunk(widths); widths == nil {
+			c.printBelow(w)
+			return
+		}
 	}
-	if widths = c.shrunk(widths); widths != nil {
-		c.printWithin(w, widths)
-		return
-	}
-	c.printBelow(w)
+	c.printWithin(w, widths)
 }
 
 // natural returns the width that each column needs without a limit.
@@ -85,10 +83,6 @@ const (
 	// sampled bounds the rows by which the widths are chosen.
 	sampled = 50
 )
-
-func (c Columns) fits(widths []int) bool {
-	return sum(widths)+len(Gap)*(len(widths)-1) <= c.screen.Width
-}
 
 // shrunk returns the widths with which the rows take the fewest lines; nil: none fit.
 func (c Columns) shrunk(natural []int) (best []int) {
@@ -232,11 +226,8 @@ func (t Printer) Hanging(indent, text string) {
 	if t.Screen.Width > 0 {
 		room = t.Screen.Width - len(indent) - len(more)
 	}
-	for i, line := range t.Screen.Wrap(Clean(text), room) {
-		if i > 0 {
-			line = more + line
-		}
-		fmt.Fprintln(t.W, indent+line)
+	for _, line := range hanging(indent, indent+more, t.Screen.Wrap(Clean(text), room)) {
+		fmt.Fprintln(t.W, line)
 	}
 }
 
@@ -254,11 +245,8 @@ func (t Printer) Title(text string) {
 	name, rest, _ := strings.Cut(Clean(text), Gap)
 	fmt.Fprintln(t.W)
 	indent := len(name) + len(Gap)
-	for i, line := range t.Screen.Wrap(rest, max(0, t.Screen.Width-indent)) {
-		before := strings.Repeat(" ", indent)
-		if i == 0 {
-			before = t.Screen.Paint(name, titleColour(name)) + Gap
-		}
-		fmt.Fprintln(t.W, strings.TrimRight(before+line, " "))
+	lines := t.Screen.Wrap(rest, max(0, t.Screen.Width-indent))
+	for _, line := range hanging(t.Screen.Paint(name, titleColour(name))+Gap, strings.Repeat(" ", indent), lines) {
+		fmt.Fprintln(t.W, strings.TrimRight(line, " "))
 	}
 }

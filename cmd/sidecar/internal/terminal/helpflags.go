@@ -73,12 +73,10 @@ func (s Screen) indented(line string) []string {
 
 // hanging puts first before the first line, and others before the others.
 func hanging(first, others string, lines []string) []string {
-	for i := range lines {
-		if i == 0 {
-			lines[i] = first + lines[i]
-		} else {
-			lines[i] = others + lines[i]
-		}
+	before := first
+	for i, line := range lines {
+		lines[i] = before + line
+		before = others
 	}
 	return lines
 }

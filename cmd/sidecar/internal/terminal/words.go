@@ -45,6 +45,9 @@ func Prefixed(prefix, text string) string {
 	return prefix + text
 }
 
+// When returns a text if a condition is true, otherwise nothing.
+func When(is bool, text string) string { return map[bool]string{true: text}[is] }
+
 // YesOrNo returns the word for a value.
 func YesOrNo(is bool) string { return map[bool]string{true: "yes", false: "no"}[is] }
 

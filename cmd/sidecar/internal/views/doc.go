@@ -11,8 +11,10 @@ import (
 )
 
 // Commands returns the commands of this package, for the root command.
-func Commands(p console.Program) []*cobra.Command {
+func Commands(caller console.Program) []*cobra.Command {
+	p := program{caller}
 	return []*cobra.Command{
-		statusCommand(p), historyCommand(p), explainCommand(p), replayCommand(p), supportCommand(p), waitReadyCommand(p), versionCommand(p),
+		p.statusCommand(), p.historyCommand(), p.explainCommand(), p.replayCommand(), p.supportCommand(),
+		p.waitReadyCommand(), p.versionCommand(),
 	}
 }

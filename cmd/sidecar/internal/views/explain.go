@@ -22,9 +22,9 @@ import (
 type explainFlags struct{ node, at, recording string }
 
 // explainCommand is sidecar explain.
-func explainCommand(caller console.Program) *cobra.Command {
-	p := program{caller}
+func (p program) explainCommand() *cobra.Command {
 	var f explainFlags
+	var asked history.Asked
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "explain --node ID --at TIME",
 		Short: "Explain whether a node served at a time, and why not",
@@ -36,10 +36,13 @@ recording of the node's sidecar.
 TIME is a minute, like 14:02 (today) or "2026-11-24 14:02", or a second, like 14:02:31 or
 2026-11-24T14:02:31Z. It is UTC, unless it ends in another zone, as in 2026-11-24T15:02+01:00.`,
 		Args: console.NoArgs,
-		PreRunE: func(*cobra.Command, []string) error { // before etcd is asked
-			return f.validate(p.Now())
+		PreRunE: func(*cobra.Command, []string) (err error) { // before etcd is asked
+			asked, err = f.validate(p.Now())
+			return err
 		},
-	}, func(ctx context.Context, client reach.Etcd, _ []string) error { return p.explain(ctx, client, f) })
+	}, func(ctx context.Context, client reach.Etcd, _ []string) error {
+		return p.explain(ctx, client, f, asked)
+	})
 	flags := cmd.Flags()
 	flags.StringVar(&f.node, "node", "", "The `ID` of the node. Required.")
 	flags.StringVar(&f.at, "at", "", "The `time`: a minute or a second. Required.")
@@ -48,17 +51,17 @@ TIME is a minute, like 14:02 (today) or "2026-11-24 14:02", or a second, like 14
 }
 
 // validate names all flags that are missing or wrong.
-func (f explainFlags) validate(now time.Time) error {
+func (f explainFlags) validate(now time.Time) (asked history.Asked, err error) {
 	var errs []error
 	if f.node == "" {
 		errs = append(errs, console.Usagef("--node: required: the ID of the node"))
 	}
 	if f.at == "" {
 		errs = append(errs, console.Usagef("--at: required: the time, like \"2026-11-24 14:02\", or 14:02, which is today, UTC"))
-	} else if _, err := parseAt(f.at, now); err != nil {
+	} else if asked, err = parseAt(f.at, now); err != nil {
 		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
+	return asked, errors.Join(errs...)
 }
 
 // atForms are the forms of a time that people type, and how much of it they mean.
@@ -92,11 +95,7 @@ func askedText(asked history.Asked) string {
 	return clock(asked.From)
 }
 
-func (p program) explain(ctx context.Context, client reach.Etcd, f explainFlags) error {
-	asked, err := parseAt(f.at, p.Now())
-	if err != nil {
-		return err
-	}
+func (p program) explain(ctx context.Context, client reach.Etcd, f explainFlags, asked history.Asked) error {
 	all, err := journal.List(ctx, client.Client)
 	if err != nil {
 		return err

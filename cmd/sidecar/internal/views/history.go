@@ -30,9 +30,8 @@ type historyFlags struct {
 }
 
 // historyCommand is sidecar history.
-func historyCommand(caller console.Program) *cobra.Command {
-	p := program{caller}
-	f := historyFlags{since: "24h"}
+func (p program) historyCommand() *cobra.Command {
+	f, filter := historyFlags{since: "24h"}, history.Filter{}
 	output := console.NewChoice("table", "json")
 	cmd := reach.WithEtcd(&cobra.Command{
 		Use:   "history",
@@ -49,9 +48,9 @@ its turn of planned work began, F where that work failed, its release after each
 and at the end its release now. ▒ is partly out of service: an entry that joins several
 outages has no more than the newest 12 of their times.`,
 		Args:    console.NoArgs,
-		PreRunE: func(*cobra.Command, []string) error { _, err := f.filter(p.Now()); return err }, // before etcd is asked
+		PreRunE: func(*cobra.Command, []string) (err error) { filter, err = f.filter(p.Now()); return err }, // before etcd is asked
 	}, func(ctx context.Context, client reach.Etcd, _ []string) error {
-		return p.printHistory(ctx, client, f, output)
+		return p.printHistory(ctx, client, filter, f.kinds, output)
 	})
 	flags := cmd.Flags()
 	flags.StringVar(&f.node, "node", "", "Only entries about the node with this `ID`.")
@@ -84,20 +83,15 @@ func (f historyFlags) filter(now time.Time) (history.Filter, error) {
 }
 
 // ofKinds returns the entries of the kinds that people want to see; none given: all.
-func (f historyFlags) ofKinds(entries []history.Entry) []history.Entry {
-	wanted := slices.DeleteFunc(slices.Clone(f.kinds), func(kind string) bool { return kind == "" })
+func ofKinds(entries []history.Entry, kinds []string) []history.Entry {
+	wanted := slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return kind == "" })
 	if len(wanted) == 0 {
 		return entries
 	}
 	return slices.DeleteFunc(slices.Clone(entries), func(e history.Entry) bool { return !slices.Contains(wanted, string(e.Kind)) })
 }
 
-func (p program) printHistory(ctx context.Context, client reach.Etcd, f historyFlags, output console.Choice) error {
-	now := p.Now()
-	filter, err := f.filter(now)
-	if err != nil {
-		return err
-	}
+func (p program) printHistory(ctx context.Context, client reach.Etcd, filter history.Filter, kinds []string, output console.Choice) error {
 	all, err := journal.List(ctx, client.Client)
 	if err != nil {
 		return err
@@ -105,7 +99,7 @@ func (p program) printHistory(ctx context.Context, client reach.Etcd, f historyF
 	if err := checkKnown(ctx, client, filter.Node, all); err != nil {
 		return err
 	}
-	entries := f.ofKinds(filter.Filtered(all))
+	entries := ofKinds(filter.Filtered(all), kinds)
 	if output.Value == "json" {
 		return p.PrintJSON(httpapi.NewEntries(entries))
 	}
@@ -113,7 +107,7 @@ func (p program) printHistory(ctx context.Context, client reach.Etcd, f historyF
 	if err != nil {
 		return err
 	}
-	picture.Node, picture.From, picture.To = filter.Node, firstOf(entries, filter.Since), now
+	picture.Node, picture.From, picture.To = filter.Node, firstOf(entries, filter.Since), p.Now()
 	historyTable{p.Printer()}.write(picture, historyRows(entries, client.Flags))
 	return nil
 }

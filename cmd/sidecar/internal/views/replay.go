@@ -17,8 +17,7 @@ import (
 var errNotAllowed = errors.New("the recording has a step that the protocol does not allow")
 
 // replayCommand is sidecar replay.
-func replayCommand(caller console.Program) *cobra.Command {
-	p := program{caller}
+func (p program) replayCommand() *cobra.Command {
 	output := console.NewChoice("text", "wide")
 	cmd := &cobra.Command{
 		Use:   "replay FILE",

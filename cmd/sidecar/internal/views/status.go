@@ -19,8 +19,7 @@ import (
 type program struct{ console.Program }
 
 // statusCommand is sidecar status.
-func statusCommand(caller console.Program) *cobra.Command {
-	p := program{caller}
+func (p program) statusCommand() *cobra.Command {
 	var server reach.Server
 	var watch bool
 	output := console.NewChoice("table", "wide", "json", "yaml")

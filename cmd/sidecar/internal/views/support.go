@@ -31,16 +31,15 @@ const (
 
 // supportFlags are the flags of support.
 type supportFlags struct {
-	file, kubeconfig, dataDir string
-	force                     bool
-	server                    reach.Server
-	kubernetesDir             string
-	etcd                      runflags.Flags
+	file, kubeconfig string
+	force            bool
+	server           reach.Server
+	kubernetesDir    string
+	etcd             runflags.Flags
 }
 
 // supportCommand is sidecar support.
-func supportCommand(caller console.Program) *cobra.Command {
-	p := program{caller}
+func (p program) supportCommand() *cobra.Command {
 	f := supportFlags{etcd: runflags.Default()}
 	cmd := &cobra.Command{
 		Use:   "support",
@@ -60,14 +59,14 @@ wrote as messages. Read it before you send it to others.`,
 	}
 	flags := cmd.Flags()
 	f.server.Bind(flags)
-	flags.AddFlagSet(reach.BindEtcd(&f.etcd, &f.dataDir).Flags)
+	flags.AddFlagSet(reach.BindEtcd(&f.etcd).Flags)
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "Kubeconfig `file` for this node's kube-apiserver. If empty, it is not asked.")
 	flags.StringVar(&f.kubernetesDir, "kubernetes-dir", kubeadmnode.KubernetesDir, "The `directory` of kubeadm on this node.")
 	flags.StringVarP(&f.file, "output", "o", "", "The `file` to write; - is the standard output. If empty, lockstep-HOST-TIME.tar.gz in this directory.")
 	flags.BoolVar(&f.force, "force", false, "Also overwrite a file that exists.")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		reach, err := reach.EtcdConfig(flags, f.etcd, &f.dataDir)
-		if _, wrong := errors.AsType[console.UsageError](err); wrong {
+		reach, err := reach.EtcdConfig(flags, &f.etcd)
+		if _, wrong := errors.AsType[console.ExitError](err); wrong {
 			return err
 		}
 		client, err := f.server.Client(p.Program)

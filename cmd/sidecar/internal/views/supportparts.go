@@ -96,7 +96,7 @@ func (s supportSources) checks(ctx context.Context) ([]byte, error) {
 }
 
 func (s supportSources) lastRecording(context.Context) ([]byte, error) {
-	dir := cmp.Or(s.f.dataDir, lockstep.Defaults().DataDir)
+	dir := cmp.Or(s.f.etcd.DataDir, lockstep.Defaults().DataDir)
 	text, err := os.ReadFile(datadir.Layout(dir).Recording())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("no sidecar left one in %s (--data-dir); without that directory, a sidecar keeps none", dir)
@@ -179,8 +179,8 @@ func (s supportSources) etcdServers(ctx context.Context) ([]byte, error) {
 // sidecar's flags.
 func (s supportSources) certificates(ctx context.Context) ([]byte, error) {
 	files := []string{s.reach.CAFile, s.reach.CertFile, s.f.server.CAFile, s.f.server.CertFile}
-	if s.f.dataDir != "" {
-		more, err := filepath.Glob(filepath.Join(datadir.Layout(s.f.dataDir).PKI(), "*.crt"))
+	if s.f.etcd.DataDir != "" {
+		more, err := filepath.Glob(filepath.Join(datadir.Layout(s.f.etcd.DataDir).PKI(), "*.crt"))
 		if err != nil {
 			return nil, err
 		}

@@ -22,8 +22,7 @@ type versionOutput struct {
 }
 
 // versionCommand is sidecar version.
-func versionCommand(caller console.Program) *cobra.Command {
-	p := program{caller}
+func (p program) versionCommand() *cobra.Command {
 	output := console.NewChoice("text", "json")
 	cmd := &cobra.Command{
 		Use:   "version",

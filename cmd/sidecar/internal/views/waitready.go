@@ -22,8 +22,7 @@ import (
 const onceTimeout = time.Second
 
 // waitReadyCommand is sidecar wait-ready.
-func waitReadyCommand(caller console.Program) *cobra.Command {
-	p := program{caller}
+func (p program) waitReadyCommand() *cobra.Command {
 	var server reach.Server
 	var timeout time.Duration
 	once := false
