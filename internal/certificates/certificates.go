@@ -149,7 +149,8 @@ func (w *Watch) read(now time.Time) {
 // read returns the certificate and its problem; empty: none.
 func (u usedCertificate) read(c Config, now time.Time) (report.Certificate, string) {
 	file, content, err := u.source(c)
-	if errors.Is(err, fs.ErrNotExist) && c.notYetIssued(file) {
+	joined, _ := c.Joined()
+	if errors.Is(err, fs.ErrNotExist) && !joined && c.Issues(file) { // it is not issued yet
 		file = ""
 	}
 	out := report.Certificate{Use: u.use, File: file}
@@ -178,11 +179,4 @@ func (u usedCertificate) read(c Config, now time.Time) (report.Certificate, stri
 		return out, fmt.Sprintf("%s (%s) in %q expires on %s: %s", u.name, first.Subject, file, at, expires)
 	}
 	return out, ""
-}
-
-// notYetIssued reports whether a certificate may be missing, because this sidecar did not reach
-// its cluster yet.
-func (c Config) notYetIssued(file string) bool {
-	joined, _ := c.Joined()
-	return c.Issues(file) && !joined
 }

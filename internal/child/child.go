@@ -71,7 +71,7 @@ func Start(ctx context.Context, s *Starter, newCmd func() *exec.Cmd, readers ...
 // PID returns the number of the process, which is also the number of its group.
 func (c *Child) PID() int { return c.cmd.Process.Pid }
 
-// Ended is closed when the process has ended. Others of its group may still run.
+// Ended is closed when the process ends. Others of its group may still run.
 func (c *Child) Ended() <-chan struct{} { return c.ended }
 
 // signal sends a signal to the whole group. The leader must not be reaped before: its number could

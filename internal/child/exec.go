@@ -1,7 +1,6 @@
 package child
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,12 +24,18 @@ const (
 // Exec runs a program to its end, for a readiness probe. The error explains how it ended, with the
 // last line that it wrote. When ctx ends, Exec kills the program and its group.
 func (s *Starter) Exec(ctx context.Context, command []string) error {
-	var last lastLine
+	var last string // line that is not blank, after a colon
 	c, err := Start(ctx, s, func() *exec.Cmd {
 		cmd := exec.Command(command[0], command[1:]...)
 		cmd.Env = Environ(os.Environ(), nil)
 		return cmd
-	}, func(r io.Reader) { Lines(r, maxExecLine, nil, last.set) })
+	}, func(r io.Reader) {
+		Lines(r, maxExecLine, nil, func(line string) {
+			if text := strings.TrimSpace(line); text != "" {
+				last = ": " + strings.ToValidUTF8(text[:min(len(text), maxExecLine)], "")
+			}
+		})
+	})
 	if err != nil {
 		return errors.New(StartProblem(err))
 	}
@@ -52,25 +57,9 @@ func (s *Starter) Exec(ctx context.Context, command []string) error {
 	case !ended:
 		return fmt.Errorf("%s: does not end after SIGKILL", command[0])
 	case !c.Succeeded():
-		return fmt.Errorf("%s: %s%s", command[0], c.cmd.ProcessState, last.suffix())
+		return fmt.Errorf("%s: %s%s", command[0], c.cmd.ProcessState, last)
 	}
 	return nil
-}
-
-// lastLine is the last line of an output that is not blank.
-type lastLine struct{ text []byte }
-
-func (l *lastLine) set(line string) {
-	if text := bytes.TrimSpace([]byte(line)); len(text) > 0 {
-		l.text = text[:min(len(text), maxExecLine)]
-	}
-}
-
-func (l *lastLine) suffix() string {
-	if len(l.text) == 0 {
-		return ""
-	}
-	return ": " + strings.ToValidUTF8(string(l.text), "")
 }
 
 // StartProblem explains why a program could not be started.

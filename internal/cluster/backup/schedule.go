@@ -111,14 +111,9 @@ func (s *Schedule) observe(now time.Time) ScheduleState {
 	case state.Begun.IsZero():
 		state.Begun = now
 	}
-	all, err := List(s.cfg.Plan.Dir)
-	if err != nil { // a save meets the same, and says so
-		all = nil
-	}
-	state.Newest, state.File, state.Kept = time.Time{}, "", len(all)
-	if newest, found := newestUntil(all, now); found {
-		state.Newest, state.File = newest.Time, newest.File
-	}
+	all, _ := List(s.cfg.Plan.Dir) // a save meets the same error, and says so
+	newest := newestUntil(all, now)
+	state.Newest, state.File, state.Kept = newest.Time, newest.File, len(all)
 	return state
 }
 
@@ -193,12 +188,13 @@ func List(dir string) ([]Scheduled, error) {
 }
 
 // newestUntil returns the newest snapshot that is not of the future, in case the clock was set back.
-func newestUntil(all []Scheduled, now time.Time) (Scheduled, bool) {
-	i := slices.IndexFunc(all, func(s Scheduled) bool { return !s.Time.After(now) })
-	if i < 0 {
-		return Scheduled{}, false
+func newestUntil(all []Scheduled, now time.Time) Scheduled {
+	for _, s := range all {
+		if !s.Time.After(now) {
+			return s
+		}
 	}
-	return all[i], true
+	return Scheduled{}
 }
 
 // Latest returns the newest snapshot of a directory that is not damaged, and that no other user could

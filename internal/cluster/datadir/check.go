@@ -83,14 +83,13 @@ func (l Layout) Check(m Marker, want Expected) error {
 			fmt.Sprintf("to join again, delete %q and start with a new token; to see the members, type `sidecar cluster members` on one of them", string(l)),
 		}
 	}
-	checks := []func(Marker) error{
+	for _, check := range []func() error{
 		l.checkModes,
-		func(m Marker) error { return l.checkMarker(m, want) },
-		l.checkCertificates,
-		l.checkEtcd,
-	}
-	for _, check := range checks {
-		if err := check(m); err != nil {
+		func() error { return l.checkMarker(m, want) },
+		func() error { return l.checkCertificates(m) },
+		func() error { return l.checkEtcd(m) },
+	} {
+		if err := check(); err != nil {
 			return err
 		}
 	}
@@ -98,7 +97,7 @@ func (l Layout) Check(m Marker, want Expected) error {
 }
 
 // checkModes refuses files and directories that other users can read or change.
-func (l Layout) checkModes(Marker) error {
+func (l Layout) checkModes() error {
 	for _, f := range []struct {
 		path      string
 		forbidden fs.FileMode
@@ -229,11 +228,7 @@ func (l Layout) readCertificates(path string, m Marker) (all []*x509.Certificate
 	if err != nil {
 		return nil, l.unreadable(path, err)
 	}
-	for rest := text; ; {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil || block.Type != "CERTIFICATE" {
-			break
-		}
+	for block, rest := pem.Decode(text); block != nil && block.Type == "CERTIFICATE"; block, rest = pem.Decode(rest) {
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
 			return nil, &RefusedError{path, "is damaged: " + strings.TrimPrefix(err.Error(), "x509: "), l.remedyOf(path, m)}

@@ -20,8 +20,8 @@ func (l Layout) checkEtcd(m Marker) error {
 	case m.Phase != Member:
 		return nil
 	}
-	if info, err := os.Stat(l.db()); err != nil || info.Size() == 0 {
-		return &RefusedError{l.db(), "is missing or empty", l.replaceRemedy(m)}
+	if info, err := os.Stat(l.Database()); err != nil || info.Size() == 0 {
+		return &RefusedError{l.Database(), "is missing or empty", l.replaceRemedy(m)}
 	}
 	cluster, member, err := l.logIDs()
 	if err != nil {
@@ -53,11 +53,10 @@ func (l Layout) EtcdBegun() bool {
 // etcd makes the log first. If it ends before it adds the member, it never elects a
 // leader: nothing in the log names the members.
 func (l Layout) EtcdBootstrapped() bool {
-	segments, err := filepath.Glob(filepath.Join(l.wal(), "*.wal"))
-	if err != nil || len(segments) == 0 {
+	segments, err := l.segments()
+	if err != nil {
 		return false
 	}
-	slices.Sort(segments)
 	f, err := os.Open(segments[0])
 	if err != nil {
 		return false
@@ -69,14 +68,10 @@ func (l Layout) EtcdBootstrapped() bool {
 // logIDs returns the IDs of the cluster and of the member in the log. It reads only
 // the beginning: a log can be hundreds of megabytes long.
 func (l Layout) logIDs() (cluster, member uint64, err error) {
-	segments, err := filepath.Glob(filepath.Join(l.wal(), "*.wal"))
+	segments, err := l.segments()
 	if err != nil {
 		return 0, 0, err
 	}
-	if len(segments) == 0 {
-		return 0, 0, errors.New("has no log of etcd")
-	}
-	slices.Sort(segments)
 	if err := noGap(segments); err != nil {
 		return 0, 0, err
 	}
@@ -89,6 +84,16 @@ func (l Layout) logIDs() (cluster, member uint64, err error) {
 		return 0, 0, fmt.Errorf("has a damaged log of etcd (%s): %w", filepath.Base(segments[0]), err)
 	}
 	return cluster, member, nil
+}
+
+// segments returns the files of the log in their order, at least one.
+func (l Layout) segments() ([]string, error) {
+	found, err := filepath.Glob(filepath.Join(l.wal(), "*.wal"))
+	if err == nil && len(found) == 0 {
+		err = errors.New("has no log of etcd")
+	}
+	slices.Sort(found)
+	return found, err
 }
 
 // noGap requires that the segments of a log follow each other. Their names begin

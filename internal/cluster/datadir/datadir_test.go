@@ -43,8 +43,8 @@ func newMember(t *testing.T) (Layout, Marker) {
 	must(t, err)
 	_, err = pki.EnsureCertificate(l.PKI(), ca, "a", address)
 	must(t, err)
-	must(t, os.MkdirAll(filepath.Dir(l.db()), 0o700))
-	must(t, os.WriteFile(l.db(), []byte("a database"), 0o600))
+	must(t, os.MkdirAll(filepath.Dir(l.Database()), 0o700))
+	must(t, os.WriteFile(l.Database(), []byte("a database"), 0o600))
 	writeLog(t, l.wal(), 0xc1, 0xa1)
 	m := Marker{
 		Cluster: "c", CAHash: ca.Hash().String(), Node: "a", Address: address, PeerPort: 8089, ClientPort: 8088, JoinPort: 8087,
@@ -174,7 +174,7 @@ func TestCheck_refuses(t *testing.T) {
 		"no certificate":      {remove(Layout.NodeCert), []string{"node.crt", "is missing: restore it from a backup"}},
 		"no key":              {remove(Layout.NodeKey), []string{"node.key", "is missing: restore it from a backup"}},
 		"no pki":              {remove(Layout.PKI), []string{"is missing: restore it from a backup"}},
-		"no database":         {remove(Layout.db), []string{"is missing or empty", "`sidecar cluster remove a1 --data-dir=", "`sidecar cluster token create --node a --data-dir=", "`mv ", ".old`, then what `token create` printed"}},
+		"no database":         {remove(Layout.Database), []string{"is missing or empty", "`sidecar cluster remove a1 --data-dir=", "`sidecar cluster token create --node a --data-dir=", "`mv ", ".old`, then what `token create` printed"}},
 		"no log":              {remove(Layout.wal), []string{"has no log of etcd", "sidecar cluster remove a1"}},
 		"no etcd":             {remove(Layout.Etcd), []string{"is missing or empty", "sidecar cluster remove a1"}},
 		"open to the group":   {chmod(top, 0o750), []string{"has the mode 0750", "chmod 700"}},
@@ -266,7 +266,7 @@ func TestCheck_changing(t *testing.T) {
 			want   string // empty: it is accepted
 		}{
 			"as it was":   {func(*testing.T, Layout) {}, ""},
-			"no database": {func(t *testing.T, l Layout) { must(t, os.Remove(l.db())) }, "is missing or empty"},
+			"no database": {func(t *testing.T, l Layout) { must(t, os.Remove(l.Database())) }, "is missing or empty"},
 			"no log":      {func(t *testing.T, l Layout) { must(t, os.RemoveAll(l.wal())) }, ""},
 			"the log of another member": {func(t *testing.T, l Layout) {
 				must(t, os.RemoveAll(l.wal()))

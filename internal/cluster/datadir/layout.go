@@ -55,15 +55,12 @@ func (l Layout) Snapshots() string { return filepath.Join(string(l), snapshotsDi
 
 // DatabaseSize returns the size of the database of the etcd member, in bytes.
 func (l Layout) DatabaseSize() (int64, error) {
-	info, err := os.Stat(l.db())
+	info, err := os.Stat(l.Database())
 	if err != nil {
 		return 0, fmt.Errorf("size of the database of etcd: %w", err)
 	}
 	return info.Size(), nil
 }
-
-// Database returns the path of the database of the etcd member.
-func (l Layout) Database() string { return l.db() }
 
 // Etcd returns the data directory of the etcd member.
 func (l Layout) Etcd() string { return filepath.Join(string(l), "etcd") }
@@ -71,9 +68,10 @@ func (l Layout) Etcd() string { return filepath.Join(string(l), "etcd") }
 // Left returns where the data of a member that left is moved to.
 func (l Layout) Left() string { return l.Etcd() + ".left" }
 
-// wal and db are etcd's own names, which it does not export.
+// Database returns the path of the database of the etcd member. This name and the log's are etcd's own: it does not export them.
+func (l Layout) Database() string { return filepath.Join(l.Etcd(), "member", "snap", "db") }
+
 func (l Layout) wal() string { return filepath.Join(l.Etcd(), "member", "wal") }
-func (l Layout) db() string  { return filepath.Join(l.Etcd(), "member", "snap", "db") }
 
 const (
 	recordingFile = "recording.gz"

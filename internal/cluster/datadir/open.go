@@ -109,6 +109,18 @@ func (l Layout) Make() error {
 	return nil
 }
 
+// MakeDir makes a directory inside the data directory that only this user can
+// read, unless it exists.
+func MakeDir(path string) error {
+	if err := os.Mkdir(path, dirMode); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return nil
+		}
+		return err
+	}
+	return durable.SyncDir(filepath.Dir(path))
+}
+
 func (d *Dir) lock() error {
 	err := syscall.Flock(int(d.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	switch {

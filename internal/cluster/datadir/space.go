@@ -27,7 +27,7 @@ func (l Layout) checkSpace() error {
 		}
 		existing = filepath.Dir(existing)
 	}
-	free, err := freeSpace(existing)
+	free, err := Layout(existing).FreeSpace()
 	if err != nil {
 		return l.unreadable(existing, err)
 	}
@@ -41,11 +41,9 @@ func (l Layout) checkSpace() error {
 }
 
 // FreeSpace returns how many bytes are free on the disk of the directory.
-func (l Layout) FreeSpace() (int64, error) { return freeSpace(string(l)) }
-
-func freeSpace(path string) (int64, error) {
+func (l Layout) FreeSpace() (int64, error) {
 	var disk unix.Statfs_t
-	if err := unix.Statfs(path, &disk); err != nil {
+	if err := unix.Statfs(string(l), &disk); err != nil {
 		return 0, err
 	}
 	return int64(disk.Bavail) * disk.Bsize, nil //nolint:unconvert // the types differ between systems
@@ -57,7 +55,7 @@ const walSpace = 64 << 20
 // FullDisk names the disk and the remedy if it is too full for a member that started
 // before; empty: there is enough space, or the space is unknown.
 func (l Layout) FullDisk() string {
-	free, err := freeSpace(string(l))
+	free, err := l.FreeSpace()
 	if err != nil || free >= walSpace {
 		return ""
 	}

@@ -86,19 +86,12 @@ func (d *Directory) List() *event.Value[[]Member] { return d.list }
 func (d *Directory) Run(ctx context.Context) error {
 	keys := keyspace.Under(d.cfg.Client.Prefix())
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		return d.cfg.Client.Follow(ctx, keys.ClusterMembers(), func(l etcd.Listing) {
-			d.update(func() { d.records, d.listed = l.KVs, true })
-		})
-	})
-	group.Go(func() error {
-		return d.cfg.Client.Follow(ctx, keys.ClusterLearners(), func(l etcd.Listing) {
-			d.update(func() { d.learners = l.KVs })
-		})
-	})
-	group.Go(func() error {
-		return d.cfg.Client.Follow(ctx, keys.RemovedMembers(), func(l etcd.Listing) { d.cfg.PublishRemoved(Removals(l)) })
-	})
+	follow := func(prefix string, report func(etcd.Listing)) {
+		group.Go(func() error { return d.cfg.Client.Follow(ctx, prefix, report) })
+	}
+	follow(keys.ClusterMembers(), func(l etcd.Listing) { d.update(func() { d.records, d.listed = l.KVs, true }) })
+	follow(keys.ClusterLearners(), func(l etcd.Listing) { d.update(func() { d.learners = l.KVs }) })
+	follow(keys.RemovedMembers(), func(l etcd.Listing) { d.cfg.PublishRemoved(Removals(l)) })
 	return group.Wait()
 }
 
@@ -165,10 +158,7 @@ func (d *Directory) publish(list []Member) {
 func Endpoints(node string, list []Member) []string {
 	list = slices.Clone(list)
 	sorting.By(list, func(a, b Member) int {
-		if a.Learner != b.Learner {
-			return cmp.Compare(boolean[a.Learner], boolean[b.Learner])
-		}
-		return cmp.Compare(weight(node, a.ID), weight(node, b.ID))
+		return cmp.Or(cmp.Compare(boolean[a.Learner], boolean[b.Learner]), cmp.Compare(weight(node, a.ID), weight(node, b.ID)))
 	})
 	var out []string
 	for _, m := range list {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"expvar"
+	"slices"
 	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/types"
@@ -60,15 +61,6 @@ func raftApplied() uint64 {
 
 // onlyVoter reports whether the member id votes, and no other member does.
 func onlyVoter(id types.ID, members []*membership.Member) bool {
-	found := false
-	for _, m := range members {
-		switch {
-		case m.IsLearner:
-		case m.ID == id:
-			found = true
-		default:
-			return false
-		}
-	}
-	return found
+	voters := slices.DeleteFunc(slices.Clone(members), func(m *membership.Member) bool { return m.IsLearner })
+	return len(voters) == 1 && voters[0].ID == id
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
@@ -34,9 +35,6 @@ type nodes struct {
 // readNodes reads the file. What is wrong with it is no reason not to start: its addresses are strangers then.
 func readNodes(file string, now time.Time) (*nodes, error) {
 	n := &nodes{file: file, seen: map[netip.Addr]time.Time{}, open: map[netip.Addr]int{}}
-	if file == "" {
-		return n, nil
-	}
 	text, err := os.ReadFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -79,12 +77,7 @@ func (n *nodes) addresses() []netip.Addr {
 
 // sorted returns the newest address first. It needs mu.
 func (n *nodes) sorted() []netip.Addr {
-	all := make([]netip.Addr, 0, len(n.seen))
-	for addr := range n.seen {
-		all = append(all, addr)
-	}
-	slices.SortFunc(all, func(a, b netip.Addr) int { return n.seen[b].Compare(n.seen[a]) })
-	return all
+	return slices.SortedFunc(maps.Keys(n.seen), func(a, b netip.Addr) int { return n.seen[b].Compare(n.seen[a]) })
 }
 
 // enter notes that a client at an address showed a certificate, and reports whether it is the first one. leave must
@@ -112,9 +105,6 @@ const seenPart = 24 * time.Hour
 
 // write writes the file.
 func (n *nodes) write(now time.Time) error {
-	if n.file == "" {
-		return nil
-	}
 	n.mu.Lock()
 	n.forget(now)
 	rounded := map[netip.Addr]time.Time{}

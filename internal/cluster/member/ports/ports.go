@@ -36,7 +36,7 @@ type Config struct {
 	// CAFile contains the authorities of clients, and is read once. CertFile and KeyFile are the server's, and are read
 	// again when they are replaced.
 	CAFile, CertFile, KeyFile string
-	// NodesFile keeps the addresses of nodes for the next start. It need not exist. Empty: none are kept.
+	// NodesFile keeps the addresses of nodes for the next start. It need not exist.
 	NodesFile string
 	// Warn logs a message for people, with keys and values. It is called often.
 	Warn func(message string, keysAndValues ...any)
