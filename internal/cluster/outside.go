@@ -36,7 +36,7 @@ func (o realOutside) listed(ctx context.Context, memberID string) (listing, erro
 		return listing{}, err
 	}
 	id, err := o.id(ctx, memberID)
-	if _, removed := errors.AsType[*quorum.RemovedError](err); removed {
+	if errors.Is(err, quorum.ErrRemoved) {
 		return listing{listed: membership.NotListed, removed: true}, nil // a node that knows no ID has no data
 	}
 	if err != nil {
@@ -106,7 +106,7 @@ func (o realOutside) remove(ctx context.Context, memberID string) error {
 	}
 	_, err = quorum.Remove(ctx, o.client, quorum.Removal{
 		Name: keyspace.MemberID(id), Leaves: true, Dial: o.parts.same.dial,
-		Before: func() error { o.shared.useOthers(); return nil },
+		Before: o.shared.useOthers,
 		After:  func(done string) { afterStep("remove", done) },
 	})
 	if errors.Is(err, etcd.ErrNoMember) {

@@ -25,7 +25,7 @@ type rotating struct {
 // rotate takes part in replacements of the CA until ctx ends.
 func (n *node) rotate(ctx context.Context, publish func(rotation.State), awaitServices func(context.Context, string) error) error {
 	return rotation.New(rotation.Config{
-		Client: n.client, PKI: n.dir.PKI(), Node: protocol.NodeID(n.cfg.Node), ClusterID: func() string { return n.cluster },
+		Client: n.client, PKI: n.dir.PKI(), Node: protocol.NodeID(n.cfg.Node), ClusterID: n.cluster,
 		Self: rotating{n, awaitServices}, Publish: publish, After: func(done string) { afterStep("rotate", done) },
 		Log: n.process.log.With("worker", "rotation"),
 	}).Run(ctx)

@@ -84,7 +84,7 @@ func (n *Node) wantValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, at := range []time.Time{time.Now().Add(-time.Hour), time.Now(), time.Now().Add(time.Hour)} {
-		if err := ca.Verify(cert, n.Address, at); err != nil {
+		if err := pki.Verify(cert, ca.Certificate(), n.Address, at); err != nil {
 			t.Errorf("the certificate of %s at %s: %v", n.ID, at, err)
 		}
 	}

@@ -121,7 +121,7 @@ func wantOneCA(t *testing.T, old *x509.Certificate, nodes ...*Node) (hash pki.Ha
 			t.Errorf("%s trusts %d CAs, the first is %s, its marker has %s; want %s", n.ID, len(trusted), ca.Hash(), n.Marker().CAHash, hash)
 		}
 		cert, err := pki.ReadCertificate(dir)
-		if err != nil || ca.Verify(cert, n.Address, time.Now()) != nil {
+		if err != nil || pki.Verify(cert, ca.Certificate(), n.Address, time.Now()) != nil {
 			t.Errorf("%s uses a certificate of another CA: %v", n.ID, err)
 		}
 		if _, err := os.Stat(filepath.Join(dir, pki.NextKeyFile)); !errors.Is(err, os.ErrNotExist) {

@@ -1,6 +1,7 @@
 package enrol
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +12,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/cluster/quorum"
@@ -121,20 +121,12 @@ func (s *Server) sign(ctx context.Context, in request, added quorum.Added) ([]by
 		CACertificate: string(ca.CertPEM()), Certificate: string(cert), Members: []answerMember{},
 	}
 	for _, m := range added.Members {
-		out.Members = append(out.Members, newAnswerMember(m))
+		out.Members = append(out.Members, answerMember{
+			ID: keyspace.MemberID(m.ID), Name: m.Name, Learner: m.Learner,
+			PeerURL: cmp.Or(m.PeerURLs...), ClientURL: cmp.Or(m.ClientURLs...),
+		})
 	}
 	return json.Marshal(out)
-}
-
-func newAnswerMember(m etcd.Member) answerMember {
-	out := answerMember{ID: keyspace.MemberID(m.ID), Name: m.Name, Learner: m.Learner}
-	if len(m.PeerURLs) > 0 {
-		out.PeerURL = m.PeerURLs[0]
-	}
-	if len(m.ClientURLs) > 0 {
-		out.ClientURL = m.ClientURLs[0]
-	}
-	return out
 }
 
 // newToken is the remedy where a person needs another token for a node.
@@ -148,7 +140,6 @@ func newToken(node protocol.NodeID) string {
 func explain(err error, node protocol.NodeID) error {
 	is := func(target error) bool { return errors.Is(err, target) }
 	_, inUse := errors.AsType[*quorum.InUseError](err)
-	_, removed := errors.AsType[*quorum.RemovedError](err)
 	switch {
 	case is(token.ErrUnknown), is(token.ErrSecret):
 		return &refusal{wrongToken, http.StatusUnauthorized, err.Error() + "; " + newToken(node)}
@@ -160,7 +151,7 @@ func explain(err error, node protocol.NodeID) error {
 		return &refusal{wrongToken, http.StatusForbidden, err.Error() + "; " + newToken(node)}
 	case inUse:
 		return &refusal{conflict, http.StatusConflict, err.Error()}
-	case removed:
+	case is(quorum.ErrRemoved):
 		return &refusal{conflict, http.StatusGone, err.Error()}
 	case is(quorum.ErrNoCluster):
 		return &refusal{unavailable, http.StatusServiceUnavailable, "the cluster is still being created"}

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
@@ -36,9 +35,11 @@ func (s *Server) checkClient(raw [][]byte, _ [][]*x509.Certificate) error {
 	if err != nil {
 		return err
 	}
-	return pki.VerifyAny(leaf, trusted, func(authority *x509.Certificate) error {
-		return pki.Verify(leaf, authority, "", s.cfg.Now())
-	})
+	authority, err := pki.IssuerOf(leaf, trusted)
+	if err != nil {
+		return err
+	}
+	return pki.Verify(leaf, authority, "", s.cfg.Now())
 }
 
 // giveAuthority answers a node that shows a certificate of the CA: with the key of the CA
@@ -72,11 +73,7 @@ func (s *Server) giveAuthority(ctx context.Context, _ http.ResponseWriter, r *ht
 	}
 	out := authorityAnswer{CACertificate: string(ca.CertPEM()), Certificate: string(renewed)}
 	if standing.MaySign() {
-		key, err := ca.KeyPEM()
-		if err != nil {
-			return nil, err
-		}
-		out.CAKey = string(key)
+		out.CAKey = string(ca.KeyPEM())
 		s.cfg.Log.Info("a voter received the key of the cluster's CA", "joining", string(node), "client", r.RemoteAddr)
 	}
 	return json.Marshal(out)
@@ -98,12 +95,8 @@ func (s *Server) giveKey(ctx context.Context, node protocol.NodeID, standing mem
 	if err != nil {
 		return nil, err
 	}
-	key, err := ca.KeyPEM()
-	if err != nil {
-		return nil, err
-	}
 	s.cfg.Log.Info("a voter received the key of the new CA", "joining", string(node))
-	return json.Marshal(authorityAnswer{CACertificate: string(ca.CertPEM()), CAKey: string(key)})
+	return json.Marshal(authorityAnswer{CACertificate: string(ca.CertPEM()), CAKey: string(ca.KeyPEM())})
 }
 
 // authority returns the CA with its key. Without the key it returns a refusal that
@@ -172,19 +165,7 @@ func post(ctx context.Context, joinURL, query, dir string) (in authorityAnswer, 
 	if err != nil {
 		return in, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(target, Path)+PathAuthority+query, nil)
-	if err != nil {
-		return in, err
-	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, TLSHandshakeTimeout: headerTimeout, DisableKeepAlives: true}}
-	resp, err := client.Do(req)
-	if err != nil {
-		return in, fmt.Errorf("reach %s: %w", joinURL, err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	resp, text, err := exchange(ctx, strings.TrimSuffix(target, Path)+PathAuthority+query, config, nil)
 	if err != nil {
 		return in, fmt.Errorf("reach %s: %w", joinURL, err)
 	}
@@ -203,17 +184,12 @@ func (a authorityAnswer) decode(dir string) (Authority, error) {
 	if err != nil {
 		return Authority{}, err
 	}
-	cert, err := pki.ParseAuthority([]byte(a.CACertificate))
+	cert, err := parseCA(a.CACertificate, a.CAKey)
 	if err != nil {
 		return Authority{}, err
 	}
 	if pki.HashOf(cert) != pki.HashOf(own) {
 		return Authority{}, errors.New("the answer has another CA than this node")
-	}
-	if a.CAKey != "" {
-		if _, err := pki.ParseCA([]byte(a.CACertificate), []byte(a.CAKey)); err != nil {
-			return Authority{}, err
-		}
 	}
 	return Authority{Certificate: cert, Key: []byte(a.CAKey), Node: []byte(a.Certificate)}, nil
 }

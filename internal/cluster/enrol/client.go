@@ -107,28 +107,7 @@ func Join(ctx context.Context, r Request) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
-	if err != nil {
-		return Answer{}, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	transport := &http.Transport{
-		TLSClientConfig:     clientTLS(r.URL, r.Token.CA),
-		TLSHandshakeTimeout: headerTimeout,
-		DisableKeepAlives:   true, // and no proxy: it could not be verified
-	}
-	client := &http.Client{
-		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return Answer{}, reachError(r.URL, err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	resp, text, err := exchange(ctx, target, clientTLS(r.URL, r.Token.CA), body)
 	switch {
 	case err != nil:
 		return Answer{}, reachError(r.URL, err)
@@ -136,6 +115,29 @@ func Join(ctx context.Context, r Request) (Answer, error) {
 		return Answer{}, newRefusedError(r.URL, resp, text)
 	}
 	return r.decode(text)
+}
+
+// exchange sends a request to the join port of a member, and returns the answer with its text.
+func exchange(ctx context.Context, target string, config *tls.Config, body []byte) (*http.Response, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
+	if err != nil {
+		return nil, nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	client := &http.Client{
+		// Without a proxy: it could not be verified.
+		Transport:     &http.Transport{TLSClientConfig: config, TLSHandshakeTimeout: headerTimeout, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	return resp, text, err
 }
 
 // JoinURL returns the URL for a request, or an error about the URL that a person gave.
@@ -216,7 +218,7 @@ func (r Request) decode(text []byte) (Answer, error) {
 	wrong := func(what string) error {
 		return fmt.Errorf("%s answered something that is not an answer to a join: %s", r.URL, what)
 	}
-	ca, err := in.parseCA()
+	ca, err := parseCA(in.CACertificate, in.CAKey)
 	if err != nil {
 		return Answer{}, wrong(err.Error())
 	}
@@ -255,13 +257,12 @@ func (r Request) decode(text []byte) (Answer, error) {
 	return out, nil
 }
 
-// parseCA returns the CA's certificate. If the answer of an older sidecar contains
-// a key, it must be the key of that certificate.
-func (a answer) parseCA() (*x509.Certificate, error) {
-	if a.CAKey == "" {
-		return pki.ParseAuthority([]byte(a.CACertificate))
+// parseCA returns the CA's certificate. If the answer contains a key, it must be the key of that certificate.
+func parseCA(cert, key string) (*x509.Certificate, error) {
+	if key == "" {
+		return pki.ParseAuthority([]byte(cert))
 	}
-	ca, err := pki.ParseCA([]byte(a.CACertificate), []byte(a.CAKey))
+	ca, err := pki.ParseCA([]byte(cert), []byte(key))
 	if err != nil {
 		return nil, err
 	}

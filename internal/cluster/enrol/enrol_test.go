@@ -510,7 +510,7 @@ func TestServer_attack(t *testing.T) {
 	took := time.Since(began)
 	stop()
 	own.Wait()
-	limits := Limits{}.withDefaults()
+	limits := defaultLimits
 	most := float64(limits.Burst) + float64(limits.PerAddress)*took.Seconds() + 1
 	mostHandshakes := connectionsPerRequest * most
 	t.Logf("%d wrong secrets in %s: %d checked, %d limited, %d closed; %d reads of the member", attempts, took, checked.Load(), limits429.Load(), broken.Load(), reads.Load())
@@ -536,7 +536,7 @@ func TestServer_attack(t *testing.T) {
 }
 
 func TestGuard_manyAddresses(t *testing.T) {
-	g := newGuard(Limits{}.withDefaults())
+	g := newGuard(defaultLimits)
 	for i := range 3 * maxAddresses {
 		addr := allowance.AddressOf(net.JoinHostPort(fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), "1"))
 		if g.mayConnect(addr) {
@@ -547,7 +547,7 @@ func TestGuard_manyAddresses(t *testing.T) {
 		t.Errorf("got %d addresses and %d open connections", len(g.addresses), g.open)
 	}
 	// One machine can use many addresses of IPv6, which count as one.
-	six := newGuard(Limits{}.withDefaults())
+	six := newGuard(defaultLimits)
 	for i := range 100 {
 		six.mayRequest(allowance.AddressOf(net.JoinHostPort(fmt.Sprintf("2001:db8::%x", i), "1")))
 	}

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits bound the cost of unknown clients. A zero field means its default.
+// Limits bound the cost of unknown clients.
 type Limits struct {
 	// Requests of one address, and of all, per second. Above that they are answered
 	// with status 429. A node that joins makes one request a second at most.
@@ -38,18 +38,7 @@ const (
 	sweepPause = time.Second
 )
 
-func (l Limits) withDefaults() Limits {
-	if l.PerAddress == 0 {
-		l.PerAddress = 5
-	}
-	if l.InAll == 0 {
-		l.InAll = 25
-	}
-	if l.Burst == 0 {
-		l.Burst = 30
-	}
-	return l
-}
+var defaultLimits = Limits{PerAddress: 5, InAll: 25, Burst: 30}
 
 // guard counts requests and connections, by address and in all.
 type guard struct {

@@ -45,7 +45,7 @@ func TestGuard_heldConnections(t *testing.T) {
 // Strangers at thousands of addresses do not make the member search all that it remembers for each connection.
 func TestGuard_sweeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGuard(Limits{}.withDefaults())
+		g := newGuard(defaultLimits)
 		fill := func() {
 			for i := 0; len(g.addresses) < maxAddresses; i++ {
 				g.mayRequest(addressOf(i))

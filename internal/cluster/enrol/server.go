@@ -1,6 +1,7 @@
 package enrol
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -33,7 +34,7 @@ type Config struct {
 	// read again for each connection.
 	PKI string
 
-	Limits     Limits
+	Limits     Limits // zero: the usual ones
 	Log        *slog.Logger
 	Registerer prometheus.Registerer // nil: no metrics
 	// Now is the clock that decides whether a token is expired. Nil: time.Now.
@@ -73,7 +74,7 @@ func NewServer(cfg Config) *Server {
 	}
 	m := newMetrics(cfg.Registerer)
 	return &Server{
-		cfg: cfg, guard: newGuard(cfg.Limits.withDefaults()), port: newPort(m), metrics: m,
+		cfg: cfg, guard: newGuard(cmp.Or(cfg.Limits, defaultLimits)), port: newPort(m), metrics: m,
 		warnings: rate.NewLimiter(rate.Every(time.Second), 10), //nolint:mnd // one a second is enough for people
 	}
 }

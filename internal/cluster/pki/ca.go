@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -22,20 +24,12 @@ type CA struct {
 
 // NewCA creates an authority. The ID of the cluster is in its name, for people.
 func NewCA(clusterID string) (*CA, error) {
-	key, err := newKey()
-	if err != nil {
-		return nil, fmt.Errorf("create the cluster's CA: %w", err)
-	}
-	return newCA(clusterID, key, time.Now())
+	return newCA(clusterID, newKey(), time.Now())
 }
 
 func newCA(clusterID string, key *ecdsa.PrivateKey, now time.Time) (*CA, error) {
-	serial, err := newSerial()
-	if err != nil {
-		return nil, fmt.Errorf("create the cluster's CA: %w", err)
-	}
 	template := &x509.Certificate{
-		SerialNumber:          serial,
+		SerialNumber:          newSerial(),
 		Subject:               pkix.Name{CommonName: "lockstep-ca-" + clusterID},
 		NotBefore:             now.Add(-backdate),
 		NotAfter:              now.Add(caLife),
@@ -74,7 +68,7 @@ func (c *CA) Certificate() *x509.Certificate { return c.cert }
 func (c *CA) CertPEM() []byte { return encode(typeCertificate, c.cert.Raw) }
 
 // KeyPEM returns the authority's private key. It is a secret.
-func (c *CA) KeyPEM() ([]byte, error) { return encodeKey(c.key) }
+func (c *CA) KeyPEM() []byte { return encodeKey(c.key) }
 
 // Hash returns the hash that identifies the authority, also after its certificate was renewed.
 func (c *CA) Hash() Hash { return HashOf(c.cert) }
@@ -98,18 +92,14 @@ func (c *CA) issue(key crypto.PublicKey, node, address string, now time.Time) ([
 	if err != nil {
 		return nil, fmt.Errorf("issue a certificate for node %q: %w", node, err)
 	}
-	serial, err := newSerial()
-	if err != nil {
-		return nil, fmt.Errorf("issue a certificate for node %q: %w", node, err)
-	}
 	template := &x509.Certificate{
-		SerialNumber: serial,
+		SerialNumber: newSerial(),
 		Subject:      pkix.Name{CommonName: node},
 		NotBefore:    now.Add(-backdate),
-		NotAfter:     earliest(now.Add(leafLife), c.cert.NotAfter),
+		NotAfter:     slices.MinFunc([]time.Time{now.Add(leafLife), c.cert.NotAfter}, time.Time.Compare),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses:  ipAddresses(ip),
+		IPAddresses:  []net.IP{ip.Unmap().AsSlice()},
 
 		BasicConstraintsValid: true,
 	}
@@ -123,24 +113,13 @@ func (c *CA) issue(key crypto.PublicKey, node, address string, now time.Time) ([
 // renewed returns the authority with a new certificate for the same key and name.
 // Certificates that the old one signed are valid under the new one too.
 func (c *CA) renewed(now time.Time) (*CA, error) {
-	serial, err := newSerial()
-	if err != nil {
-		return nil, err
-	}
 	template := *c.cert
-	template.SerialNumber, template.NotBefore, template.NotAfter = serial, now.Add(-backdate), now.Add(caLife)
+	template.SerialNumber, template.NotBefore, template.NotAfter = newSerial(), now.Add(-backdate), now.Add(caLife)
 	cert, err := sign(&template, &template, c.key.Public(), c.key)
 	if err != nil {
 		return nil, err
 	}
 	return &CA{cert: cert, key: c.key}, nil
-}
-
-// Verify returns an error about a node's certificate; nil: this authority signed
-// it, for that address, and both are valid at now. An empty address is not
-// checked.
-func (c *CA) Verify(cert *x509.Certificate, address string, now time.Time) error {
-	return Verify(cert, c.cert, address, now)
 }
 
 // Verify returns an error about a node's certificate; nil: authority signed it, for
@@ -167,27 +146,26 @@ func sign(template, parent *x509.Certificate, key crypto.PublicKey, signer *ecds
 	return x509.ParseCertificate(raw)
 }
 
-func newKey() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
+func newKey() *ecdsa.PrivateKey {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err) // only for another curve
+	}
+	return key
+}
 
 // serialBits is the size of serial numbers, which are random: no member counts them.
 const serialBits = 127
 
-func newSerial() (*big.Int, error) {
+func newSerial() *big.Int {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), serialBits))
 	if err != nil {
-		return nil, err
+		panic(err) // crypto/rand never returns an error
 	}
-	return serial.Add(serial, big.NewInt(1)), nil // never 0
+	return serial.Add(serial, big.NewInt(1)) // never 0
 }
 
 func matches(cert *x509.Certificate, key *ecdsa.PrivateKey) bool {
 	public, is := cert.PublicKey.(*ecdsa.PublicKey)
 	return is && public.Equal(key.Public())
-}
-
-func earliest(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }

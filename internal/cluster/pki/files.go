@@ -52,10 +52,7 @@ func LoadCA(dir string) (*CA, error) {
 // WriteCA writes an authority into dir, as a node that votes receives it. The key is
 // written first, as EnsureCA does.
 func WriteCA(dir string, ca *CA) error {
-	keyPEM, err := ca.KeyPEM()
-	if err == nil {
-		err = durable.WriteFile(filepath.Join(dir, CAKeyFile), keyPEM, modeSecret)
-	}
+	err := durable.WriteFile(filepath.Join(dir, CAKeyFile), ca.KeyPEM(), modeSecret)
 	if err == nil {
 		err = WriteAuthority(dir, ca.cert)
 	}
@@ -75,24 +72,19 @@ func EnsureKeyPair(dir string) (*ecdsa.PrivateKey, error) {
 }
 
 func ensureKey(dir, name string) (*ecdsa.PrivateKey, error) {
-	text, err := os.ReadFile(filepath.Join(dir, name))
-	if err == nil {
-		return parseKeyFile(dir, name, text)
-	}
+	key, err := readKey(dir, name)
 	if !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return key, err
 	}
-	key, err := newKey()
+	key = newKey()
+	return key, durable.WriteFile(filepath.Join(dir, name), encodeKey(key), modeSecret)
+}
+
+func readKey(dir, name string) (*ecdsa.PrivateKey, error) {
+	text, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
 		return nil, err
 	}
-	if text, err = encodeKey(key); err != nil {
-		return nil, err
-	}
-	return key, durable.WriteFile(filepath.Join(dir, name), text, modeSecret)
-}
-
-func parseKeyFile(dir, name string, text []byte) (*ecdsa.PrivateKey, error) {
 	key, err := parseKey(text)
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w", filepath.Join(dir, name), err)
@@ -107,12 +99,12 @@ func EnsureCertificate(dir string, ca *CA, node, address string) (*x509.Certific
 	if err != nil {
 		return nil, err
 	}
-	cert, err := readCertificate(dir, NodeCertFile)
+	cert, err := ReadCertificate(dir)
 	switch {
 	case err == nil && usable(cert, key, ca, node, address, time.Now()):
 		return cert, nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("this node's certificate: %w", err)
+		return nil, err
 	}
 	text, err := ca.issue(key.Public(), node, address, time.Now())
 	if err != nil {
@@ -122,7 +114,7 @@ func EnsureCertificate(dir string, ca *CA, node, address string) (*x509.Certific
 }
 
 func usable(cert *x509.Certificate, key *ecdsa.PrivateKey, ca *CA, node, address string, now time.Time) bool {
-	return matches(cert, key) && cert.Subject.CommonName == node && ca.Verify(cert, address, now) == nil
+	return matches(cert, key) && cert.Subject.CommonName == node && Verify(cert, ca.cert, address, now) == nil
 }
 
 // WriteCertificate writes this node's certificate (PEM) into dir. It must be for the
@@ -132,11 +124,7 @@ func WriteCertificate(dir string, text []byte) (*x509.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("this node's certificate: %w", err)
 	}
-	keyText, err := os.ReadFile(filepath.Join(dir, NodeKeyFile))
-	if err != nil {
-		return nil, fmt.Errorf("this node's certificate: %w", err)
-	}
-	key, err := parseKeyFile(dir, NodeKeyFile, keyText)
+	key, err := readKey(dir, NodeKeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("this node's certificate: %w", err)
 	}
@@ -151,22 +139,14 @@ func WriteCertificate(dir string, text []byte) (*x509.Certificate, error) {
 
 // ReadCertificate returns this node's certificate in dir.
 func ReadCertificate(dir string) (*x509.Certificate, error) {
-	cert, err := readCertificate(dir, NodeCertFile)
+	file := filepath.Join(dir, NodeCertFile)
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("this node's certificate: %w", err)
 	}
-	return cert, nil
-}
-
-func readCertificate(dir, name string) (*x509.Certificate, error) {
-	file := filepath.Join(dir, name)
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
 	cert, err := ParseCertificate(text)
 	if err != nil {
-		return nil, fmt.Errorf("%q: %w", file, err)
+		return nil, fmt.Errorf("this node's certificate: %q: %w", file, err)
 	}
 	return cert, nil
 }

@@ -39,7 +39,7 @@ func check(dir, address string) error {
 	if _, err := tls.LoadX509KeyPair(filepath.Join(dir, pki.NodeCertFile), filepath.Join(dir, pki.NodeKeyFile)); err != nil {
 		return err
 	}
-	return ca.Verify(cert, address, time.Now())
+	return pki.Verify(cert, ca.Certificate(), address, time.Now())
 }
 
 // newDir returns a directory with an authority, and a certificate for loopback.
@@ -229,7 +229,7 @@ func TestRenew(t *testing.T) {
 			if root.Hash() != ca.Hash() || content(t, dir, pki.NodeKeyFile) != key {
 				t.Error("a key was replaced")
 			}
-			if err := root.Verify(after, loopback, c.now); err != nil {
+			if err := pki.Verify(after, root.Certificate(), loopback, c.now); err != nil {
 				t.Error(err)
 			}
 			// Members whose authority was not renewed yet, and certificates of before.

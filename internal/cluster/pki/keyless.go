@@ -27,17 +27,13 @@ func ParseAuthority(certPEM []byte) (*x509.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the cluster's CA certificate: %w", err)
 	}
-	return cert, checkAuthority(cert)
-}
-
-func checkAuthority(cert *x509.Certificate) error {
 	if !cert.IsCA {
-		return fmt.Errorf("the cluster's CA certificate: %q is not the certificate of a CA", cert.Subject)
+		return nil, fmt.Errorf("the cluster's CA certificate: %q is not the certificate of a CA", cert.Subject)
 	}
 	if err := cert.CheckSignatureFrom(cert); err != nil {
-		return fmt.Errorf("the cluster's CA certificate: %w", err)
+		return nil, fmt.Errorf("the cluster's CA certificate: %w", err)
 	}
-	return nil
+	return cert, nil
 }
 
 // WriteAuthority writes the certificate of a CA into dir, as a node that joins receives it. If

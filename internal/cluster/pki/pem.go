@@ -8,8 +8,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 )
 
 const (
@@ -21,12 +19,12 @@ func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+func encodeKey(key *ecdsa.PrivateKey) []byte {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return nil, err
+		panic(err) // a P-256 key always marshals
 	}
-	return encode(typeKey, der), nil
+	return encode(typeKey, der)
 }
 
 // ParseCertificate returns the one certificate of a PEM text.
@@ -101,5 +99,3 @@ func CheckRequest(request *x509.CertificateRequest) error {
 	}
 	return nil
 }
-
-func ipAddresses(ip netip.Addr) []net.IP { return []net.IP{ip.Unmap().AsSlice()} }

@@ -81,9 +81,9 @@ type Renewal struct {
 	// Every is the pause between two checks. Zero: an hour.
 	Every time.Duration
 	// Ask asks another node to sign this node's certificate, if one is due on a node without
-	// the key of the authority. nil: no other node can.
+	// the key of the authority.
 	Ask func(context.Context) error
-	// Renewed is called after each renewal. nil: nothing.
+	// Renewed is called after each renewal.
 	Renewed func(context.Context)
 	Log     *slog.Logger
 }
@@ -92,7 +92,7 @@ type Renewal struct {
 func (r Renewal) Keep(ctx context.Context) error {
 	for {
 		renewed, err := Renew(r.Dir, r.Node, r.Address, time.Now())
-		if errors.Is(err, ErrNoKey) && r.Ask != nil {
+		if errors.Is(err, ErrNoKey) {
 			err = r.Ask(ctx)
 			renewed = err == nil
 		}
@@ -101,9 +101,7 @@ func (r Renewal) Keep(ctx context.Context) error {
 		}
 		if renewed {
 			r.Log.Info("certificate renewed", "dir", r.Dir)
-			if r.Renewed != nil {
-				r.Renewed(ctx)
-			}
+			r.Renewed(ctx)
 		}
 		if !backoff.Sleep(ctx, cmp.Or(r.Every, renewInterval)) {
 			return ctx.Err()

@@ -33,11 +33,7 @@ func ReadTrusted(dir string) ([]*x509.Certificate, error) {
 
 // ParseTrusted returns the certificates of authorities in a PEM text, at least one.
 func ParseTrusted(text []byte) (all []*x509.Certificate, err error) {
-	for rest := text; ; {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			break
-		}
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		cert, err := ParseAuthority(pem.EncodeToMemory(block))
 		if err != nil {
 			return nil, err
@@ -78,27 +74,17 @@ func replaced(dir string, cert *x509.Certificate) []*x509.Certificate {
 	return all
 }
 
-// VerifyAny is Verify for several authorities: the one that signed cert verifies it.
-func VerifyAny(cert *x509.Certificate, trusted []*x509.Certificate, verify func(authority *x509.Certificate) error) error {
+// IssuerOf returns the trusted authority that signed a certificate, or why none did.
+func IssuerOf(cert *x509.Certificate, trusted []*x509.Certificate) (*x509.Certificate, error) {
 	errs := []error{errors.New("it is of no CA that this node trusts")}
 	for _, authority := range trusted {
 		err := cert.CheckSignatureFrom(authority)
 		if err == nil {
-			return verify(authority)
+			return authority, nil
 		}
 		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
-}
-
-// IssuerOf returns the hash of the trusted authority that signed a certificate; false: none did.
-func IssuerOf(cert *x509.Certificate, trusted []*x509.Certificate) (Hash, bool) {
-	for _, authority := range trusted {
-		if cert.CheckSignatureFrom(authority) == nil {
-			return HashOf(authority), true
-		}
-	}
-	return Hash{}, false
+	return nil, errors.Join(errs...)
 }
 
 // LoadTrusted returns the trusted authority with this hash, with its key, or ErrNoKey.
@@ -151,11 +137,7 @@ func NewNext(dir, clusterID string) (*CA, error) {
 
 // WriteNextKey writes the key of the authority that is to replace the one in dir.
 func WriteNextKey(dir string, ca *CA) error {
-	text, err := ca.KeyPEM()
-	if err == nil {
-		err = durable.WriteFile(filepath.Join(dir, NextKeyFile), text, modeSecret)
-	}
-	if err != nil {
+	if err := durable.WriteFile(filepath.Join(dir, NextKeyFile), ca.KeyPEM(), modeSecret); err != nil {
 		return fmt.Errorf("write the key of the cluster's next CA: %w", err)
 	}
 	return nil

@@ -49,11 +49,7 @@ func Find(ctx context.Context, client *etcd.Client, node record.Member) (uint64,
 // Read returns a member; nil: it is not in the list of the members. removed reports whether an operator
 // removed a member with that key for good.
 func Read(ctx context.Context, client *etcd.Client, id uint64, key pki.Hash) (m *View, removed bool, err error) {
-	members, err := client.Members(ctx)
-	if err != nil {
-		return nil, false, err
-	}
-	s, err := readStored(ctx, client)
+	members, s, err := readMembers(ctx, client)
 	if err != nil {
 		return nil, false, err
 	}
@@ -69,7 +65,7 @@ func Read(ctx context.Context, client *etcd.Client, id uint64, key pki.Hash) (m 
 // Add adds a node as a learner, or finds it among the members if an earlier attempt has
 // added it. An attempt that ended before it wrote the record left a learner without
 // one: Add adopts that learner, unless its node is known to be another one. Errors:
-// InUseError, RemovedError, ErrWait, ErrBusy, or etcd's own.
+// InUseError, ErrRemoved, ErrWait, ErrBusy, or etcd's own.
 func Add(ctx context.Context, client *etcd.Client, a Addition) (Added, error) {
 	if a.After == nil {
 		a.After = func(string) {}
@@ -135,14 +131,10 @@ func waitIfChanged(err error, whose string) error {
 // observe returns the node's member ID if an earlier attempt added it; 0: the caller
 // must add it.
 func observe(ctx context.Context, client *etcd.Client, node record.Member) (id uint64, s stored, err error) {
-	members, err := client.Members(ctx)
-	if err != nil {
-		return 0, stored{}, err
+	members, s, err := readMembers(ctx, client)
+	if err == nil {
+		id, err = judgeAddition(node, members, s)
 	}
-	if s, err = readStored(ctx, client); err != nil {
-		return 0, stored{}, err
-	}
-	id, err = judgeAddition(node, members, s)
 	return id, s, err
 }
 
@@ -168,7 +160,7 @@ func judgeAddition(node record.Member, members []etcd.Member, s stored) (uint64,
 	case membership.WasAdded:
 		return members[i].ID, nil
 	case membership.KeyRemoved:
-		return 0, &RemovedError{Node: s.removed[i].Node, At: s.removed[i].Removed}
+		return 0, fmt.Errorf("node %q was removed from the cluster at %s; %w", s.removed[i].Node, s.removed[i].Removed.UTC().Format(time.RFC3339), ErrRemoved)
 	case membership.AwaitRemoval:
 		return 0, fmt.Errorf("%w: the member %s at %s is being removed", ErrWait, keyspace.MemberID(members[i].ID), node.PeerURL)
 	case membership.PeerInUse:

@@ -16,17 +16,12 @@ import (
 // This file keeps people from removing a member whose sidecar runs: a member that does not
 // answer for some seconds may only be slow, and once it is removed it never serves again.
 
-// AliveError is returned for a removal of a member whose sidecar is alive.
-type AliveError struct{ Node protocol.NodeID }
-
-func (e *AliveError) Error() string {
-	return fmt.Sprintf("%v: node %q: its sidecar is alive, so its etcd member may only be slow: see sidecar status on that node; "+
+// stillAlive refuses the removal of a member whose sidecar is alive.
+func stillAlive(node protocol.NodeID) error {
+	return fmt.Errorf("%w: node %q: its sidecar is alive, so its etcd member may only be slow: see sidecar status on that node; "+
 		"to take the member from a node that goes on, type: sidecar node set-roles %s --remove %s; to remove it all the same, stop that sidecar first, or add --force: "+
-		"the sidecar then stops etcd and ends, and needs an empty data directory and a new token to join again", ErrRefused, e.Node, e.Node, protocol.RoleConsensus)
+		"the sidecar then stops etcd and ends, and needs an empty data directory and a new token to join again", ErrRefused, node, node, protocol.RoleConsensus)
 }
-
-// Is makes it an ErrRefused.
-func (*AliveError) Is(target error) bool { return target == ErrRefused }
 
 // leaseCheck is the pause between two questions whether a sidecar keeps its lease alive.
 const leaseCheck = 500 * time.Millisecond
@@ -37,7 +32,7 @@ const leaseUnit = time.Second
 // asksFirst reports whether the removal requires that the node's sidecar is stopped.
 func (r Removal) asksFirst(node protocol.NodeID) bool { return !r.Force && !r.Leaves && node != "" }
 
-// awaitEnd returns nil once the presence of the member's node is missing, and an AliveError
+// awaitEnd returns nil once the presence of the member's node is missing, and refuses the removal
 // if its sidecar keeps the presence alive. A sidecar that was killed leaves its presence
 // behind until the lease ends; awaitEnd waits for that.
 func (r Removal) awaitEnd(ctx context.Context, client *etcd.Client) error {
@@ -69,10 +64,10 @@ func (r Removal) awaitEnd(ctx context.Context, client *etcd.Client) error {
 			first = left
 			r.Progress(fmt.Sprintf("waiting up to %s: %s was alive a moment ago, and may have stopped since", left+leaseUnit, name(target)))
 		case left > 0 && left+time.Since(began) > first+leaseUnit: // it was kept alive in between
-			return &AliveError{Node: target.Node}
+			return stillAlive(target.Node)
 		}
 		if !backoff.Sleep(ctx, leaseCheck) {
-			return &AliveError{Node: target.Node}
+			return stillAlive(target.Node)
 		}
 	}
 }

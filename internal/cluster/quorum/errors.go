@@ -3,7 +3,6 @@ package quorum
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/keyspace"
@@ -21,6 +20,8 @@ var (
 	ErrRotating = errors.New("the CA of the cluster is being replaced; sidecar cluster rotate-ca on a member shows what it waits for; then create a new token")
 	// ErrRefused is returned for a removal that would harm the cluster.
 	ErrRefused = errors.New("not removed")
+	// ErrRemoved is returned for a node that joins with the key of a member that an operator removed.
+	ErrRemoved = errors.New("empty its data directory and join with a new token")
 )
 
 // InUseError is returned for a node that cannot be added because a member uses its ID
@@ -41,24 +42,6 @@ func (e *InUseError) Error() string {
 		e.What, of, id)
 }
 
-// CorruptRotationError is returned if the record of the replacement of the CA cannot be read. Only
-// its earlier revision shows its content. To delete the record during a replacement would leave nodes
-// that trust different CAs.
-type CorruptRotationError struct {
-	Key      string
-	Revision int64 // at which it was written
-	Err      error
-}
-
-func (e *CorruptRotationError) Error() string {
-	return fmt.Sprintf("%v: a client of etcd wrote the key %s at revision %d, and until that is repaired no CA is replaced and no node joins; "+
-		"type: etcdctl get %[2]s --rev=%[4]d, and write what it had with etcdctl put; if it had nothing, or the phase Ended, type: etcdctl del %[2]s (docs/clusters.md#replace-the-ca)",
-		e.Err, e.Key, e.Revision, e.Revision-1)
-}
-
-// Unwrap returns the error about the value.
-func (e *CorruptRotationError) Unwrap() error { return e.Err }
-
 // UnknownError is returned for a removal that names no member.
 type UnknownError struct {
 	Name       string
@@ -76,14 +59,3 @@ func (e *UnknownError) Error() string {
 
 // Is makes it the ErrNoMember of package etcd.
 func (*UnknownError) Is(target error) bool { return target == etcd.ErrNoMember }
-
-// RemovedError is returned for a node that joins with the key of a member that an
-// operator removed.
-type RemovedError struct {
-	Node protocol.NodeID
-	At   time.Time
-}
-
-func (e *RemovedError) Error() string {
-	return fmt.Sprintf("node %q was removed from the cluster at %s; empty its data directory and join with a new token", e.Node, e.At.UTC().Format(time.RFC3339))
-}

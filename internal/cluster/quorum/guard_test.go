@@ -43,12 +43,11 @@ func TestRemove_judgesAgain(t *testing.T) {
 	asked, leaving := 0, false
 	_, err := Remove(t.Context(), client, Removal{
 		Name: "b", Dial: func(url string) (*etcd.Client, error) { return c.First.Client(url), nil },
-		Before: func() error {
+		Before: func() {
 			if asked < len(changes) {
 				changes[asked]()
 			}
 			asked++
-			return nil
 		},
 		After: func(step string) {
 			if step == "leaving" {
@@ -98,7 +97,7 @@ func TestRemove_interrupted(t *testing.T) {
 				t.Errorf("got the members %+v", s.members)
 			}
 			_, err := Find(t.Context(), client, b.Record())
-			if _, is := errors.AsType[*RemovedError](err); !is {
+			if !errors.Is(err, ErrRemoved) {
 				t.Errorf("the key is not refused: got %v", err)
 			}
 			if removal.After = nil; at == "leaving" {

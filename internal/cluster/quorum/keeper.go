@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -57,7 +58,7 @@ type Keeper struct {
 	learners *event.Value[[]uint64] // by their keys; 0: a key without an ID
 
 	// Only the goroutine of keep uses these.
-	progress map[uint64]progress
+	progress map[uint64]*progress
 	leader   uint64 // the member that led in the last round; 0: none, or it is unknown
 	led      bool   // that was the local member
 }
@@ -73,12 +74,10 @@ type progress struct {
 
 // NewKeeper returns a keeper that does nothing yet.
 func NewKeeper(cfg KeeperConfig) *Keeper {
-	if cfg.EvictAfter == 0 {
-		cfg.EvictAfter = defaultEvictAfter
-	}
+	cfg.EvictAfter = cmp.Or(cfg.EvictAfter, defaultEvictAfter)
 	return &Keeper{
 		cfg: cfg, keys: keyspace.Under(cfg.Client.Prefix()), metrics: newMetrics(cfg.Registerer),
-		learners: event.New[[]uint64](nil), progress: map[uint64]progress{},
+		learners: event.New[[]uint64](nil), progress: map[uint64]*progress{},
 	}
 }
 
@@ -165,7 +164,7 @@ func (k *Keeper) follow(local etcd.MemberStatus, err error) {
 // forgetProgress forgets the members that are no learners any more, for example because the keeper of
 // another node made voters of them.
 func (k *Keeper) forgetProgress(known []etcd.Member) {
-	maps.DeleteFunc(k.progress, func(id uint64, _ progress) bool {
+	maps.DeleteFunc(k.progress, func(id uint64, _ *progress) bool {
 		return !slices.ContainsFunc(known, func(m etcd.Member) bool { return m.ID == id && m.Learner })
 	})
 }
@@ -236,9 +235,10 @@ func (k *Keeper) keepLearner(ctx context.Context, m etcd.Member, local etcd.Memb
 // observe asks a learner for its progress, because etcd logs an error for each promotion
 // that comes too early.
 func (k *Keeper) observe(ctx context.Context, m etcd.Member, local etcd.MemberStatus) membership.LearnerFacts {
-	p, known := k.progress[m.ID]
-	if !known {
-		p = progress{first: time.Now(), since: time.Now()}
+	p := k.progress[m.ID]
+	if p == nil {
+		p = &progress{first: time.Now(), since: time.Now()}
+		k.progress[m.ID] = p
 	}
 	facts := membership.LearnerFacts{Leads: k.led, Index: local.Index, Patience: k.cfg.EvictAfter}
 	if m.Name != "" && len(m.ClientURLs) > 0 {
@@ -261,18 +261,13 @@ func (k *Keeper) observe(ctx context.Context, m etcd.Member, local etcd.MemberSt
 	default:
 		facts.Waits = time.Since(p.synced)
 	}
-	k.progress[m.ID] = p
 	facts.Idle = time.Since(p.since)
 	return facts
 }
 
 // behind notes that etcd refused a learner: in the place of the leader's keeper, this one waits again
 // before it asks.
-func (k *Keeper) behind(id uint64) {
-	p := k.progress[id]
-	p.synced = time.Time{}
-	k.progress[id] = p
-}
+func (k *Keeper) behind(id uint64) { k.progress[id].synced = time.Time{} }
 
 func (k *Keeper) promoted(ctx context.Context, m etcd.Member) error {
 	took := time.Since(k.progress[m.ID].first).Round(time.Millisecond)

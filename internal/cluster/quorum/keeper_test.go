@@ -40,15 +40,15 @@ func TestKeeper_inPlaceOfTheLeader(t *testing.T) {
 		return voters(t, client) == 2
 	})
 	join(t, client, d)
-	synced := func() (id uint64, p progress) {
+	synced := func() *progress {
 		round(other)
-		for id, p = range other.progress {
-			return id, p
+		for _, p := range other.progress {
+			return p
 		}
-		return 0, progress{}
+		return &progress{}
 	}
 	await(t, "the learner could vote", func() bool {
-		_, p := synced()
+		p := synced()
 		if voters(t, client) > 2 {
 			t.Fatal("the keeper of the leader has its time first")
 		}
@@ -61,9 +61,8 @@ func TestKeeper_inPlaceOfTheLeader(t *testing.T) {
 		t.Fatalf("got %d voters: the keeper of the leader has its time first", n)
 	}
 	await(t, "the other keeper promotes it", func() bool {
-		if id, p := synced(); id != 0 && !p.synced.IsZero() {
+		if p := synced(); !p.synced.IsZero() {
 			p.synced = p.synced.Add(-membership.StandInAfter)
-			other.progress[id] = p
 		}
 		return voters(t, client) == 3
 	})
@@ -71,7 +70,7 @@ func TestKeeper_inPlaceOfTheLeader(t *testing.T) {
 
 // After etcd refused a learner, a keeper in the place of another waits again: it would ask every second.
 func TestKeeper_behind(t *testing.T) {
-	k := &Keeper{progress: map[uint64]progress{1: {first: time.Now(), synced: time.Now().Add(-time.Hour)}}}
+	k := &Keeper{progress: map[uint64]*progress{1: {first: time.Now(), synced: time.Now().Add(-time.Hour)}}}
 	if k.behind(1); !k.progress[1].synced.IsZero() || k.progress[1].first.IsZero() {
 		t.Errorf("got %+v", k.progress[1])
 	}
@@ -95,7 +94,7 @@ func TestKeeper_follow(t *testing.T) {
 		{"no answer", b, b, errors.New("no answer"), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			k := &Keeper{leader: tt.was, led: tt.was == own, progress: map[uint64]progress{4: {}}}
+			k := &Keeper{leader: tt.was, led: tt.was == own, progress: map[uint64]*progress{4: {}}}
 			k.follow(etcd.MemberStatus{ID: own, Leader: tt.now}, tt.err)
 			if got := len(k.progress) == 1; got != tt.kept {
 				t.Errorf("progress kept: %t, want %t", got, tt.kept)
@@ -109,7 +108,7 @@ func TestKeeper_follow(t *testing.T) {
 
 // A member that another keeper made a voter, or removed, is forgotten.
 func TestKeeper_forgetProgress(t *testing.T) {
-	k := &Keeper{progress: map[uint64]progress{1: {}, 2: {}, 3: {}}}
+	k := &Keeper{progress: map[uint64]*progress{1: {}, 2: {}, 3: {}}}
 	k.forgetProgress([]etcd.Member{{ID: 1, Learner: true}, {ID: 2}})
 	if _, learner := k.progress[1]; !learner || len(k.progress) != 1 {
 		t.Errorf("got %v", k.progress)

@@ -51,28 +51,15 @@ func (l Loss) costs(all []View, target View) error {
 		return nil
 	}
 	others, stay, _ := otherVoters(all, target)
-	cost := membership.JudgeCost(target.voter(), others)
-	if cost == membership.CostsNothing {
+	var loses string
+	switch membership.JudgeCost(target.voter(), others) {
+	case membership.CostsNothing:
 		return nil
+	case membership.CostsCopy:
+		loses = "one voter, with the only copy of the data: while that node is down, etcd is too, and a lost disk loses all"
+	default: // no voter may fail any more
+		loses = count(stay) + ", and accepts no writes while one of them is down: now one may fail"
 	}
-	return &CostError{Node: l.Node, Cost: cost, Voters: stay}
+	return fmt.Errorf("%w: without node %q etcd has %s; first make another node a voter (sidecar node set-roles, or sidecar cluster token create), or add --force",
+		ErrRefused, l.Node, loses)
 }
-
-// CostError is returned without Force if no voter may fail any more without the member of the node.
-type CostError struct {
-	Node   protocol.NodeID
-	Cost   membership.Cost
-	Voters int // that stay
-}
-
-func (e *CostError) Error() string {
-	if e.Cost == membership.CostsCopy {
-		return fmt.Sprintf("%v: without node %q etcd has one voter, with the only copy of the data: while that node is down, etcd is too, and a lost disk loses all; "+
-			"first make another node a voter (sidecar node set-roles, or sidecar cluster token create), or add --force", ErrRefused, e.Node)
-	}
-	return fmt.Sprintf("%v: without node %q etcd has %s, and accepts no writes while one of them is down: now one may fail; "+
-		"first make another node a voter (sidecar node set-roles, or sidecar cluster token create), or add --force", ErrRefused, e.Node, count(e.Voters, "voter"))
-}
-
-// Is makes it an ErrRefused.
-func (*CostError) Is(target error) bool { return target == ErrRefused }

@@ -38,7 +38,7 @@ type Removal struct {
 	Leaves bool
 	// Before is called when the removal is allowed, and before it is requested. nil:
 	// nothing.
-	Before func() error
+	Before func()
 	// After is called after each step, with its name. It is for tests; nil: nothing.
 	After func(step string)
 }
@@ -48,15 +48,14 @@ type Removal struct {
 const settle = 7 * time.Second
 
 // Remove removes a member. It refuses to remove the last voter, and one without which
-// fewer than a majority of the voters would answer (ErrRefused), and without Force one whose
-// sidecar is alive (AliveError). A member that leads hands over first. It returns the member
-// that it removed.
+// fewer than a majority of the voters would answer, and without Force one whose sidecar is alive
+// (ErrRefused). A member that leads hands over first. It returns the member that it removed.
 func Remove(ctx context.Context, client *etcd.Client, r Removal) (View, error) {
 	if r.Progress == nil {
 		r.Progress = func(string) {}
 	}
 	if r.Before == nil {
-		r.Before = func() error { return nil }
+		r.Before = func() {}
 	}
 	if r.After == nil {
 		r.After = func(string) {}
@@ -116,12 +115,10 @@ func (r Removal) attempt(ctx context.Context, client *etcd.Client) (View, error)
 		case err != nil:
 			return View{}, err
 		case lease != 0:
-			return View{}, &AliveError{Node: target.Node}
+			return View{}, stillAlive(target.Node)
 		}
 	}
-	if err := r.Before(); err != nil {
-		return View{}, err
-	}
+	r.Before()
 	return target, r.remove(ctx, client, all, target, s)
 }
 
@@ -246,10 +243,10 @@ func mayRemove(all []View, target View, remedy string) error {
 	}
 	if healthy >= protocol.Majority(len(others)) {
 		return fmt.Errorf("%w: without %s and the members that are being removed, the cluster would have %s, and too few of them would answer: %s",
-			ErrRefused, name(target), count(stay, "voter"), unhealthy(all, target))
+			ErrRefused, name(target), count(stay), unhealthy(all, target))
 	}
 	return fmt.Errorf("%w: without %s the cluster would have %s, of which %d must answer, and %d would: %s",
-		ErrRefused, name(target), count(len(others), "voter"), protocol.Majority(len(others)), healthy, unhealthy(all, target))
+		ErrRefused, name(target), count(len(others)), protocol.Majority(len(others)), healthy, unhealthy(all, target))
 }
 
 // unhealthy names the other voters that do not answer, and the remedy.
@@ -285,11 +282,11 @@ func names(all []View) string {
 	return strings.Join(out, ", ")
 }
 
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
+func count(voters int) string {
+	if voters == 1 {
+		return "1 voter"
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d voters", voters)
 }
 
 // handOver makes another voter the leader if the member leads now, so that no request

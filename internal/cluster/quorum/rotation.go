@@ -45,7 +45,11 @@ func ReadRotation(ctx context.Context, client *etcd.Client) (record.Rotation, er
 func decodeRotation(kv etcd.KV) (record.Rotation, error) {
 	r, err := record.DecodeRotation(kv.Value)
 	if err != nil {
-		return record.Rotation{}, &CorruptRotationError{Key: kv.Key, Revision: kv.ModRevision, Err: err}
+		// Only its earlier revision shows its content. To delete it during a replacement would leave nodes that trust
+		// different CAs.
+		return record.Rotation{}, fmt.Errorf("%w: a client of etcd wrote the key %s at revision %d, and until that is repaired no CA is replaced and no node joins; "+
+			"type: etcdctl get %[2]s --rev=%[4]d, and write what it had with etcdctl put; if it had nothing, or the phase Ended, type: etcdctl del %[2]s (docs/clusters.md#replace-the-ca)",
+			err, kv.Key, kv.ModRevision, kv.ModRevision-1)
 	}
 	r.Revision = kv.ModRevision
 	return r, nil

@@ -12,11 +12,7 @@ import (
 // StandingOf returns the standing of the node with this ID and key, by the
 // members, their records and the reports.
 func StandingOf(ctx context.Context, client *etcd.Client, node protocol.NodeID, key pki.Hash) (membership.Standing, error) {
-	members, err := client.Members(ctx)
-	if err != nil {
-		return membership.Standing{}, err
-	}
-	s, err := readStored(ctx, client)
+	members, s, err := readMembers(ctx, client)
 	if err != nil {
 		return membership.Standing{}, err
 	}

@@ -31,6 +31,14 @@ type stored struct {
 	reports  map[protocol.NodeID]record.RotationReport
 }
 
+// readMembers lists the members, and then reads all records.
+func readMembers(ctx context.Context, client *etcd.Client) (list []etcd.Member, s stored, err error) {
+	if list, err = client.Members(ctx); err == nil {
+		s, err = readStored(ctx, client)
+	}
+	return list, s, err
+}
+
 // readStored reads all records. Corrupt ones count as missing: the list of the
 // members itself decides.
 func readStored(ctx context.Context, client *etcd.Client) (stored, error) {

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -64,11 +65,7 @@ func ListKnown(ctx context.Context, client *etcd.Client) ([]View, error) {
 
 // listMore is List, and also returns the records, of which more may read more.
 func listMore(ctx context.Context, client *etcd.Client, more func(*stored) error) ([]View, stored, error) {
-	members, err := client.Members(ctx)
-	var s stored
-	if err == nil {
-		s, err = readStored(ctx, client)
-	}
+	members, s, err := readMembers(ctx, client)
 	if err == nil {
 		err = more(&s)
 	}
@@ -116,16 +113,9 @@ func views(ctx context.Context, client *etcd.Client, members []etcd.Member, s st
 
 func newView(m etcd.Member, r record.Member) View {
 	v := View{Member: r, Learner: m.Learner, Started: m.Name != ""}
-	v.ID, v.PeerURL = m.ID, ""
-	if len(m.PeerURLs) > 0 {
-		v.PeerURL = m.PeerURLs[0]
-	}
-	if len(m.ClientURLs) > 0 {
-		v.ClientURL = m.ClientURLs[0]
-	}
-	if v.Node == "" {
-		v.Node = protocol.NodeID(m.Name)
-	}
+	v.ID, v.PeerURL = m.ID, cmp.Or(m.PeerURLs...)
+	v.ClientURL = cmp.Or(cmp.Or(m.ClientURLs...), v.ClientURL)
+	v.Node = cmp.Or(v.Node, protocol.NodeID(m.Name))
 	return v
 }
 

@@ -47,8 +47,8 @@ type Config struct {
 	Client *etcd.Client
 	PKI    string // the directory of the certificates
 	Node   protocol.NodeID
-	// ClusterID returns the ID of the cluster.
-	ClusterID func() string
+	// ClusterID is the ID of the cluster.
+	ClusterID string
 	Self      Node
 	// Publish is called with each state of a rotation.
 	Publish func(State)
@@ -211,8 +211,8 @@ func (w *Worker) self(r record.Rotation, stored membership.RotationNode) (member
 	if err != nil {
 		return self, err
 	}
-	issuer, known := pki.IssuerOf(cert, trusted)
-	self.UsesNew = known && issuer == next && pki.HashOf(trusted[0]) == next
+	issuer, err := pki.IssuerOf(cert, trusted)
+	self.UsesNew = err == nil && pki.HashOf(issuer) == next && pki.HashOf(trusted[0]) == next
 	return self, nil
 }
 

@@ -53,7 +53,7 @@ func (w *Worker) take(ctx context.Context, r quorum.Rotation) error {
 
 // create makes the new CA. Its key is on the disk before the others learn of the CA.
 func (w *Worker) create(ctx context.Context, r quorum.Rotation) error {
-	ca, err := pki.NewNext(w.cfg.PKI, w.cfg.ClusterID())
+	ca, err := pki.NewNext(w.cfg.PKI, w.cfg.ClusterID)
 	if err != nil {
 		return err
 	}
