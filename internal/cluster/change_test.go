@@ -143,8 +143,8 @@ func newVillage(t *testing.T, m datadir.Marker) *village {
 
 // begin returns the change of a node whose sidecar just started: it knows the state of the disk.
 func (v *village) begin() *change {
-	v.shared = newSharer(v.client, slog.New(slog.DiscardHandler), "n", Membership{})
-	v.shared.own, v.shared.used = "http://127.0.0.1:2", true
+	v.shared = newSharer(v.client, slog.New(slog.DiscardHandler), Membership{})
+	v.shared.node, v.shared.own, v.shared.used = "n", "http://127.0.0.1:2", true
 	v.home = &resident{disk: v.disk, run: event.New[*memberRun](nil), adopted: func(m datadir.Marker) { v.shared.follow(v.disk.Layout, m) }}
 	v.home.adopt(v.disk.marker)
 	return &change{resident: v.home, outside: v, stopped: func() {}, ended: func(err error) { v.ended = append(v.ended, err) }}

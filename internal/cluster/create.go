@@ -106,15 +106,10 @@ func writeRecord(ctx context.Context, f *flow) error {
 		ID: f.marker.Cluster, EtcdClusterID: f.current().ids().cluster, CA: pki.HashOf(ca), Created: time.Now(),
 	})
 	_, err = f.client.Write(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)}, clientv3.OpPut(key, string(value)))
-	return transient(wrapped("write the cluster's record", err)) // with ErrChanged, the next attempt reads it
-}
-
-// wrapped adds the failed operation to an error; nil stays nil.
-func wrapped(what string, err error) error {
-	if err == nil {
-		return nil
+	if err != nil { // with ErrChanged, the next attempt reads it
+		return transient(fmt.Errorf("write the cluster's record: %w", err))
 	}
-	return fmt.Errorf("%s: %w", what, err)
+	return nil
 }
 
 // checkRecord compares the record in etcd with the marker. If a node was added while the cluster

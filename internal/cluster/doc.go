@@ -33,8 +33,8 @@
 //	    \-> JoiningCluster ------+--> Failed
 //	    \-> RestartingMember ----+
 //
-// state.go has the table of these transitions. The Manager's Run blocks: it runs the flow, then
-// keeps the node and its member running until its context ends. More is in the packages below:
+// The Manager's Run blocks: it runs the flow, then keeps the node and its member running until its
+// context ends. More is in the packages below:
 //
 //	datadir   the data directory: layout, lock, marker, checks
 //	pki       the CA of the cluster, and the certificates that it issues

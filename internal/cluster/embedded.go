@@ -3,8 +3,10 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 )
 
 // runEmbedded runs the flow that the data directory needs, then keeps the workers and the
@@ -12,9 +14,7 @@ import (
 func (m *Manager) runEmbedded(ctx context.Context) error {
 	cfg := *m.cfg.Embedded
 	state, name, steps := choose(&cfg)
-	if err := m.enter(state); err != nil {
-		return err
-	}
+	m.enter(state)
 	f := flowOf(newParts(&cfg, m.cfg.Client, m.cfg.Log, m.shared, process{show: m.show, state: m.member, measures: m.measures}), m.held)
 	err := f.carryOut(ctx, name, append([]step{{"address", awaitAddress}}, steps...))
 	if err == nil {
@@ -30,14 +30,12 @@ func (m *Manager) runEmbedded(ctx context.Context) error {
 func (m *Manager) keepRunning(ctx context.Context, p parts) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	n := newNode(p, m.observed, m.showProblem, ctx.Done())
+	n := newNode(p, m.observed, m.Trouble, ctx.Done())
 	m.node.Store(n)
-	err := m.enter(Running)
-	if err == nil {
-		err = n.live(ctx, m.answerJoins, m.keeper.Run, func(ctx context.Context) error {
-			return n.rotate(ctx, m.rotation.Set, m.cfg.AwaitServices)
-		})
-	}
+	m.enter(Running)
+	err := n.live(ctx, m.answerJoins, m.keeper.Run, func(ctx context.Context) error {
+		return n.rotate(ctx, m.rotation.Set, m.cfg.AwaitServices)
+	})
 	cancel() // the step that is being taken
 	n.end()
 	return err
@@ -59,4 +57,20 @@ func choose(cfg *Embedded) (State, string, []step) {
 		return RestartingMember, "return", returnSteps()
 	}
 	return RestartingMember, "restart", restartSteps()
+}
+
+// awaitAddress waits until this machine has the address of this node: a machine may start the
+// sidecar before its network.
+func awaitAddress(_ context.Context, f *flow) error {
+	address, err := nodeaddress.Find(f.cfg.Address)
+	if err != nil {
+		dir := datadir.Layout(f.cfg.DataDir)
+		if m, none := dir.ReadMarker(); !errors.Is(none, datadir.ErrNoMarker) {
+			err = fmt.Errorf("%w; %q was made with it; if it never comes back, %s", err, f.cfg.DataDir, dir.ReplaceNode(m))
+		}
+		return transient(fmt.Errorf("waiting for the address of this node: %w", err))
+	}
+	f.cfg.Address = address
+	f.shared.change(func(now *Membership) { now.Address, f.shared.own = address, f.cfg.clientURL() })
+	return nil
 }

@@ -1,16 +1,5 @@
 package cluster
 
-import "errors"
-
-// ErrRan is returned by a second Run: a Manager runs once.
-var ErrRan = errors.New("the cluster manager has already run")
-
-// FailedError is why the state is Failed.
-type FailedError struct{ Cause string }
-
-// Error returns the cause.
-func (e *FailedError) Error() string { return e.Cause }
-
 // transientError is one after which the same step is run again.
 type transientError struct{ err error }
 

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -34,10 +35,9 @@ import (
 // fakeMember is an etcd member without a process. It writes a log as etcd does, and obeys the list
 // of the members of a real cluster. TestMember holds it to the behavior of a real one.
 type fakeMember struct {
-	cfg      member.Config
-	cluster  memberList // that it joins
-	state    *event.Value[member.State]
-	measures *event.Value[member.Measures]
+	cfg     member.Config
+	cluster memberList // that it joins
+	state   *event.Value[member.State]
 	// reached is called at each change of the disk, and when the member is a voter. The process ends by a panic in it.
 	reached func(moment string)
 	// vote waits until a learner becomes a voter; nil: it is one at once.
@@ -62,12 +62,11 @@ const (
 
 func newFakeMember(cfg member.Config, joins memberList) *fakeMember {
 	return &fakeMember{
-		cfg: cfg, cluster: joins, state: event.New(member.State{}), measures: event.New(member.Measures{}), reached: func(string) {},
+		cfg: cfg, cluster: joins, state: cmp.Or(cfg.State, event.New(member.State{})), reached: func(string) {},
 	}
 }
 
-func (m *fakeMember) State() *event.Value[member.State]       { return m.state }
-func (m *fakeMember) Measures() *event.Value[member.Measures] { return m.measures }
+func (m *fakeMember) State() *event.Value[member.State] { return m.state }
 
 // fakePause is the pause before it starts again, and between two looks at the members.
 const fakePause = 20 * time.Millisecond

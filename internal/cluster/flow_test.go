@@ -59,8 +59,8 @@ func newPatientFlow(t *testing.T, shown func(string), request time.Duration) *fl
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	shared := newSharer(client, log, "n", Membership{})
-	shared.own, shared.used, shared.others = client.Endpoint(), true, nil
+	shared := newSharer(client, log, Membership{})
+	shared.node, shared.own, shared.used, shared.others = "n", client.Endpoint(), true, nil
 	f := flowOf(newParts(&e, client, log, shared, process{show: shown, state: event.New(member.State{}), measures: event.New(member.Measures{})}), event.New(false))
 	t.Cleanup(func() {
 		if err := errors.Join(f.close(), client.Close()); err != nil {

@@ -10,18 +10,13 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Health are the warnings of this node's etcd member, which the other nodes show too: about its disk, and about
-// the cluster as it sees it.
-type Health struct{ Reported []protocol.Warning }
-
-func (h Health) equal(o Health) bool { return slices.Equal(h.Reported, o.Reported) }
-
 // healthPause is the longest pause between two checks of the member's recent measures: a warning
 // ends by time.
 const healthPause = 30 * time.Second
 
-// Health follows the warnings about this node's etcd member, while RunHealth runs.
-func (m *Manager) Health() *event.Value[Health] { return m.health }
+// Health follows the warnings of this node's etcd member, which the other nodes show too: about its disk, and about
+// the cluster as it sees it. RunHealth publishes them.
+func (m *Manager) Health() *event.Value[[]protocol.Warning] { return m.health }
 
 // RunHealth publishes the warnings about this node's etcd member until ctx ends.
 func (m *Manager) RunHealth(ctx context.Context) error {
@@ -42,16 +37,16 @@ func (m *Manager) RunHealth(ctx context.Context) error {
 		}
 		turn = rotation.Turn
 		before = members
-		var health Health
+		var warnings []protocol.Warning
 		if w, slow := recent.diskWarning(now); slow {
-			health.Reported = []protocol.Warning{w}
+			warnings = append(warnings, w)
 		}
 		if w, many := recent.leaderWarning(now); many {
-			health.Reported = append(health.Reported, w)
+			warnings = append(warnings, w)
 		}
-		if !health.equal(m.health.Get()) {
-			m.health.Set(health)
-			for _, w := range health.Reported {
+		if !slices.Equal(warnings, m.health.Get()) {
+			m.health.Set(warnings)
+			for _, w := range warnings {
 				m.cfg.Log.Warn("etcd member is in trouble", "reason", string(w.Reason), "message", w.Message)
 			}
 		}

@@ -245,10 +245,8 @@ func awaitVoter(ctx context.Context, f *flow) error {
 		if time.Since(began) > startPatience {
 			f.show(waitsForVote(leader, f.joining))
 		}
-		select {
-		case <-f.current().done:
+		if f.current().ended() {
 			return f.memberEnded(f.current())
-		default:
 		}
 		if !backoff.Sleep(ctx, voterPause) {
 			return ctx.Err()

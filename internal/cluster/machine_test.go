@@ -226,8 +226,8 @@ func (m *machine) start() (err error) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	shared := newSharer(client, log, cfg.Node, Membership{})
-	shared.own, shared.used, shared.others = cfg.clientURL(), true, nil
+	shared := newSharer(client, log, Membership{})
+	shared.node, shared.own, shared.used, shared.others = cfg.Node, cfg.clientURL(), true, nil
 	var problem string
 	f := flowOf(newParts(&cfg, client, log, shared, process{
 		show: func(p string) { problem = p }, state: event.New(member.State{}), measures: event.New(member.Measures{}),

@@ -163,7 +163,6 @@ type Status struct {
 type Manager struct {
 	cfg    Config
 	log    *slog.Logger
-	used   atomic.Bool
 	status *event.Value[Status]
 	member *event.Value[member.State]
 	// measures are the measures of the member.
@@ -176,17 +175,9 @@ type Manager struct {
 	node   atomic.Pointer[node] // since the end of its way into a cluster that the sidecars run; nil before
 
 	observed *event.Value[[]Observed]
-	health   *event.Value[Health]
+	health   *event.Value[[]protocol.Warning]
 	rotation *event.Value[rotation.State]
 	warned   bool // the problem was logged as a warning; only the goroutine of Run uses it
-}
-
-// nodeID is the node ID, where the sidecars run etcd.
-func (c Config) nodeID() string {
-	if c.Embedded == nil {
-		return ""
-	}
-	return c.Embedded.Node
 }
 
 // NewManager returns a manager. It starts nothing and reads no file.
@@ -196,16 +187,16 @@ func NewManager(cfg Config) *Manager {
 		status: event.New(Status{State: New, Since: time.Now()}),
 		member: event.New(member.State{}), measures: event.New(member.Measures{}), held: event.New(false),
 
-		observed: event.New[[]Observed](nil), health: event.New(Health{}), rotation: event.New(rotation.State{}),
+		observed: event.New[[]Observed](nil), health: event.New[[]protocol.Warning](nil), rotation: event.New(rotation.State{}),
 	}
-	m.shared = newSharer(cfg.Client, m.log, cfg.nodeID(), Membership{
+	m.shared = newSharer(cfg.Client, m.log, Membership{
 		CAFile: cfg.Reach.CAFile, CertFile: cfg.Reach.CertFile, KeyFile: cfg.Reach.KeyFile,
 	})
 	// Without a member these two do nothing; their metrics are there either way.
 	var files datadir.Layout
 	if cfg.Embedded != nil {
 		files = datadir.Layout(cfg.Embedded.DataDir)
-		m.shared.own, m.shared.used, m.shared.others = cfg.Embedded.clientURL(), true, nil
+		m.shared.node, m.shared.own, m.shared.used, m.shared.others = cfg.Embedded.Node, cfg.Embedded.clientURL(), true, nil
 	}
 	registerMeasures(cfg.Registerer, m.measures)
 	m.keeper = quorum.NewKeeper(quorum.KeeperConfig{
@@ -270,8 +261,7 @@ func (m *Manager) MemberProblem() string {
 }
 
 // WaitFinished waits until the state is Running, and returns nil then. If it is
-// Failed, it returns a *FailedError with the cause. It can be called before Run and
-// after it, by any number of callers.
+// Failed, the error is why. It can be called before Run and after it, by any number of callers.
 func (m *Manager) WaitFinished(ctx context.Context) error {
 	var now Status
 	err := event.Until(ctx, m.status, func(s Status) bool {
@@ -279,18 +269,14 @@ func (m *Manager) WaitFinished(ctx context.Context) error {
 		return s.State == Running || s.State == Failed
 	})
 	if now.State == Failed {
-		return &FailedError{now.Problem}
+		return errors.New(now.Problem)
 	}
 	return err
 }
 
 // Run carries out the steps, and then keeps the member of this node running until
-// ctx ends. The member stops last, before Run returns. A manager runs once; a
-// second Run returns ErrRan.
+// ctx ends. The member stops last, before Run returns. A manager runs once.
 func (m *Manager) Run(ctx context.Context) error {
-	if !m.used.CompareAndSwap(false, true) {
-		return ErrRan
-	}
 	if m.cfg.Embedded == nil {
 		return m.runExternal(ctx)
 	}
@@ -299,9 +285,7 @@ func (m *Manager) Run(ctx context.Context) error {
 
 // runExternal waits for the first answer of etcd.
 func (m *Manager) runExternal(ctx context.Context) error {
-	if err := m.enter(ConnectingExternal); err != nil {
-		return err
-	}
+	m.enter(ConnectingExternal)
 	err := event.Until(ctx, m.cfg.Client.Contact(), func(contact etcd.Contact) bool {
 		if !contact.Reached() {
 			m.show(contact.Problem)
@@ -311,39 +295,29 @@ func (m *Manager) runExternal(ctx context.Context) error {
 	if err != nil {
 		return m.fail(err)
 	}
-	if err := m.enter(Running); err != nil {
-		return err
-	}
+	m.enter(Running)
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// enter changes the state. A change that the table does not list is a fault of this
-// program: the state becomes Failed.
-func (m *Manager) enter(to State) error {
-	from := m.status.Get().State
-	if !Allowed(from, to) {
-		return m.fail(errors.New("fault of this program: no change of the cluster's state from " + string(from) + " to " + string(to)))
-	}
-	if !to.Final() {
+// enter changes the state.
+func (m *Manager) enter(to State) {
+	if to != Running {
 		m.shared.change(func(now *Membership) { now.From = to })
 	}
 	m.change(to, "")
-	return nil
 }
 
 // stopped is the cause of a state that is Failed because Run was ended.
 const stopped = "the sidecar was stopped before it reached its cluster"
 
-// fail makes the state Failed, and returns err. A state that is final stays.
+// fail makes the state Failed, and returns err.
 func (m *Manager) fail(err error) error {
 	cause := err.Error()
 	if errors.Is(err, context.Canceled) {
 		cause = stopped
 	}
-	if !m.status.Get().State.Final() {
-		m.change(Failed, cause)
-	}
+	m.change(Failed, cause)
 	return err
 }
 

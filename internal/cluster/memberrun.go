@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/cluster/datadir"
@@ -20,14 +19,12 @@ type memberRun struct {
 	stop       context.CancelFunc
 	done       chan struct{} // closed when the supervisor ends
 	err        error         // why it ended; read it after done
-	forwarded  sync.WaitGroup
 }
 
 // supervisor keeps the process of the member running until ctx ends (member.Supervisor).
 type supervisor interface {
 	Run(ctx context.Context) error
 	State() *event.Value[member.State]
-	Measures() *event.Value[member.Measures]
 }
 
 func newSupervisor(cfg member.Config) supervisor { return member.New(cfg) }
@@ -44,7 +41,6 @@ func (r *memberRun) ids() memberIDs {
 func (r *memberRun) end() {
 	r.stop()
 	<-r.done
-	r.forwarded.Wait()
 }
 
 // ended reports whether the supervisor gave up.

@@ -52,7 +52,7 @@ func (m Membership) Equal(o Membership) bool {
 type sharer struct {
 	client *etcd.Client
 	log    *slog.Logger
-	node   string // the node ID
+	node   string // the node ID, where the sidecars run etcd
 	value  *event.Value[Membership]
 	// removed are the members that people removed.
 	removed *event.Value[[]protocol.MemberRemoval]
@@ -68,16 +68,11 @@ type sharer struct {
 	asked   []string // the servers of the client, since the first change
 }
 
-func newSharer(client *etcd.Client, log *slog.Logger, nodeID string, first Membership) *sharer {
+func newSharer(client *etcd.Client, log *slog.Logger, first Membership) *sharer {
 	return &sharer{
-		client: client, log: log, node: nodeID, value: event.New(first),
+		client: client, log: log, value: event.New(first),
 		removed: event.New[[]protocol.MemberRemoval](nil), others: client.Endpoints(),
 	}
-}
-
-// reachedAt sets the address of this node, when it is known.
-func (s *sharer) reachedAt(address, clientURL string) {
-	s.change(func(now *Membership) { now.Address, s.own = address, clientURL })
 }
 
 // ownURL returns the client URL of this node's member.

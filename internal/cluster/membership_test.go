@@ -22,8 +22,8 @@ func TestSharer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	s := newSharer(client, slog.New(slog.DiscardHandler), "n", Membership{})
-	s.own = "http://127.0.0.1:2"
+	s := newSharer(client, slog.New(slog.DiscardHandler), Membership{})
+	s.node, s.own = "n", "http://127.0.0.1:2"
 	ctx, cancel := context.WithCancel(t.Context())
 	var following sync.WaitGroup
 	seen := make(chan struct{}) // one for each value: the next one follows only then
@@ -87,7 +87,7 @@ func TestSharer_leavesAlone(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	for phase, want := range map[membership.Phase]int{membership.Leaving: 1, membership.WithoutMember: 0} {
-		s := newSharer(client, slog.New(slog.DiscardHandler), "n", Membership{})
+		s := newSharer(client, slog.New(slog.DiscardHandler), Membership{})
 		s.own, s.others = "http://127.0.0.1:2", nil
 		s.follow(datadir.Layout(t.TempDir()), datadir.Marker{Phase: datadir.Member})
 		s.change(func(now *Membership) { now.Phase, s.used = phase, false })

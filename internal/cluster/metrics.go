@@ -30,11 +30,7 @@ func registerMeasures(r prometheus.Registerer, measures *event.Value[member.Meas
 }
 
 // Describe implements prometheus.Collector.
-func (m memberMetrics) Describe(c chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.fsync, m.commit, m.leaders} {
-		c <- d
-	}
-}
+func (m memberMetrics) Describe(c chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, c) }
 
 // Collect implements prometheus.Collector.
 func (m memberMetrics) Collect(c chan<- prometheus.Metric) {

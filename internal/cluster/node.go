@@ -52,21 +52,19 @@ func newNode(p parts, observed *event.Value[[]Observed], show func(string), unti
 // ends or the cluster removes the member. `joins` answers joins, while the member may vote; keeper promotes and
 // removes learners; rotate takes part in replacements of the CA.
 func (n *node) live(ctx context.Context, joins, keeper, rotate func(context.Context) error) error {
+	renewal := pki.Renewal{
+		Dir: n.dir.PKI(), Node: n.cfg.Node, Address: n.cfg.Address, Every: n.renewEvery,
+		Ask: n.signers.renew, Renewed: n.record.renewed, Log: n.process.log.With("worker", "certificates"),
+	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return n.whileMember(ctx, joins) })
-	group.Go(func() error { return keeper(ctx) })
-	group.Go(func() error { return rotate(ctx) })
-	group.Go(func() error { return n.observer.run(ctx) })
-	group.Go(func() error {
-		return pki.Renewal{
-			Dir: n.dir.PKI(), Node: n.cfg.Node, Address: n.cfg.Address, Every: n.renewEvery,
-			Ask: n.signers.renew, Renewed: n.record.renewed, Log: n.process.log.With("worker", "certificates"),
-		}.Keep(ctx)
-	})
-	group.Go(func() error { return n.directory.Run(ctx) })
-	group.Go(func() error { return n.whileMember(ctx, n.signers.keep) })
-	group.Go(func() error { return n.awaitRemoval(ctx) })
-	group.Go(func() error { return n.noticeRemoval(ctx) })
+	for _, work := range []func(context.Context) error{
+		keeper, rotate, n.observer.run, renewal.Keep, n.directory.Run, n.awaitRemoval, n.noticeRemoval,
+	} {
+		group.Go(func() error { return work(ctx) })
+	}
+	for _, work := range []func(context.Context) error{joins, n.signers.keep} {
+		group.Go(func() error { return n.whileMember(ctx, work) })
+	}
 	group.Go(func() error {
 		select {
 		case err := <-n.removed:

@@ -25,7 +25,7 @@ type process struct {
 	supervise func(member.Config) supervisor
 	// show sets the problem in the status.
 	show func(problem string)
-	// state and measures publish the state and the measures of the member.
+	// state and measures follow the process of the member.
 	state    *event.Value[member.State]
 	measures *event.Value[member.Measures]
 }
@@ -54,10 +54,12 @@ func (p *process) start(ctx context.Context, spec member.Spec) error {
 	spec.QuotaBytes = p.cfg.QuotaBytes
 	spec.PeerURL, spec.ClientURL = p.marker.PeerURL(), p.marker.ClientURL()
 	spec.CAFile, spec.CertFile, spec.KeyFile = p.dir.CACert(), p.dir.NodeCert(), p.dir.NodeKey()
+	p.state.Set(member.State{})
+	p.measures.Set(member.Measures{})
 	run := &memberRun{
 		supervisor: p.supervise(member.Config{
 			Command: p.cfg.Command, Spec: spec, Lock: p.dir.Lock(), Prepare: p.prepareMember,
-			Log: p.log.With("worker", "etcd-member"),
+			Log: p.log.With("worker", "etcd-member"), State: p.state, Measures: p.measures,
 		}),
 		done: make(chan struct{}),
 	}
@@ -66,26 +68,8 @@ func (p *process) start(ctx context.Context, spec member.Spec) error {
 		defer close(run.done)
 		run.err = run.supervisor.Run(ctx)
 	}()
-	run.forwarded.Go(func() { p.forward(run) }) // ends with it
 	p.run.Set(run)
 	return nil
-}
-
-// forward publishes the state and the measures of the member until its supervisor ends.
-func (p *process) forward(run *memberRun) {
-	for {
-		now, changed := run.supervisor.State().Load()
-		measures, measured := run.supervisor.Measures().Load()
-		event.SetIfNew(p.state, now)
-		p.measures.Set(measures)
-		select {
-		case <-changed:
-		case <-measured:
-		case <-run.done:
-			p.state.Set(run.supervisor.State().Get())
-			return
-		}
-	}
 }
 
 // startPatience is how long a member may take to become ready before the status

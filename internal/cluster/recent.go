@@ -81,27 +81,27 @@ func (h recentHealth) after(m member.Measures, at time.Time) recentHealth {
 		last = member.Measures{}
 	}
 	times := diskTimes{at: at}.plus(timesOf(last.Fsync, m.Fsync)).plus(timesOf(last.Commit, m.Commit))
-	out := h.forgotten(at)
-	out.disk = append(out.disk, times)
+	h = h.forgotten(at)
+	h.disk = append(h.disk, times)
 	for range int(m.LeaderChanges) - int(max(last.LeaderChanges, 1)) {
-		out.changes = append(out.changes, at)
+		h.changes = append(h.changes, at)
 	}
-	out.last = m
-	return out
+	h.last = m
+	return h
 }
 
 // losing returns the memory after a member stopped answering.
 func (h recentHealth) losing(name string, at time.Time) recentHealth {
-	out := h.forgotten(at)
-	out.losses = append(out.losses, loss{at, name})
-	return out
+	h = h.forgotten(at)
+	h.losses = append(h.losses, loss{at, name})
+	return h
 }
 
 // changing returns the memory after something that people want changed the leader, or may soon.
 func (h recentHealth) changing(at time.Time) recentHealth {
-	out := h.forgotten(at)
-	out.wanted = append(out.wanted, at)
-	return out
+	h = h.forgotten(at)
+	h.wanted = append(h.wanted, at)
+	return h
 }
 
 // unwanted returns the changes of the leader that belong to nothing that people want.
@@ -113,28 +113,11 @@ func (h recentHealth) unwanted() []time.Time {
 
 // forgotten returns a copy without the entries that are too old.
 func (h recentHealth) forgotten(now time.Time) recentHealth {
-	out := recentHealth{last: h.last}
-	for _, d := range h.disk {
-		if now.Sub(d.at) < slowHold {
-			out.disk = append(out.disk, d)
-		}
-	}
-	for _, at := range h.changes {
-		if now.Sub(at) < changesWindow {
-			out.changes = append(out.changes, at)
-		}
-	}
-	for _, at := range h.wanted {
-		if now.Sub(at) < changesWindow+wantedChange {
-			out.wanted = append(out.wanted, at)
-		}
-	}
-	for _, l := range h.losses {
-		if now.Sub(l.at) < changesWindow {
-			out.losses = append(out.losses, l)
-		}
-	}
-	return out
+	h.disk = slices.DeleteFunc(slices.Clone(h.disk), func(d diskTimes) bool { return now.Sub(d.at) >= slowHold })
+	h.changes = slices.DeleteFunc(slices.Clone(h.changes), func(at time.Time) bool { return now.Sub(at) >= changesWindow })
+	h.losses = slices.DeleteFunc(slices.Clone(h.losses), func(l loss) bool { return now.Sub(l.at) >= changesWindow })
+	h.wanted = slices.DeleteFunc(slices.Clone(h.wanted), func(at time.Time) bool { return now.Sub(at) >= changesWindow+wantedChange })
+	return h
 }
 
 // timesOf returns the operations between two measurements.

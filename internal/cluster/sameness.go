@@ -66,29 +66,25 @@ const (
 	othersTimeout = time.Second
 )
 
-// watch starts askOthers for this directory. stop ends it, and waits for it.
+// watch asks the other servers again and again which cluster is theirs, while this node's member
+// waits for a majority. It sets found to why the directory does not fit them; empty: nothing shows
+// that. stop ends it, and waits for it.
 func (s *sameness) watch(ctx context.Context) (found *event.Value[string], stop func()) {
 	found = event.New("")
 	own := s.marker.Cluster
 	ctx, cancel := context.WithCancel(ctx)
 	var asking sync.WaitGroup
-	asking.Go(func() { s.askOthers(ctx, own, found) })
+	asking.Go(func() {
+		for pause := startPatience; backoff.Sleep(ctx, pause); pause = othersPause {
+			if problem := s.otherCluster(ctx, own); ctx.Err() == nil {
+				event.SetIfNew(found, problem)
+			}
+		}
+	})
 	return found, func() { cancel(); asking.Wait() }
 }
 
-// askOthers asks the other servers which cluster is theirs, while this node's member of the
-// cluster with that ID waits for a majority. It sets found to why the directory does not fit
-// them; empty: nothing shows that. It returns when ctx ends.
-func (s *sameness) askOthers(ctx context.Context, own string, found *event.Value[string]) {
-	for pause := startPatience; backoff.Sleep(ctx, pause); pause = othersPause {
-		problem := s.otherCluster(ctx, own)
-		if ctx.Err() == nil && problem != found.Get() {
-			found.Set(problem)
-		}
-	}
-}
-
-// otherCluster makes one round of askOthers. One server of the same cluster counts more
+// otherCluster makes one round of watch. One server of the same cluster counts more
 // than any servers of another.
 func (s *sameness) otherCluster(ctx context.Context, own string) (problem string) {
 	others := slices.DeleteFunc(s.client.Endpoints(), func(url string) bool { return url == s.shared.ownURL() })

@@ -1,7 +1,5 @@
 package cluster
 
-import "slices"
-
 // State is the progress of a sidecar on the way into its cluster.
 type State string
 
@@ -27,20 +25,3 @@ const (
 func States() []State {
 	return []State{New, ConnectingExternal, CreatingCluster, JoiningCluster, RestartingMember, Running, Failed}
 }
-
-// transitions lists every allowed change of the state. A join that was interrupted
-// is run again from its first step.
-var transitions = map[State][]State{
-	New:                {ConnectingExternal, CreatingCluster, JoiningCluster, RestartingMember},
-	ConnectingExternal: {Running, Failed},
-	CreatingCluster:    {Running, Failed},
-	JoiningCluster:     {JoiningCluster, Running, Failed},
-	RestartingMember:   {Running, Failed},
-}
-
-// Allowed reports whether the state may change so. No change leaves Running or
-// Failed.
-func Allowed(from, to State) bool { return slices.Contains(transitions[from], to) }
-
-// Final reports whether no other state follows.
-func (s State) Final() bool { return s == Running || s == Failed }

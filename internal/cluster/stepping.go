@@ -16,12 +16,9 @@ import (
 // ErrNotRunning is returned for a step while this node is not in its cluster.
 var ErrNotRunning = errors.New("this node is not in its cluster")
 
-// Trouble shows why the next step about the member is not taken, or waits; empty: nothing
-// is wrong.
-func (m *Manager) Trouble(problem string) { m.showProblem(problem) }
-
-// showProblem sets the problem while the state is Running.
-func (m *Manager) showProblem(problem string) {
+// Trouble shows, while the state is Running, why the next step about the member is not taken, or
+// waits; empty: nothing is wrong.
+func (m *Manager) Trouble(problem string) {
 	if m.status.Get().Problem != problem {
 		event.Update(m.status, func(s Status) Status {
 			switch {
@@ -62,7 +59,7 @@ func (m *Manager) TakeMemberStep(ctx context.Context, s membership.Step) error {
 	return m.step(ctx, func(ctx context.Context, c *change) error {
 		err := c.take(ctx, s)
 		if err == nil {
-			m.showProblem("")
+			m.Trouble("")
 			m.log.Debug("step done", "flow", "change", "step", s.String())
 			afterStep("change", s.String())
 		}

@@ -97,7 +97,7 @@ func (s *Show) warningsNow(was warned, now time.Time) warned {
 // slowBefore returns the hint, for the problem of this node's member, that its disk was slow; empty: it was not.
 func (s *Show) slowBefore() string {
 	slow := func(w protocol.Warning) bool { return w.Reason == warn.DiskSlow }
-	if slices.ContainsFunc(s.Cluster.Health().Get().Reported, slow) {
+	if slices.ContainsFunc(s.Cluster.Health().Get(), slow) {
 		return slowBefore
 	}
 	return ""
@@ -153,7 +153,7 @@ func (s *Show) ownWarnings(runs []nodeservices.Run) []protocol.Warning {
 		out = append(out, bundle.FaultWarning(err))
 	}
 	out = append(out, s.serviceWarnings(runs)...)
-	out = append(out, s.Cluster.Health().Get().Reported...)
+	out = append(out, s.Cluster.Health().Get()...)
 	out = append(out, s.snapshotWarnings()...)
 	out = append(out, s.Clocks.Get().Warnings...)
 	for _, f := range s.Failures.Get() {

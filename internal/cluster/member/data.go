@@ -9,9 +9,6 @@ import (
 // MakeData starts a child that makes a member's data from cfg.Spec.Snapshot, and waits for its end. If ctx
 // ends first, MakeData stops the child, and returns ctx's error.
 func MakeData(ctx context.Context, cfg Config) error {
-	if cfg.Spec.Snapshot == nil {
-		return errors.New("make the data of an etcd member: no snapshot")
-	}
 	c, err := startChild(ctx, cfg, func(Message) {})
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/cluster/member"
 	"github.com/lockstep-dev/lockstep/internal/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
@@ -74,19 +75,21 @@ func (r *rig) node(t *testing.T, name string) *node {
 // process is a supervisor that runs.
 type process struct {
 	*member.Supervisor
-	node *node
-	stop func() error // ends it, and returns the error of Run
-	done chan struct{}
-	err  error // of Run; read after done
+	measures *event.Value[member.Measures]
+	node     *node
+	stop     func() error // ends it, and returns the error of Run
+	done     chan struct{}
+	err      error // of Run; read after done
 }
 
 // start starts a supervisor that ends with the test.
 func (n *node) start(t *testing.T) *process {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(writer{t, n.name}, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	s := member.New(member.Config{Command: n.command, Spec: n.spec, Prepare: n.prepare, Log: log})
+	measures := event.New(member.Measures{})
+	s := member.New(member.Config{Command: n.command, Spec: n.spec, Prepare: n.prepare, Log: log, Measures: measures})
 	ctx, cancel := context.WithCancel(t.Context())
-	r := &process{Supervisor: s, node: n, done: make(chan struct{})}
+	r := &process{Supervisor: s, measures: measures, node: n, done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
 		r.err = s.Run(ctx)

@@ -1,6 +1,7 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,9 @@ type Config struct {
 	// fails. nil: no call.
 	Prepare func() error
 	Log     *slog.Logger // nil: none
+	// State and Measures follow the process. nil: new values.
+	State    *event.Value[State]
+	Measures *event.Value[Measures]
 }
 
 // Supervisor keeps one etcd member running.
@@ -47,21 +51,17 @@ type Supervisor struct {
 
 // New returns a supervisor. It starts nothing; Run does.
 func New(cfg Config) *Supervisor {
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	if cfg.Prepare == nil {
 		cfg.Prepare = func() error { return nil }
 	}
-	cfg.Spec = cfg.Spec.WithDefaults()
-	return &Supervisor{cfg: cfg, log: cfg.Log, state: event.New(State{}), measures: event.New(Measures{})}
+	return &Supervisor{
+		cfg: cfg, log: cfg.Log, state: cmp.Or(cfg.State, event.New(State{})), measures: cmp.Or(cfg.Measures, event.New(Measures{})),
+	}
 }
 
 // State follows the state of the member's process.
 func (s *Supervisor) State() *event.Value[State] { return s.state }
-
-// Measures follows the measures of the newest process.
-func (s *Supervisor) Measures() *event.Value[Measures] { return s.measures }
 
 // Run keeps the member running until ctx ends, and then stops it gracefully. It returns
 // ctx's error then, ErrRemoved when the cluster removed the member, and ErrOldCopy when its

@@ -46,7 +46,7 @@ func TestSupervisor_measures(t *testing.T) {
 	n.spec.Measures = 20 * time.Millisecond
 	m := n.start(t)
 	m.awaitReady(t)
-	measured := func() member.Measures { return m.Measures().Get() }
+	measured := m.measures.Get
 	// etcd counts its leader a moment after it serves, and it writes to the disk before it has one.
 	until(t, "the measures of a member that leads", func() bool { return measured().Fsync.Count > 0 && measured().LeaderChanges > 0 })
 	before := measured()
