@@ -310,8 +310,8 @@ release: ## all files of a release in dist/, made twice and compared: VERSION=v1
 
 .PHONY: release-test
 release-test: RELEASE ?= dist
-release-test: bin/kube-apiserver bin/kubectl ## install what is in a release, and start it, also on three machines (three minutes; it needs root): RELEASE=DIR
-	LOCKSTEP_RELEASE=$(abspath $(RELEASE)) LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/release -count=1 -v
+release-test: bin/kube-apiserver bin/kubectl ## install what is in a release, start it, and upgrade it to NEXT, on three machines (three minutes; it needs root): RELEASE=DIR NEXT=DIR
+	LOCKSTEP_RELEASE=$(abspath $(RELEASE)) LOCKSTEP_NEXT_RELEASE=$(abspath $(or $(NEXT),$(RELEASE))) LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/release -count=1 -v
 
 # VULNDB is a directory with the vulnerability database, for a machine that does not reach vuln.go.dev.
 .PHONY: vuln

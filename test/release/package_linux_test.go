@@ -35,7 +35,13 @@ func files(t *testing.T) string {
 // one is the only file of the release with such a name. In a jail there is none, and none is needed.
 func one(t *testing.T, pattern string) string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(files(t), pattern))
+	return oneIn(t, files(t), pattern)
+}
+
+// oneIn is the only such file of a release's directory, or empty.
+func oneIn(t *testing.T, dir, pattern string) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, pattern))
 	if err != nil || len(found) > 1 {
 		t.Fatalf("%s: got %v, %v", pattern, found, err)
 	}

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,18 +32,21 @@ type trial struct {
 
 // TestTrial types the part of docs/quickstart.md that begins from a release, on three machines which
 // have nothing but the package, a kube-apiserver and kubectl: a bundle of eight objects is brought
-// to DONE, upgraded and rolled back, and Lockstep itself is upgraded, to the same package.
+// to DONE, upgraded and rolled back, and Lockstep itself is upgraded, to the package of the release that
+// make release-test NEXT=DIR names, or to the same one.
 func TestTrial(t *testing.T) {
-	deb := one(t, "lockstep_*_"+runtime.GOARCH+".deb")
+	const pattern, nextInside = "lockstep_*_" + runtime.GOARCH + ".deb", "/release/next.package"
+	deb := one(t, pattern)
+	next := cmp.Or(oneIn(t, os.Getenv("LOCKSTEP_NEXT_RELEASE"), pattern), deb)
 	assets := cluster.Assets(t, "kube-apiserver", "kubectl")
 	r := &trial{T: t, files: map[string]string{}}
 	r.machines = jail.Machines(t, jail.Config{Install: true, Files: map[string]string{
-		packageInside: deb, "/opt/kube-apiserver": filepath.Join(assets, "kube-apiserver"), "/opt/kubectl": filepath.Join(assets, "kubectl"),
+		packageInside: deb, nextInside: next, "/opt/kube-apiserver": filepath.Join(assets, "kube-apiserver"), "/opt/kubectl": filepath.Join(assets, "kubectl"),
 	}}, 3)
 	r.readPage()
 	first, others := r.machines[0], r.machines[1:]
 	const package1, package2, address, token = "lockstep_0.1.0-1_amd64.deb", "lockstep_0.1.1-1_amd64.deb", "10.0.0.1", "lockstep1.fjbfbv.zsrbz3p3..."
-	r.typed = strings.NewReplacer(package1, packageInside, package2, packageInside, address, first.Address)
+	r.typed = strings.NewReplacer(package1, packageInside, package2, nextInside, address, first.Address)
 	r.part("each machine is prepared", func() {
 		for _, m := range r.machines {
 			m.Run(databaseOfDpkg)
@@ -68,7 +72,7 @@ func TestTrial(t *testing.T) {
 			if found == "" {
 				t.Fatalf("no token is printed: %s", printed)
 			}
-			r.typed = strings.NewReplacer(package1, packageInside, package2, packageInside, address, first.Address, token, found)
+			r.typed = strings.NewReplacer(package1, packageInside, package2, nextInside, address, first.Address, token, found)
 			r.typeAll(m, join)
 		}
 	})
@@ -83,6 +87,7 @@ func TestTrial(t *testing.T) {
 	r.want("red", "DONE, release 1.0.0")
 	r.part("Lockstep is upgraded", func() { r.atOnce(itself) })
 	r.want("red", mayStart)
+	r.wantVersion(next)
 }
 
 // copyFile does what a line with scp says, which the machines do not have.
@@ -125,6 +130,20 @@ func (r *trial) upgrade(block []string) {
 		}
 		r.atOnce(block[last:])
 	})
+}
+
+// wantVersion requires that the sidecar that runs on each machine is the program of a package.
+func (r *trial) wantVersion(deb string) {
+	r.Helper()
+	version, _, _ := strings.Cut(strings.Split(filepath.Base(deb), "_")[1], "-") // lockstep_0.1.1-1_amd64.deb
+	for _, m := range r.machines {
+		// The link has another end while the file is one that was replaced since.
+		runs := m.Run("readlink /proc/$(systemctl show -p MainPID --value lockstep-services)/exe")
+		installed := m.Run("sidecar version")
+		if runs != "/usr/bin/lockstep\n" || !strings.HasPrefix(installed, "sidecar v"+version+" ") {
+			r.Errorf("%q runs, and is of %q; want the program of %s", runs, installed, deb)
+		}
+	}
 }
 
 // part logs how long a part took.
