@@ -206,6 +206,8 @@ func ratio(f float64) string {
 	switch {
 	case math.IsNaN(f):
 		return "-"
+	case f < 1: // where the bars of what takes longer are
+		return fmt.Sprintf("%.2f", f)
 	case f < 10:
 		return fmt.Sprintf("%.1f", f)
 	}
