@@ -57,6 +57,10 @@ const few = 6
 // patience is how long a connection is kept.
 const patience = 2 * time.Second
 
+// beginPause is the time between the first steps of two goroutines. The probes that are measured are of this process: if
+// thousands connect at one moment, a probe waits for them here, and not for the sidecar.
+const beginPause = 500 * time.Microsecond
+
 // All returns all attacks.
 func All() []Attack {
 	plain := func(t Target) bool { return t.HTTP != "" && !t.TLS }
@@ -99,8 +103,11 @@ func (a Attack) Run(ctx context.Context, t Target) int {
 	}
 	var next, done atomic.Int64
 	var running sync.WaitGroup
-	for range a.workers {
+	for i := range a.workers {
 		running.Go(func() {
+			pause := time.NewTimer(time.Duration(i) * beginPause)
+			defer pause.Stop()
+			await(ctx, pause)
 			for ctx.Err() == nil {
 				n := a.step(ctx, t, from[next.Add(1)%int64(len(from))])
 				done.Add(int64(n))
