@@ -43,6 +43,7 @@ type ClocksConfig struct {
 type Clocks struct {
 	cfg   ClocksConfig
 	state *event.Value[ClockState]
+	began time.Time // with it begins moment.running, also if Run is started again after a panic
 
 	// Only Run uses the fields below.
 	contacts []etcd.Contact // the oldest first
@@ -56,7 +57,8 @@ type Clocks struct {
 // NewClocks returns a Clocks that compares nothing before Run.
 func NewClocks(cfg ClocksConfig) *Clocks {
 	return &Clocks{
-		cfg: cfg, state: event.New(ClockState{}), seen: map[protocol.NodeID]time.Time{}, offsets: map[protocol.NodeID]time.Duration{},
+		cfg: cfg, state: event.New(ClockState{}), began: time.Now(),
+		seen: map[protocol.NodeID]time.Time{}, offsets: map[protocol.NodeID]time.Duration{},
 	}
 }
 
@@ -67,12 +69,11 @@ func (c *Clocks) State() *event.Value[ClockState] { return c.state }
 // ClockState.Steps: that makes the sidecar write the presence again, so that other nodes compare the
 // clock.
 func (c *Clocks) Run(ctx context.Context) error {
-	began := time.Now()
 	for {
 		f, fleetChanged := c.cfg.Fleet.Load()
 		over, cordonChanged := c.cfg.CordonOver.Load()
 		now := time.Now()
-		state := c.next(f, c.cfg.Contact.Get(), over, moment{now.Round(0), now.Sub(began)})
+		state := c.next(f, c.cfg.Contact.Get(), over, moment{now.Round(0), now.Sub(c.began)})
 		if !state.equal(c.state.Get()) {
 			c.state.Set(state)
 		}

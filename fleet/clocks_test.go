@@ -1,13 +1,16 @@
 package fleet
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/warn"
 )
@@ -91,6 +94,25 @@ func TestClocks_otherStops(t *testing.T) {
 			t.Errorf("c is alive: %t: got differences of %v, want %v", alive, got, want)
 		}
 	}
+}
+
+// A worker that panicked is started again: that is no change of the clock, and what is known of other clocks stays.
+func TestClocks_runsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ahead := protocol.Presence{Revision: 5, Written: time.Now().Add(time.Hour)}
+		c := NewClocks(ClocksConfig{
+			Own: "a", Fleet: event.New(protocol.Fleet{Records: []*protocol.Record{{ID: "b", Alive: true, Presence: ahead}}}),
+			Contact: event.New(etcd.Contact{}), CordonOver: event.New(CordonOver{}),
+		})
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			_ = c.Run(ctx) // its error is that ctx ended
+			cancel()
+			if now := c.State().Get(); now.Steps != 0 || len(now.Warnings) != 1 {
+				t.Errorf("got %+v", now)
+			}
+		}
+	})
 }
 
 // A cordon that was over when it was read is shown for ten minutes, with both clocks.
