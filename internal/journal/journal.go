@@ -277,7 +277,10 @@ func list(ctx context.Context, client *etcd.Client) ([]history.Held, error) {
 // List reads the journal, the newest entry last.
 func List(ctx context.Context, client *etcd.Client) ([]history.Entry, error) {
 	stored, err := list(ctx, client)
-	return readable(entriesOf(stored)), err
+	if err != nil {
+		return nil, err
+	}
+	return readable(entriesOf(stored)), nil
 }
 
 // readable leaves out entries that this program cannot decode.

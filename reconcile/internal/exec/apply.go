@@ -131,8 +131,11 @@ func (a *applier) reread(ctx context.Context) error {
 	return a.read(ctx)
 }
 
-func (a *applier) read(ctx context.Context) (err error) {
-	a.Live, err = a.Get(ctx, a.Resource, a.Wanted.Key)
+func (a *applier) read(ctx context.Context) error {
+	live, err := a.Get(ctx, a.Resource, a.Wanted.Key)
+	if err == nil { // else it would look as if the object were missing
+		a.Live = live
+	}
 	return err
 }
 

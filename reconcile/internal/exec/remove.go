@@ -44,7 +44,10 @@ func (r *remover) attempt(ctx context.Context) error {
 	return err
 }
 
-func (r *remover) reread(ctx context.Context) (err error) {
-	r.Live, err = r.Get(ctx, r.Resource, r.Key)
+func (r *remover) reread(ctx context.Context) error {
+	live, err := r.Get(ctx, r.Resource, r.Key)
+	if err == nil { // else it would look as if the object were removed
+		r.Live = live
+	}
 	return err
 }
