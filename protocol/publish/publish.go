@@ -70,16 +70,16 @@ func takesTraffic(r *protocol.Record) bool {
 
 // commonPort returns the most common port of the nodes that take traffic. If several are
 // equally common, it is the first of them in the order of the nodes.
-func commonPort(f protocol.Fleet) (best int) {
-	nodes := map[int]int{} // by port
+func commonPort(f protocol.Fleet) int {
+	best, most, nodes := 0, 0, map[int]int{} // nodes by port
 	for _, r := range f.Records {
 		if takesTraffic(r) {
 			nodes[r.Presence.Endpoint.Port]++
 		}
 	}
 	for _, r := range f.Records {
-		if port := r.Presence.Endpoint.Port; takesTraffic(r) && nodes[port] > nodes[best] {
-			best = port
+		if port := r.Presence.Endpoint.Port; takesTraffic(r) && nodes[port] > most {
+			best, most = port, nodes[port]
 		}
 	}
 	return best

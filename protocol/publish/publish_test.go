@@ -157,6 +157,27 @@ func TestNodes(t *testing.T) {
 	}
 }
 
+// Of ports that are equally common the first one counts, also beside a presence without a port.
+func TestNodes_port(t *testing.T) {
+	for _, tc := range []struct{ ports, want []int }{
+		{[]int{443, 0}, []int{443}}, {[]int{0, 443}, []int{0}}, {[]int{6443, 443, 443}, []int{443, 443}}, {[]int{443, 6443, 6443, 443}, []int{443, 443}},
+	} {
+		var records []*record
+		for _, port := range tc.ports {
+			records = append(records, cp("a").at("10.0.0.1", "").onPort(port))
+		}
+		var got []int
+		for _, n := range Nodes(fleetOf(0, records...)) {
+			if n.Serves {
+				got = append(got, n.Endpoint.Port)
+			}
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%v: got %v, want %v", tc.ports, got, tc.want)
+		}
+	}
+}
+
 // A client that writes again and again is left alone for longer and longer, whatever it
 // calls itself. After each pause it has to do so again.
 func TestOverwrites_Pause(t *testing.T) {
