@@ -67,12 +67,12 @@ type identity struct {
 
 // New returns a Reviewer that asked nothing yet.
 func New(cfg Config) *Reviewer {
-	count := counter(cfg.Registerer)
+	m := newMetrics(cfg.Registerer)
 	token, allowed, denied := cmp.Or(cfg.TokenTTL, DefaultTTL), cmp.Or(cfg.AllowedTTL, DefaultTTL), cmp.Or(cfg.DeniedTTL, DefaultTTL)
 	return &Reviewer{
 		cfg:    cfg,
-		tokens: newCache(map[bool]time.Duration{true: token, false: token}, func(i identity) bool { return i.valid }, count("token")),
-		rights: newCache(map[bool]time.Duration{true: allowed, false: denied}, func(allowed bool) bool { return allowed }, count("access")),
+		tokens: newCache(map[bool]time.Duration{true: token, false: token}, func(i identity) bool { return i.valid }, m.counts("token")),
+		rights: newCache(map[bool]time.Duration{true: allowed, false: denied}, func(yes bool) bool { return yes }, m.counts("access")),
 	}
 }
 

@@ -194,8 +194,8 @@ func (c *collector) sorted() []rule {
 func definedBy(b *bundle.Bundle) map[schema.GroupKind]string {
 	out := map[schema.GroupKind]string{}
 	for _, obj := range b.Objects {
-		if plural := text(obj, "spec", "names", "plural"); plural != "" {
-			out[bundle.Defines(obj)] = plural
+		if kind, plural := bundle.Defines(obj), text(obj, "spec", "names", "plural"); kind.Kind != "" && plural != "" {
+			out[kind] = plural
 		}
 	}
 	return out
