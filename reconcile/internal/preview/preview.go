@@ -138,8 +138,11 @@ func (p previewer) object(ctx context.Context, c plan.Change) (out report.Previe
 			}
 			return exec.Rejected // each request was repeated already
 		},
-		Reread: func(ctx context.Context) (err error) {
-			c.Live, err = p.Get(ctx, c.Resource, c.Wanted.Key)
+		Reread: func(ctx context.Context) error {
+			live, err := p.Get(ctx, c.Resource, c.Wanted.Key)
+			if err == nil {
+				c.Live = live // nil: it is missing, so a failed read must not set it
+			}
 			return err
 		},
 	}.Run(ctx)
