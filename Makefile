@@ -339,7 +339,7 @@ bin/etcdmember: $(SIDECAR_SOURCES) $(wildcard test/cluster/etcdmember/*.go)
 	$(BUILD) go build -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./test/cluster/etcdmember
 
 bin/kube-apiserver: test/kube/go.mod test/kube/go.sum
-	@echo "building kube-apiserver $(KUBE_VERSION) from source; on two cores this takes about four minutes, once"
+	@echo "building kube-apiserver $(KUBE_VERSION) from source; on two cores this takes about three minutes, once"
 	cd test/kube && $(KUBE_BUILD) -ldflags='$(KUBE_LDFLAGS)' -o $(BIN)/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
 	@touch $@
 
