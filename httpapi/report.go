@@ -64,14 +64,22 @@ func nodeReport(s Snapshot) report.Node {
 }
 
 // reconcilerKind names what the status key contains.
-var reconcilerKind = map[protocol.StatusKind]string{
-	protocol.StatusUnknown: "unknown", protocol.StatusAbsent: "absent",
-	protocol.StatusUndecodable: "corrupt", protocol.StatusPresent: "present",
+func reconcilerKind(k protocol.StatusKind) string {
+	switch k {
+	case protocol.StatusAbsent:
+		return "absent"
+	case protocol.StatusUndecodable:
+		return "corrupt"
+	case protocol.StatusPresent:
+		return "present"
+	case protocol.StatusUnknown:
+	}
+	return "unknown"
 }
 
 func reconcilerReport(s Snapshot) report.Reconciler {
 	out := report.Reconciler{
-		Kind:        reconcilerKind[s.Status.Kind],
+		Kind:        reconcilerKind(s.Status.Kind),
 		ModRevision: s.Status.Revision,
 		Problem:     s.Status.Problem,
 		Replacement: s.replacementReport(),

@@ -56,6 +56,14 @@ func (r *registries) MustRegister(all ...prometheus.Collector) {
 	}
 }
 
+// Unregister removes a collector from both. It reports whether the sidecar's own registry had it.
+func (r *registries) Unregister(c prometheus.Collector) bool {
+	if r.program != nil {
+		r.program.Unregister(c)
+	}
+	return r.Registry.Unregister(c)
+}
+
 // Err returns why the program's registry rejected metrics; nil: it did not.
 func (r *registries) Err() error {
 	r.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,6 +58,12 @@ func stale(directory, name string, keep []string) bool {
 
 // marked reports whether a file begins with our mark.
 func marked(path string) bool {
-	text, err := os.ReadFile(path)
-	return err == nil && bytes.HasPrefix(text, []byte(mark))
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	head := make([]byte, len(mark))
+	_, err = io.ReadFull(f, head)
+	return err == nil && bytes.Equal(head, []byte(mark))
 }
